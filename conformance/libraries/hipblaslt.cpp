@@ -1,4 +1,4 @@
-// hipBLASLt: products of matrices with what follows them fused in (bias, ReLU, GELU), in three types.
+// hipBLASLt: matrix products with fused epilogues (bias, ReLU, GELU), in three types.
 
 #include "case.h"
 
@@ -9,7 +9,7 @@ struct Shape {
   bool a_transposed, b_transposed;
 };
 
-// What is done to the product before it is stored.
+// An epilogue of the product.
 struct Fused {
   const char *name;
   hipblasLtEpilogue_t epilogue;

@@ -1,5 +1,5 @@
-// MIOpen: convolution with every kernel that the library offers for it, pooling, softmax and activation. It compiles its
-// kernels while the program runs.
+// MIOpen: convolution with every kernel that the library offers for it, pooling, softmax and activation. The library compiles its
+// kernels at run time.
 
 #include "case.h"
 

@@ -1,4 +1,4 @@
-// rocBLAS: products of matrices of three types, one by one and in batches, and of a matrix with a vector.
+// rocBLAS: matrix products of three types, single and batched, and matrix-vector products.
 
 #include "case.h"
 

@@ -1,7 +1,7 @@
-"""Measurements of an agent in receivers as Debian has them: VictoriaMetrics, InfluxDB and Prometheus.
+"""Tests an agent's metrics with Debian's VictoriaMetrics, InfluxDB and Prometheus as receivers.
 
-Starts an agent with a software GPU and a client that works on it, pushes line protocol, stops the receiver for a while, and asks the
-queries of docs/metrics.md. Everything listens on this machine alone and ends with this program.
+Starts an agent with a software GPU and a client that uses it, pushes line protocol, stops the receiver for a while, and runs the
+queries of docs/metrics.md. Everything listens on the loopback interface only and ends with this program.
 """
 
 import argparse
@@ -84,7 +84,7 @@ class Agent:
 
 
 def queries(page, kind):
-    """The queries of one kind in a page of the documentation."""
+    """The queries of one kind in a documentation page."""
     text = page.read_text()
     blocks = re.findall(rf"```{kind}\n(.*?)```", text, re.S)
     found = [line.strip() for block in blocks for line in block.splitlines() if line.strip()]
@@ -109,7 +109,7 @@ def main():
 
 
 def check(arguments, folder):
-    # VictoriaMetrics stands where GreptimeDB would, at the same address.
+    # VictoriaMetrics in place of GreptimeDB, at the same address.
     victoria, prefix = f"127.0.0.1:{free_port()}", "/v1/influxdb"
     def start_victoria():
         command = [arguments.victoria, f"-httpListenAddr={victoria}", f"-storageDataPath={folder / 'victoria'}"]
@@ -123,7 +123,7 @@ def check(arguments, folder):
     client = dict(os.environ, REMORA_URL=allocation["url"], LD_LIBRARY_PATH=str(arguments.lib))
     start("busy", [arguments.busy, "seconds", "100000"], folder, env=client)
 
-    # Prometheus scrapes the agent, with the token that may only read.
+    # Prometheus scrapes the agent with the read-only token.
     prometheus = f"127.0.0.1:{free_port()}"
     (folder / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s}\n"
@@ -135,14 +135,14 @@ def check(arguments, folder):
         def has_rows(query=query):
             answer = json.loads(ask(f"http://{prometheus}/api/v1/query?" + urllib.parse.urlencode({"query": query})))
             return answer["data"]["result"]
-        rows = until(f"Prometheus knows {query}", has_rows)
+        rows = until(f"Prometheus returns rows for {query}", has_rows)
         print(f"promql    {len(rows)} rows  {query}")
 
-    # The receiver is gone for a while, then it is there and answers nothing, and nothing is lost: every batch that the agent made arrives.
+    # The receiver is stopped for a while, then it accepts connections without replying. No batch of the agent may be lost.
     def times():
         lines = ask(f"http://{victoria}{prefix}/api/v1/export?" + urllib.parse.urlencode({"match[]": "tf_node_metrics_gpu_count"}))
         found = [json.loads(line) for line in lines.splitlines()]
-        # Sent twice is there once: the answer to the first may have been lost.
+        # A batch that was sent twice counts once: the reply to the first may have been lost.
         return sorted({time for series in found for time in series["timestamps"]})
 
     def figure(name):
@@ -162,7 +162,7 @@ def check(arguments, folder):
         end()
         if made < seconds / interval - 2:
             sys.exit(f"FAIL: only {made:.0f} batches were made in {seconds:.0f} s")
-        until("all that was measured meanwhile arrives", lambda: none_is_missing(began, made))
+        until("all batches of the outage arrive", lambda: none_is_missing(began, made))
         if figure("remora_agent_push_dropped_bytes_total"):
             sys.exit("FAIL: measurements were dropped")
         gaps = [after - before for before, after in zip(times(), times()[1:])]
@@ -180,7 +180,7 @@ def check(arguments, folder):
         print(f"victoria  {table} = {rows[0]['value'][1]} {rows[0]['metric']}")
     stop(agent.process)
 
-    # InfluxDB takes the same lines with their types, and answers the queries of the page.
+    # InfluxDB accepts the same lines with their types, and runs the queries of the page.
     influx, rpc = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     (folder / "influx.conf").write_text(
         f'bind-address = "{rpc}"\nreporting-disabled = true\n[meta]\n  dir = "{folder}/influx/meta"\n[data]\n'
@@ -199,7 +199,7 @@ def check(arguments, folder):
             data = urllib.parse.urlencode({"q": query, "db": "public"})
             answer = json.loads(ask(f"http://{influx}/query?{data}"))
             return answer["results"][0]["series"][0]["values"]
-        rows = until(f"InfluxDB knows {query}", has_rows)
+        rows = until(f"InfluxDB returns rows for {query}", has_rows)
         print(f"influxql  {len(rows)} rows  {query}")
     stop(agent.process)
 

@@ -1,7 +1,7 @@
 """Runs ONNX's own node models, as its package generates them, with pyflame and counts what agrees.
 
-One line a model on standard output: `NAME<tab>passed|failed|not ours<tab>why`. Models whose operators or element types are not in the table
-`operators.OPERATORS` are not ours: they are named with what is missing, and counted apart.
+Prints one line per model on standard output: `NAME<tab>passed|failed|not ours<tab>why`. Models with operators or element types that
+are not in the table `operators.OPERATORS` are "not ours" (not supported): they are listed with what is missing, and counted separately.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def attributes_of(node, opset):
         if isinstance(value, onnx.TensorProto):
             value = numpy_helper.to_array(value)
         elif isinstance(value, onnx.GraphProto):
-            raise NotImplementedError(f"{node.op_type} has a graph inside")
+            raise NotImplementedError(f"{node.op_type} with a subgraph")
         found[attribute.name] = value
     return found
 
@@ -36,7 +36,7 @@ def types_of(graph):
 
 
 def check(model):
-    """Raises NotImplementedError if the model has anything that is not in the table."""
+    """Raises NotImplementedError if the model contains anything that is not in the table."""
     for node in model.graph.node:
         if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
             raise NotImplementedError(f"operator {node.op_type}")
@@ -60,19 +60,19 @@ def run(model, inputs):
 
 def compare(found, expected, rtol, atol):
     if len(found) != len(expected):
-        raise AssertionError(f"{len(found)} results, {len(expected)} expected")
+        raise AssertionError(f"got {len(found)} results, expected {len(expected)}")
     for got, want in zip(found, expected):
         got = got.numpy()
         if got.shape != want.shape:
-            raise AssertionError(f"shape {got.shape}, {want.shape} expected")
+            raise AssertionError(f"got shape {got.shape}, expected {want.shape}")
         if got.dtype != want.dtype and want.dtype.name != "bfloat16":
-            raise AssertionError(f"type {got.dtype}, {want.dtype} expected")
+            raise AssertionError(f"got type {got.dtype}, expected {want.dtype}")
         np.testing.assert_allclose(got.astype(np.float64) if want.dtype.name == "bfloat16" else got,
                                    want.astype(np.float64) if want.dtype.name == "bfloat16" else want, rtol=rtol, atol=atol)
 
 
 def plain(array):
-    """Some data sets hold tensors as they are in files."""
+    """Converts TensorProto objects, which some data sets contain, to arrays."""
     return numpy_helper.to_array(array) if isinstance(array, onnx.TensorProto) else array
 
 
@@ -86,7 +86,7 @@ def verdict(case):
             compare(run(case.model, inputs), expected, case.rtol, case.atol)
     except NotImplementedError as missing:
         return "not ours", str(missing)
-    except Exception as error:  # Whatever it is, the model has failed and the next one is to be tried.
+    except Exception as error:  # Any exception fails this model only; the next one still runs.
         return "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return "passed", ""
 

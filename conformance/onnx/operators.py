@@ -1,7 +1,7 @@
-"""ONNX operators in terms of pyflame: one table, one entry an operator.
+"""ONNX operators in terms of pyflame: a table with one entry per operator.
 
-Every function takes the node's attributes and its inputs as pyflame tensors (None where an optional input is left out) and returns a tensor
-or a tuple of them. An operator or a form of it that is not here raises NotImplementedError, and its models are counted as not ours.
+Every function takes the node's attributes and its inputs as pyflame tensors (None for omitted optional inputs) and returns a tensor
+or a tuple of them. An unsupported operator or form of one raises NotImplementedError, and its models are counted as "not ours".
 """
 
 import math
@@ -15,7 +15,7 @@ NUMPY_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: 
 
 
 def dtype_of(number):
-    """pyflame's type for a number of onnx.TensorProto.DataType."""
+    """pyflame's type for a value of onnx.TensorProto.DataType."""
     name = NUMPY_TYPES.get(number)
     if name is None:
         raise NotImplementedError(f"element type {number}")
@@ -143,7 +143,7 @@ def shrink(attributes, x):
 
 def cast(attributes, x):
     if attributes.get("saturate", 1) != 1:
-        raise NotImplementedError("a cast that does not saturate")
+        raise NotImplementedError("a cast without saturation")
     return x.to(dtype_of(attributes["to"]))
 
 
@@ -162,7 +162,7 @@ def reduction(function):
 
 
 def over(function):
-    """A reduction of pyflame's over several axes."""
+    """A reduction of pyflame over several axes."""
     def reduce(x, axes, keepdim):
         return function(x, dim=axes, keepdim=keepdim) if axes else x
     return reduce
@@ -178,12 +178,12 @@ def one_by_one(function):
 
 
 def in_its_type(function):
-    """Sums of integers stay in their type."""
+    """Sums of integers keep their type."""
     return lambda x, axes, keepdim: function(x, axes, keepdim).to(x.dtype)
 
 
 def of_nothing(function, value):
-    """What the largest or smallest of no elements is, which pyflame refuses to say: the least there is, or the most."""
+    """Maximum and minimum of no elements, which pyflame rejects: the smallest or largest value of the type."""
     def reduce(x, axes, keepdim):
         if 0 not in x.shape:
             return over(function)(x, axes, keepdim)
@@ -237,7 +237,7 @@ def constant(attributes):
             kind = {"value_float": np.float32, "value_floats": np.float32}.get(name, np.int64)
             value = attributes[name]
             return pf.tensor(value if name == "value" else np.asarray(value, kind))
-    raise NotImplementedError("a constant of text or a sparse one")
+    raise NotImplementedError("a string or sparse constant")
 
 
 def constant_of_shape(attributes, shape):
@@ -457,7 +457,7 @@ def einsum(attributes, *inputs):
 
 
 def window(attributes, lengths, kernel):
-    """Steps, dilations and the padding (before, after) along every spatial axis."""
+    """Strides, dilations and the padding (before, after) along every spatial axis."""
     rank = len(kernel)
     strides = attributes.get("strides", [1] * rank)
     dilations = attributes.get("dilations", [1] * rank)
@@ -504,7 +504,7 @@ def conv_transpose(attributes, x, w, b=None):
     function = {1: pf.conv_transpose1d, 2: pf.conv_transpose2d, 3: pf.conv_transpose3d}[rank]
     result = function(x, w, b, stride=tuple(strides), dilation=tuple(dilations), groups=attributes.get("group", 1))
     result = framed(result, [(0, o) for o in more])
-    # What is cut off may be less than nothing, if the shape that is asked for is larger.
+    # The cropping may be negative, if the requested shape is larger.
     result = framed(result, [(max(-before, 0), max(-after, 0)) for before, after in padding])
     for axis, (before, after) in enumerate(padding):
         before, after = max(before, 0), max(after, 0)
@@ -513,7 +513,7 @@ def conv_transpose(attributes, x, w, b=None):
 
 
 def with_ceiling(attributes, lengths, kernel, strides, dilations, padding):
-    """Further padding behind, so that the last window of a rounded-up count is whole."""
+    """Additional padding at the end, so that the last window of a rounded-up count is complete."""
     if not attributes.get("ceil_mode", 0):
         return padding
     result = []
@@ -528,7 +528,7 @@ def with_ceiling(attributes, lengths, kernel, strides, dilations, padding):
 
 def max_pool(attributes, x):
     if attributes.get("outputs", 1) > 1:
-        raise NotImplementedError("max pooling that tells where the largest were")
+        raise NotImplementedError("max pooling with indices")
     kernel = attributes["kernel_shape"]
     strides, dilations, padding = window(attributes, x.shape[2:], kernel)
     padding = with_ceiling(attributes, x.shape[2:], kernel, strides, dilations, padding)
@@ -653,7 +653,7 @@ def softmax_cross_entropy(attributes, scores, target, weight=None):
 
 def dropout(attributes, x, ratio=None, training=None):
     if training is not None and numbers(training)[0] and (ratio is None or numbers(ratio)[0] != 0):
-        raise NotImplementedError("numbers at random cannot be compared")
+        raise NotImplementedError("random numbers cannot be compared")
     mask = pf.ones_like(x).to(pf.bool_)
     return (x, mask) if attributes.get("outputs", 1) > 1 else x
 

@@ -1,7 +1,7 @@
-"""Entries of torch's OpInfo database in terms of pyflame: one table, one line an entry.
+"""Entries of torch's OpInfo database in terms of pyflame: a table with one line per entry.
 
-Every function takes what the entry's own function takes, with tensors, element types and devices converted. Most are pyflame's function of the
-same name as it is. A sample that needs what pyflame's function does not have raises NotOurs, with the reason.
+Every function takes the arguments of the entry's own function, with tensors, element types and devices converted. Most are pyflame's
+function of the same name. A sample that needs what pyflame's function does not support raises NotOurs, with the reason.
 """
 
 import operator
@@ -12,18 +12,18 @@ import pyflame as pf
 import pyflame.nn.functional as F
 from pyflame import array_api
 
-# torch's element types that pyflame has too, and their names there.
+# torch's element types that pyflame supports, and their names there.
 TYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
          torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32", torch.int64: "int64",
          torch.bool: "bool", torch.complex64: "complex64"}
 
 
 class NotOurs(Exception):
-    """A sample for something that pyflame does not claim to do."""
+    """A sample for something that pyflame does not support."""
 
 
 class Unpredictable:
-    """A function of random or uninitialised elements, of which only shape and type can be compared."""
+    """A function with random or uninitialised results, of which only shape and type can be compared."""
 
     def __init__(self, function):
         self.function = function
@@ -33,11 +33,11 @@ class Unpredictable:
 
 
 class Chosen(Unpredictable):
-    """A function whose indices, or whose only result, choose elements along an axis. Of equal elements any may be chosen first, unless the
-    order is to be stable: what the indices choose is compared, and that they choose nothing twice."""
+    """A function whose indices, or whose only result, select elements along an axis. Equal elements may be selected in any order, unless
+    the order must be stable: the selected elements are compared, and that no index is used twice."""
 
     def picked(self, x, indices, dim):
-        """What the indices of either library choose."""
+        """The elements that the indices of either library select."""
         if x.ndim == 0:
             return [x]
         picked = x.gather(dim, indices)
@@ -47,7 +47,7 @@ class Chosen(Unpredictable):
 
 
 def tensor_of(given, leaves):
-    """The same elements, laid out in the same way."""
+    """The same elements, with the same strides."""
     if given.layout is not torch.strided:
         raise NotOurs("tensors that are not dense")
     if given.dtype not in TYPES:
@@ -74,7 +74,7 @@ def bytes_of(vector):
 
 
 def convert(value, leaves=None):
-    """What pyflame is given in place of what torch is given; tensors that want gradients are also put into `leaves`, with what they became."""
+    """Converts an argument of torch to pyflame's; tensors that require gradients are also added to `leaves`, with their conversions."""
     if isinstance(value, torch.Tensor):
         return tensor_of(value, leaves)
     if isinstance(value, torch.dtype):
@@ -95,10 +95,10 @@ def convert(value, leaves=None):
     return value
 
 
-# Forms.
+# Adapters.
 
 def made(function):
-    """A function that makes tensors: where they go is said to pyflame once, and layouts are all one."""
+    """A function that creates tensors: pyflame's device is set once, and layouts are ignored."""
     def make(*arguments, **named):
         if named.pop("layout", None) not in (None, torch.strided):
             raise NotOurs("tensors that are not dense")
@@ -123,7 +123,7 @@ def cast(name):
 
 
 def tensors_of(function):
-    """A function of a list of tensors, which torch also takes one by one."""
+    """A function of a list of tensors, which torch also accepts as separate arguments."""
     return lambda first, *others, **named: function(*(first if isinstance(first, (list, tuple)) else (first, *others)), **named)
 
 
@@ -136,19 +136,19 @@ def arange(first, *others, **named):
 
 
 def of_tensors(function):
-    """A function of two tensors, which in pyflame also takes a number for the second."""
+    """A function of two tensors; pyflame also accepts a number as the second."""
     def call(x, other):
         if isinstance(other, (int, float)):
-            raise NotOurs("a number in place of a tensor is welcome")
+            raise NotOurs("pyflame accepts a number in place of a tensor")
         return function(x, other)
     return call
 
 
 def by_index(function):
-    """An operation by index, which may be of any integer type."""
+    """An operation by index, which may have any integer type."""
     def call(x, dim, index, *others, **named):
         if index.dtype in (pf.int8, pf.int16, pf.int32, pf.uint8):
-            raise NotOurs("indices of all integer types are welcome")
+            raise NotOurs("pyflame accepts indices of all integer types")
         if named.get("reduce") == "multiply":
             raise NotOurs("scatter that multiplies")
         return function(x, dim, index, *others, **named)
@@ -158,13 +158,13 @@ def by_index(function):
 def extreme(function):
     def call(x, *arguments, **named):
         if x.ndim > 64:
-            raise NotOurs("more than 64 dimensions are welcome")
+            raise NotOurs("pyflame accepts more than 64 dimensions")
         return function(x, *arguments, **named)
     return call
 
 
 def item(x, key):
-    """torch takes a list of indices as if it were a tuple, which it has given up since; pyflame takes a tuple."""
+    """Converts a list of indices, which this torch still treats as a tuple, to a tuple."""
     if isinstance(key, list) and not all(isinstance(part, int) for part in key):
         key = tuple(key)
     return x[key]
@@ -192,7 +192,7 @@ def raised(x, base):
 
 def to(x, *arguments, **named):
     if len(arguments) > 4 or named.pop("memory_format", None) is not None:
-        raise NotOurs("a layout in memory")
+        raise NotOurs("a memory format")
     arguments = [pf.get_device() if isinstance(part, torch.device) else part for part in arguments]
     return x.to(*("cpu" if part == "cpu" else part for part in arguments), **named)
 
@@ -211,8 +211,8 @@ def where(x, condition, other):
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, need_attn_weights=False, is_causal=False):
     if dropout_p:
-        raise NotOurs("attention that drops at random")
-    # torch answers the weights whether they are wanted or not.
+        raise NotOurs("attention with dropout")
+    # torch returns the weights whether they are requested or not.
     found = F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal)
     if is_causal:
         attn_mask = F.causal_mask(query.shape[-2], key.shape[-2], query.dtype, query.device)
@@ -220,7 +220,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, need_attn_weight
 
 
 def changed(name):
-    """A method that changes its tensor."""
+    """An in-place method."""
     def change(x, *arguments, **named):
         x = x.clone()
         getattr(x, name)(*arguments, **named)
@@ -229,7 +229,7 @@ def changed(name):
 
 
 def along(x, indices, dim=None):
-    """The array API has neither an axis of all elements nor indices that broadcast."""
+    """The array API has neither a flattened default axis nor broadcast indices."""
     if dim is None:
         return array_api.take_along_axis(x.reshape(-1), indices.reshape(-1), axis=0)
     lengths = [max(a, b) if axis != dim % x.ndim else None for axis, (a, b) in enumerate(zip(x.shape, indices.shape))]

@@ -1,10 +1,10 @@
 """Runs the samples of torch's OpInfo database with torch and with pyflame and counts what agrees.
 
-One line a case on standard output: `NAME<tab>passed|failed|not ours<tab>why`. A case is the values of one sample in one element type
-(`add float32 3`), its gradients (`add float32 3 gradient`), or an input that torch refuses (`add error 0`). An entry of the database that is not
-in the table `operators.OPERATORS` is one case, which is not ours.
+Prints one line per case on standard output: `NAME<tab>passed|failed|not ours<tab>why`. A case is the values of one sample in one
+element type (`add float32 3`), its gradients (`add float32 3 gradient`), or an input that torch rejects (`add error 0`). An entry of
+the database that is not in the table `operators.OPERATORS` is one case, which is "not ours" (not supported).
 
-Every operator is computed in a process of its own, so that one that crashes or never ends is one failed case.
+Every operator runs in a separate process, so that a crash or a hang is one failed case.
 """
 
 import argparse
@@ -26,10 +26,10 @@ from operators import OPERATORS, TYPES, Chosen, NotOurs, Unpredictable, convert
 
 FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
 
-# Tensors whose kernels are compiled at once.
+# The number of tensors whose kernels are compiled at once.
 TOGETHER = 48
 
-# What a refusal may be. Anything else, and a process that dies, is a failure.
+# Exceptions that count as a rejected input. Anything else, and a process that dies, is a failure.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError)
 
 
@@ -59,7 +59,7 @@ def as_torch(value):
 
 
 def tolerance_of(op, dtype):
-    """What torch allows for a type, or what the database allows for this operator if that is more."""
+    """torch's tolerance for a type, or the database's for this operator if that is larger."""
     if dtype not in FRACTIONS:
         return {}
     rtol, atol = default_tolerances(dtype)
@@ -74,26 +74,26 @@ def tolerance_of(op, dtype):
     return {"rtol": rtol, "atol": atol}
 
 
-# What is to be said of the case that is being computed, though it passes.
+# Notes about the current case, reported even if it passes.
 notes = []
 
 
 def compare(found, expected, tolerance, only_form=False, exact=None):
     found, expected = flat(found), flat(expected)
     if len(found) != len(expected):
-        raise AssertionError(f"{len(found)} results, {len(expected)} expected")
+        raise AssertionError(f"got {len(found)} results, expected {len(expected)}")
     for number, (got, want) in enumerate(zip(found, expected)):
         if not isinstance(want, torch.Tensor):
             if want is None and got is None:
                 continue
             if not isinstance(got, type(want)) or (got != want and not cmath.isclose(got, want, rel_tol=1e-6)):
-                raise AssertionError(f"{got!r}, {want!r} expected")
+                raise AssertionError(f"got {got!r}, expected {want!r}")
             continue
         if want.dtype not in TYPES:
             raise NotOurs(f"a result of type {want.dtype}")
         got, want = as_torch(got), want.detach().resolve_conj().resolve_neg()
         if not isinstance(got, torch.Tensor):
-            raise AssertionError(f"{got!r}, a tensor expected")
+            raise AssertionError(f"got {got!r}, expected a tensor")
         if only_form:
             got = torch.zeros(()).expand(got.shape).to(got.dtype)
             want = torch.zeros(()).expand(want.shape).to(want.dtype)
@@ -108,7 +108,7 @@ def compare(found, expected, tolerance, only_form=False, exact=None):
 
 
 def as_exact(got, want, truth, number, count):
-    """Whether an answer that differs from torch's is nowhere farther from torch's own in float64 than torch's is anywhere."""
+    """Whether our largest deviation from torch's float64 result is at most torch's own."""
     truth = flat(truth) if truth is not None else []
     if want.dtype not in FRACTIONS or got.dtype != want.dtype or got.shape != want.shape or len(truth) != count:
         return False
@@ -116,7 +116,7 @@ def as_exact(got, want, truth, number, count):
     truth = truth[number].detach().resolve_conj().resolve_neg().to(want.dtype).to(wide)
     if truth.shape != want.shape:
         return False
-    # Where the truth is no finite number it has to be met.
+    # Non-finite values must match exactly.
     finite = torch.isfinite(truth)
     plain = all(str(a) == str(b) for a, b in zip(got.to(wide)[~finite].tolist(), truth[~finite].tolist()))
     ours, theirs = [(answer.to(wide) - truth).abs()[finite] for answer in (got, want)]
@@ -131,7 +131,7 @@ def differentiable(value):
 
 
 def weighted(value, ones):
-    """A sum in which no two elements weigh the same, so that a gradient shows where it came from."""
+    """A weighted sum in which no two elements have the same weight, so that a wrong position in the gradient shows."""
     count = 1
     for length in value.shape:
         count *= length
@@ -140,7 +140,7 @@ def weighted(value, ones):
 
 
 def mapped(value, function):
-    """A structure with a function applied to its leaves."""
+    """Applies a function to the leaves of a structure."""
     if isinstance(value, dict):
         return {name: mapped(part, function) for name, part in value.items()}
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
@@ -149,7 +149,7 @@ def mapped(value, function):
 
 
 class Sample:
-    """One sample of an operator, and what pyflame is given in place of its tensors."""
+    """One sample of an operator, and its conversion to pyflame."""
 
     def __init__(self, op, function, sample, dtype):
         self.op, self.function, self.sample, self.dtype = op, function, sample, dtype
@@ -161,10 +161,10 @@ class Sample:
         try:
             return self.op(self.sample.input, *self.sample.args, **self.sample.kwargs)
         except REFUSALS as error:
-            raise NotOurs("torch refuses its own sample") from error
+            raise NotOurs("torch rejects its own sample") from error
 
     def begun(self):
-        """What pyflame is to compute for the values and the gradients, not computed yet."""
+        """Records pyflame's values and gradients, without computing them yet."""
         with pf.no_grad():
             tensors = flat(self.function(*self.arguments, **self.named))
         if self.leaves:
@@ -183,7 +183,7 @@ class Sample:
         compare(found, expected, tolerance_of(self.op, self.dtype), isinstance(self.function, Unpredictable), self.exact)
 
     def chosen(self, found, expected):
-        """Of equal elements any may come first, unless the order is to be stable."""
+        """Equal elements may come in any order, unless the order must be stable."""
         if self.named.get("stable"):
             return compare(found, expected, None)
         place = 1 if self.op.name == "topk" else 0
@@ -203,7 +203,7 @@ class Sample:
         return self.sample.transform(wide)
 
     def exact(self):
-        """torch's answer in float64, if it has one."""
+        """torch's result in float64, if it has one."""
         try:
             with torch.no_grad():
                 sample = self.widened()
@@ -219,7 +219,7 @@ class Sample:
         if not places or not self.leaves:
             raise NotOurs("torch has no gradient for it")
         if isinstance(self.function, Unpredictable):
-            raise NotOurs("the gradient of what is random")
+            raise NotOurs("the gradient of a random operation")
         theirs, ours = zip(*self.leaves)
         total = sum(weighted(expected[place], lambda weights: weights) for place in places)
         wanted = torch.autograd.grad(total, theirs, allow_unused=True)
@@ -232,7 +232,7 @@ class Sample:
             compare(mine, want, tolerance, exact=lambda: self.exact_gradient(place, places))
 
     def exact_gradient(self, place, places):
-        """One gradient of torch's in float64."""
+        """One of torch's gradients in float64."""
         leaves = []
 
         def wide(value):
@@ -241,7 +241,7 @@ class Sample:
                 if wants:
                     leaves.append(value.requires_grad_())
             return value
-        # Numbered as `convert` numbers them.
+        # Numbered as in `convert`.
         arguments = mapped((self.sample.input, *self.sample.args), wide)
         named = mapped(dict(self.sample.kwargs), wide)
         expected = flat(self.sample.output_process_fn_grad(self.op(*arguments, **named)))
@@ -265,7 +265,7 @@ def types_of(op, device, wanted):
 
 
 def cases(op, device, wanted, most):
-    """Names and what they do; the same ones in the same order every time. Of each type, no more samples than wanted."""
+    """Yields names and functions of the cases, the same in the same order every time; at most `most` samples of each type."""
     name, function = name_of(op), OPERATORS[name_of(op)]
     for _, of_type in itertools.groupby(samples(op, device, wanted, most), lambda it: it[1]):
         for number, (sample, dtype, own, graded) in enumerate(of_type):
@@ -279,7 +279,7 @@ def cases(op, device, wanted, most):
 
 
 def samples(op, device, wanted, most):
-    """Samples with their element types and whether they have gradients."""
+    """Yields samples with their element types and whether they have gradients."""
     for dtype, own in types_of(op, device, wanted):
         graded = op.supports_autograd and dtype in (torch.float32, torch.float64)
         torch.manual_seed(0)
@@ -288,7 +288,7 @@ def samples(op, device, wanted, most):
 
 
 def prepare(op, arguments):
-    """Has the kernels of all samples compiled, many at a time, which is quicker than one by one. What goes wrong here goes wrong again in its case."""
+    """Compiles the kernels of all samples, many at a time, which is faster than one by one. Errors here recur in their cases."""
     begun = []
 
     def compile_begun():
@@ -317,7 +317,7 @@ def verdict(case):
         case()
     except NotOurs as missing:
         return "not ours", str(missing)
-    except BaseException as error:  # Whatever it is, a panic of the library too: the case has failed and the next one is to be tried.
+    except BaseException as error:  # Any exception, even a panic of the library, fails this case only; the next one still runs.
         return "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
     return "passed", notes[0] if notes else ""
 
@@ -325,7 +325,7 @@ def verdict(case):
 # Processes.
 
 def compute(op, arguments, first, prepared, out):
-    """In a process of its own: the cases from a number on. A case that takes too long ends it."""
+    """Runs in a separate process: the cases from a number on. A case that takes too long kills it."""
     pf.set_device(arguments.device)
     if prepared:
         signal.alarm(10 * arguments.limit)
@@ -342,12 +342,12 @@ def compute(op, arguments, first, prepared, out):
 
 
 def tell(*words):
-    """A line, in one piece: several processes tell at the same time."""
+    """Prints a line in one write: several processes print at the same time."""
     os.write(sys.stdout.fileno(), ("\t".join(words) + "\n").encode())
 
 
 def supervise(op, arguments):
-    """Tells what came of every case, and begins again behind one that ended its process."""
+    """Reports the result of every case, and restarts after a case that killed its process."""
     first = 0
     prepared = arguments.device != "cpu"
     while True:
@@ -377,19 +377,19 @@ def supervise(op, arguments):
         if status == 0:
             return
         if prepared and first == 0:
-            # Whatever it is, one of the cases will tell.
+            # The error recurs in one of the cases.
             prepared = False
             continue
         prepared = False
         if name is None:
-            tell(f"{name_of(op)} samples", "failed", f"the process ended ({status}) between two cases")
+            tell(f"{name_of(op)} samples", "failed", f"the process exited ({status}) between two cases")
             return
-        why = f"not done after {arguments.limit} s" if status == -signal.SIGALRM else f"the process was ended ({status})"
+        why = f"not done after {arguments.limit} s" if status == -signal.SIGALRM else f"the process died ({status})"
         tell(name, "failed", why)
 
 
 def side_by_side(ops, arguments):
-    """Several operators at a time. Each lane takes the next number from a pipe."""
+    """Runs several operators at a time. Each lane takes the next number from a pipe."""
     numbers, writer = os.pipe()
     for number in range(len(ops)):
         os.write(writer, number.to_bytes(2, "little"))
@@ -407,24 +407,24 @@ def side_by_side(ops, arguments):
                 os._exit(code)
         lanes.append(lane)
     if any([os.waitpid(lane, 0)[1] for lane in lanes]):
-        sys.exit("a lane did not come to its end")
+        sys.exit("a lane did not finish")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--filter", default="", help="only entries whose name contains this; `=NAME` only that one")
-    parser.add_argument("--types", default="", help="only these element types, with commas")
+    parser.add_argument("--filter", default="", help="only entries whose name contains this; `=NAME` selects that entry")
+    parser.add_argument("--types", default="", help="only these element types, separated by commas")
     parser.add_argument("--samples", type=int, help="only the first few samples of each entry and type")
-    parser.add_argument("--lanes", type=int, default=os.cpu_count(), help="operators that are computed at the same time")
-    parser.add_argument("--limit", type=int, default=120, help="seconds that a case may take")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count(), help="number of operators that run in parallel")
+    parser.add_argument("--limit", type=int, default=120, help="time limit of a case, in seconds")
     arguments = parser.parse_args()
     arguments.types = [name for name in arguments.types.split(",") if name]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     unknown = OPERATORS.keys() - {name_of(op) for op in op_db}
     if unknown:
-        sys.exit(f"the table has what the database has not: {', '.join(sorted(unknown))}")
+        sys.exit(f"the table has entries that the database lacks: {', '.join(sorted(unknown))}")
     chosen = []
     for op in op_db:
         name = name_of(op)

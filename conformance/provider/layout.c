@@ -1,4 +1,4 @@
-/* Holds the table of layouts against a header of AMD's: compiling is the test. */
+/* Checks the table of struct layouts against one of AMD's headers at compile time. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Loads the provider library beside a real libamd_smi and says what becomes of it. */
+/* Loads the provider library with a real libamd_smi and prints the result. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ int main(int count, char **arguments)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    /* Newer ones say it before they are started. */
+    /* Newer libraries report their version before initialisation. */
     uint32_t (*version)(void *) = find(smi, "amdsmi_get_lib_version");
     uint64_t words[64] = {0};
     if (version(words) == 0)

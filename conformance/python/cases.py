@@ -1,4 +1,4 @@
-"""Cases that are judged one by one: a line `ok NAME` or `wrong NAME: REASON` for each, then `END`."""
+"""Test cases: prints a line `ok NAME` or `wrong NAME: REASON` for each, then `END`."""
 
 import sys
 import traceback
@@ -9,7 +9,7 @@ _wrong = 0
 
 
 def case(function):
-    """Run a function at once; its docstring names the case."""
+    """Runs a function at once; its docstring is the name of the case."""
     global _wrong
     name = function.__doc__
     try:
@@ -23,10 +23,10 @@ def case(function):
 
 
 def near(got, wanted, tolerance):
-    """Every value within `tolerance`, relative to the larger of 1 and the expected size; NaN is never near."""
+    """Checks that every value is within `tolerance`, relative to the larger of 1 and the expected magnitude; NaN always fails."""
     got, wanted = np.asarray(got), np.asarray(wanted, dtype=np.float64)
     if got.shape != wanted.shape:
-        raise AssertionError(f"the shape is {got.shape}, not {wanted.shape}")
+        raise AssertionError(f"got shape {got.shape}, expected {wanted.shape}")
     bad = ~(np.abs(got - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
     if bad.any():
         place = tuple(np.argwhere(bad)[0])

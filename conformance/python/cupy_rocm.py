@@ -1,4 +1,4 @@
-"""CuPy's wheel for ROCm: its kernels are compiled by hiprtc while it runs, its matrix products are hipBLAS's."""
+"""CuPy's wheel for ROCm: its kernels are compiled by hiprtc at run time, its matrix products use hipBLAS."""
 
 import cupy as cp
 import numpy as np

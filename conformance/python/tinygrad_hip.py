@@ -1,4 +1,4 @@
-"""tinygrad on its HIP device: its own compiler makes the kernels, our library runs them."""
+"""tinygrad on its HIP device: its own compiler builds the kernels, our library runs them."""
 
 import numpy as np
 from cases import case, end, near
@@ -46,7 +46,7 @@ def _():
     "matmul of halves"
     a, b = array(64, 64).astype(np.float16), array(64, 64).astype(np.float16)
     got = Tensor(a).matmul(Tensor(b), dtype=dtypes.float).numpy()
-    # It multiplies in half precision and sums in single.
+    # It multiplies in half precision and accumulates in single.
     near(got, a.astype(np.float64) @ b.astype(np.float64), 2e-2)
 
 

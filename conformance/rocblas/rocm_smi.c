@@ -1,8 +1,8 @@
-/* The seven functions of the system management library (librocm_smi64.so.1) that rocBLAS's programs call, answered by the
- * HIP library they are loaded with.
+/* Stand-ins for the seven functions of the system management library (librocm_smi64.so.1) that rocBLAS's programs call,
+ * implemented with the HIP library they are loaded with.
  *
- * AMD's own library reads the kernel driver's files, which a machine without an AMD GPU does not have; the programs then
- * refuse to start, although all they want is the device's place on the bus. Clock readings are refused: nobody measures any. */
+ * AMD's own library reads files of the kernel driver, which a machine without an AMD GPU does not have; the programs then fail
+ * to start, although they only need the device's PCI address. Clock readings return an error: none are measured. */
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""The few HIP calls a launcher needs, through ctypes: device memory, modules, launches."""
+"""The few HIP calls that a launcher needs, through ctypes: device memory, modules, launches."""
 
 import ctypes
 
@@ -25,7 +25,7 @@ class Hip:
             raise HipError(f"{name} returned {result} ({text.decode() if text else 'no name'})")
 
     def load(self, code):
-        """A module made from the bytes of a code object."""
+        """Loads a module from the bytes of a code object."""
         module = ctypes.c_void_p()
         self.call("hipModuleLoadData", ctypes.byref(module), ctypes.c_char_p(code))
         return module
@@ -39,7 +39,7 @@ class Hip:
         return function
 
     def launch(self, function, grid, threads, shared, arguments):
-        """Launch with one-dimensional blocks; `arguments` are ctypes values in the kernel's order."""
+        """Launches with one-dimensional blocks; `arguments` are ctypes values in the kernel's order."""
         pointers = (ctypes.c_void_p * len(arguments))(
             *(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments)
         )

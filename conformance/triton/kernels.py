@@ -1,4 +1,4 @@
-"""The kernels, as Triton users write them."""
+"""The kernels, written as Triton users write them."""
 
 import triton
 import triton.language as tl
@@ -83,7 +83,7 @@ def attention(
     DEPTH: tl.constexpr,
     CAUSAL: tl.constexpr,
 ):
-    """One block of queries of one head against all keys, softmax on the way."""
+    """One block of queries of one head against all keys, with online softmax."""
     head = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     depth = tl.arange(0, DEPTH)

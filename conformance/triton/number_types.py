@@ -1,10 +1,10 @@
-"""Number types that NumPy lacks: arrays of their bits, made from and turned into float64 by the formats' definitions."""
+"""Number types that NumPy lacks: arrays of their bits, converted from and to float64 by the formats' definitions."""
 
 import numpy as np
 
 
 class Native:
-    """A type NumPy has."""
+    """A type that NumPy supports."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -28,7 +28,7 @@ class Bfloat16:
 
 
 class Float8:
-    """Eight bits without infinities or a negative zero, whose bits are the one NaN: e4m3fnuz and e5m2fnuz."""
+    """8-bit floats without infinities and negative zero, whose bit pattern is the only NaN: e4m3fnuz and e5m2fnuz."""
 
     def __init__(self, mantissa, bias):
         codes = np.arange(256)
@@ -40,7 +40,7 @@ class Float8:
         self.order = np.argsort(np.where(np.isnan(self.values), np.inf, self.values), kind="stable")[:255]
 
     def encode(self, values):
-        """The nearest number of the type; which of two that are as near does not matter here."""
+        """The nearest number of the type; ties may go either way."""
         known = self.values[self.order]
         right = np.clip(np.searchsorted(known, values), 1, len(known) - 1)
         left_is_nearer = values - known[right - 1] < known[right] - values

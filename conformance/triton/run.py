@@ -1,4 +1,4 @@
-"""Compile kernels with Triton, run them through a HIP client library, compare with NumPy.
+"""Compiles kernels with Triton, runs them through a HIP client library, and compares with NumPy.
 
 Triton needs no GPU to compile; the results are kept in TRITON_CACHE_DIR. Prints a table and exits 1 if any case is wrong.
 """
@@ -21,7 +21,7 @@ WAVE = 64
 
 
 class Case:
-    """A kernel with its constants, and the function that launches it and says what should have come out."""
+    """A kernel with its constants, and the function that launches it and returns the expected result."""
 
     def __init__(self, name, kernel, types, constants, run, num_warps=4, architectures=("gfx90a", "gfx942")):
         self.name, self.kernel, self.types, self.constants, self.run = name, kernel, types, constants, run
@@ -40,11 +40,11 @@ class Float(float):
 
 
 def launch(hip, compiled, grid, arguments):
-    """Load the code object, launch once, unload."""
+    """Loads the code object, launches it once, unloads it."""
     module = hip.load(compiled.asm["hsaco"])
     function = hip.function(module, compiled.metadata.name)
     values = [value(argument) for argument in arguments]
-    # Triton's kernels end with two pointers to scratch memory, which these kernels do not use.
+    # Triton's kernels have two trailing pointers to scratch memory, which these kernels do not use.
     values += [ctypes.c_void_p(), ctypes.c_void_p()]
     hip.launch(function, grid, compiled.metadata.num_warps * WAVE, compiled.metadata.shared, values)
     hip.synchronize()
@@ -58,7 +58,7 @@ def value(argument):
 
 
 def finish(buffers):
-    """The last buffer is the result."""
+    """Frees the buffers; the last one is the result."""
     result = buffers[-1].read()
     for buffer in buffers:
         buffer.free()
@@ -169,13 +169,13 @@ CASES = [
     matmul_case("matmul fp16", "*fp16", F16, 1e-3),
     matmul_case("matmul bf16", "*bf16", BF16, 1e-3),
     matmul_case("matmul fp32", "*fp32", F32, 1e-4),
-    # Ten bits of mantissa, which these matrix cores offer.
+    # Ten bits of mantissa, which the matrix cores of gfx942 support.
     matmul_case("matmul xf32", "*fp32", F32, 6e-2, "tf32", architectures=("gfx942",)),
-    # What Triton does when not asked.
+    # Triton's default precision.
     matmul_case("matmul default", "*fp32", F32, 3e-2, None),
     matmul_case("matmul e4m3fnuz", "*fp8e4b8", E4M3, 1e-3, architectures=("gfx942",)),
     matmul_case("matmul e5m2fnuz", "*fp8e5b16", E5M2, 1e-3, architectures=("gfx942",)),
-    # Probabilities are rounded to the inputs' type before they are multiplied.
+    # Probabilities are rounded to the inputs' type before the multiplication.
     attention_case("attention fp16", "*fp16", F16, False, 2e-3),
     attention_case("causal attention fp16", "*fp16", F16, True, 2e-3),
     attention_case("causal attention bf16", "*bf16", BF16, True, 1.5e-2),
@@ -183,19 +183,19 @@ CASES = [
 
 
 def judge(got, wanted, tolerance):
-    """The largest error, relative to the larger of one and the wanted value, and what is wrong if anything is."""
+    """The largest error, relative to the larger of one and the expected value, and a description of a failure."""
     error = np.abs(got - wanted) / np.maximum(1.0, np.abs(wanted))
     worst = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
     if error[worst] <= tolerance:
         return error[worst], None
-    return error[worst], f"at {tuple(map(int, worst))} it is {got[worst]}, not {wanted[worst]}"
+    return error[worst], f"at {tuple(map(int, worst))}: got {got[worst]}, expected {wanted[worst]}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--architecture", required=True, help="gfx90a or gfx942")
     parser.add_argument("--library", required=True, help="the libamdhip64 to load")
-    parser.add_argument("--large", action="store_true", help="larger sizes, some ten times the work")
+    parser.add_argument("--large", action="store_true", help="larger sizes, about ten times the work")
     options = parser.parse_args()
     hip = Hip(options.library)
     wrong = 0

@@ -1,4 +1,4 @@
-"""Writes `python/pyflame/_pyflame.pyi` from the module itself: `python stubs.py`. With `--check`, only tells whether it is as it should be."""
+"""Generates `python/pyflame/_pyflame.pyi` from the module: `python stubs.py`. With `--check`, only checks that it is up to date."""
 
 import inspect
 import sys
@@ -8,7 +8,7 @@ import pyflame._pyflame as module
 
 HERE = Path(__file__).parent / "python" / "pyflame" / "_pyflame.pyi"
 
-# Types by the names of parameters; the same name means the same everywhere.
+# Types by parameter name; a name has the same type everywhere.
 PARAMETERS = {
     "dim": "Optional[Dims]", "keepdim": "bool", "dtype": "Optional[DTypeLike]", "device": "Optional[str]",
     "requires_grad": "bool", "training": "bool", "reduction": "str", "stride": "Each", "padding": "Union[Each, str]",
@@ -20,7 +20,7 @@ PARAMETERS = {
     "end_dim": "int", "seed": "int", "precision": "str", "index": "Operand", "src": "Operand", "mask": "Operand",
 }  # fmt: skip
 
-# What does not answer a tensor.
+# Results that are not tensors.
 RETURNS = {
     "size": "Any", "dim": "int", "nelement": "int", "element_size": "int", "stride": "List[int]", "is_contiguous": "bool",
     "is_floating_point": "bool", "is_complex": "bool", "numpy": "Any", "tolist": "Any", "item": "Any", "backward": "None",
@@ -124,7 +124,7 @@ def written():
             if name in SETTABLE:
                 lines.append(f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...")
         elif name == "__delitem__":
-            # Python sets its slot along with that of __setitem__.
+            # CPython sets its slot together with that of __setitem__.
             continue
         elif callable(member) and (name not in plain or name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")):
             if name in ("__eq__", "__ne__"):
@@ -149,5 +149,5 @@ def written():
 if __name__ == "__main__":
     text = written()
     if "--check" in sys.argv:
-        sys.exit(0 if HERE.read_text() == text else f"{HERE} is not what the module is; run stubs.py")
+        sys.exit(0 if HERE.read_text() == text else f"{HERE} is out of date; run stubs.py")
     HERE.write_text(text)

@@ -1,5 +1,5 @@
-//! Compiles the kernels of `kernels/ahead.hip` for the GPUs that most people have. Without a compiler the crate builds all the same, and the run-time
-//! compiler makes these kernels too when they are first needed.
+//! Compiles the kernels of `kernels/ahead.hip` ahead of time for the most common GPUs. Without a compiler the crate still builds,
+//! and the run-time compiler (hiprtc) compiles these kernels when they are first needed.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::{env, fs, io};
 
 const TARGETS: [&str; 4] = ["gfx90a", "gfx942", "gfx1030", "gfx1100"];
-/// In the order in which `src/source.rs` puts them together.
+/// In the order in which `src/source.rs` concatenates them.
 const FILES: [&str; 7] = ["prelude", "functions", "reduce", "contract", "lines", "random", "ahead"];
 const CLANGS: [&str; 6] = [
     "/usr/lib/llvm-19/bin/clang++",
@@ -17,7 +17,7 @@ const CLANGS: [&str; 6] = [
     "/usr/lib/llvm-21/bin/clang++",
     "/usr/lib/llvm-18/bin/clang++",
 ];
-/// Of `src/kernels.rs`, and what keeps the host's headers away.
+/// The options of `src/kernels.rs`, and those that exclude the host's headers.
 const OPTIONS: [&str; 10] = [
     "-O3",
     "-std=c++17",
@@ -75,13 +75,13 @@ fn main() -> io::Result<()> {
                     let _ = writeln!(table, "({target:?}, &Aligned(*include_bytes!({code:?}))),");
                 } else {
                     println!(
-                        "cargo::warning=the kernels for {target} could not be built ahead; they will be compiled when they are needed"
+                        "cargo::warning=the kernels for {target} could not be built ahead of time; they will be compiled at run time"
                     );
                 }
             }
         }
         None => println!(
-            "cargo::warning=no clang with the AMDGPU target and device libraries was found: kernels will be compiled when they are needed (`cargo xtask setup` installs both)"
+            "cargo::warning=no clang with the AMDGPU target and device libraries was found: kernels will be compiled at run time (`cargo xtask setup` installs both)"
         ),
     }
     table += "];\n";
@@ -89,7 +89,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("ahead.rs"), table)
 }
 
-/// A compiler and the folder of `ocml.bc`.
+/// Returns a compiler and the folder of `ocml.bc`.
 fn find(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let clang = CLANGS.iter().map(PathBuf::from).find(|path| path.is_file())?;
     let unpacked = root.join("target/toolchain/device-libs/usr/lib");

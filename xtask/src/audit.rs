@@ -1,8 +1,8 @@
 //! `cargo xtask audit`: checks the dependencies of the workspace and of `fuzz/` against the policy in `deny.toml`.
 //!
-//! Licences, bans and sources are decided here, from what cargo reports about the crates that are compiled, without a network.
-//! Published vulnerabilities are cargo-audit's work; they need a copy of the RustSec advisory database. Without one that part
-//! is skipped, and the result says so. Only `--fetch` uses the network.
+//! Licences, bans and sources are checked here, from cargo's metadata of the compiled crates, without network access. Published
+//! vulnerabilities are checked by cargo-audit, which needs a copy of the RustSec advisory database; without one that part is
+//! skipped, and the result says so. Only `--fetch` uses the network.
 
 mod advisories;
 mod graph;
@@ -18,15 +18,16 @@ use std::path::PathBuf;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Arguments {
-    /// Folder with a copy of the RustSec advisory database; by default $CARGO_HOME/advisory-db, else the copy that --fetch left
+    /// Folder with a copy of the RustSec advisory database; by default $CARGO_HOME/advisory-db, else the copy downloaded by
+    /// --fetch
     #[arg(long, value_name = "FOLDER")]
     db: Option<PathBuf>,
-    /// Fetch the advisory database if there is no copy of the last day
+    /// Fetch the advisory database unless the copy is less than a day old
     #[arg(long, conflicts_with = "db")]
     fetch: bool,
 }
 
-/// What was checked, in one line.
+/// Runs the audit; returns a one-line summary.
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
     let path = repo.root.join("deny.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -37,7 +38,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
     notes.push(format!("{} crates", graph.crates.len()));
     complaints.extend(policy.check(&graph)?);
     match Graph::read(repo, &repo.root.join("fuzz"), &policy.graph.targets) {
-        // Its crates may be in other versions, which matters to nobody who runs the program.
+        // Duplicate versions are not checked for fuzz/: it is not part of the shipped program.
         Ok(graph) => complaints.extend(policy.check_one_by_one(&graph)?.into_iter().map(in_fuzz)),
         Err(error) if graph::is_outdated_lock(&error) => complaints.push(
             "fuzz/Cargo.lock is out of date; run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit it".to_owned(),

@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: what Remora costs and how fast its software GPU is, beside the limits of this machine.
+//! `cargo xtask bench`: measures the overhead of remoting and the speed of the software GPU, compared with the limits of this
+//! machine.
 //!
-//! Everything is measured in one run. What has a reference (a raw TCP connection on the loopback interface) is
-//! measured in turns with it, so that whatever else the machine does strikes both.
+//! Everything is measured in one run. Measurements with a reference (a raw TCP connection on the loopback interface) alternate
+//! with it, so that other load on the machine affects both.
 
 mod affinity;
 mod calls;
@@ -38,70 +39,71 @@ use report::Report;
 use std::fs;
 use std::path::PathBuf;
 
-/// The device that is measured, and its architecture.
+/// The measured device, and its architecture.
 const DEVICE: &str = "mi300x";
 const ARCHITECTURE: &str = "gfx942";
 
-/// What is measured.
+/// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Subject {
     /// Calls and copies over the loopback interface, and the software GPU
     Local,
-    /// The same program from farther and farther away
+    /// The same program with increasing network latency
     Remote,
     /// Many threads, kernels, allocations, streams, launches and sessions
     Scale,
     /// The provider library on a machine with 64 devices
     Provider,
-    /// Parts of a GPU from an agent: limits kept, parts asked for
+    /// Shares of a GPU from an agent: accuracy of limits, latency of allocations
     Agent,
-    /// pyflame beside NumPy and PyTorch on the CPU, and a training step on a software GPU beside tinygrad's emulator
+    /// pyflame compared with NumPy and PyTorch on the CPU, and a training step on a software GPU compared with tinygrad's
+    /// emulator
     Tensor,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// What to measure: local by default, everything in a smoke run
+    /// What to measure: local by default, all subjects in a smoke run
     #[arg(value_enum)]
     subject: Option<Subject>,
-    /// Write the numbers to a file as well
+    /// Also write the numbers to a JSON file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw the plots of docs/performance.md anew
+    /// Regenerate the plots of docs/performance.md
     #[arg(long)]
     plot: bool,
-    /// A quick look: fewer and shorter measurements
+    /// Quick run: fewer and shorter measurements
     #[arg(long)]
     quick: bool,
-    /// Only show that the bench works: the smallest sizes, one repetition, a few seconds; no aim is judged
+    /// Smoke run: only check that the bench works, with the smallest sizes and one repetition; takes seconds, ignores aims
     #[arg(long, conflicts_with_all = ["plot", "json", "quick", "kernels", "tinygrad"])]
     smoke: bool,
     /// Measure kernels only
     #[arg(long, conflicts_with = "plot")]
     kernels: bool,
-    /// A copy of tinygrad's repository, whose emulator of an AMD GPU is measured instead of its package's interpreter
+    /// A clone of tinygrad's repository; measures its AMD GPU emulator instead of the package's interpreter
     #[arg(long, value_name = "FOLDER")]
     tinygrad: Option<PathBuf>,
-    /// Measure what is already built, on a machine that need not have compilers
+    /// Measure an existing build, on a machine without compilers
     #[arg(long)]
     prebuilt: bool,
-    /// Be the other end of the raw TCP measurements; the bench starts itself like this
+    /// Internal: run as the other end of the raw TCP measurements
     #[arg(long, hide = true)]
     peer: bool,
 }
 
-/// How much is measured.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// How often each thing is measured.
+    /// Repetitions of each measurement.
     pub rounds: usize,
     /// Waiting calls in one measurement.
     pub calls: u64,
-    /// The largest copy.
+    /// Size of the largest copy, in bytes.
     pub largest_copy: u64,
-    /// A divisor for the work of kernels.
+    /// Divisor for the work of kernels.
     pub lightness: u64,
-    /// A divisor for numbers of things: launches, allocations, sessions.
+    /// Divisor for counts: launches, allocations, sessions.
     pub fewer: u64,
 }
 
@@ -110,12 +112,12 @@ impl Effort {
     const QUICK: Effort = Effort { rounds: 3, calls: 300, largest_copy: 64 << 20, lightness: 8, fewer: 1 };
     const SMOKE: Effort = Effort { rounds: 1, calls: 20, largest_copy: 1 << 20, lightness: 64, fewer: 100 };
 
-    /// Whether only the bench itself is checked, and the figures mean nothing.
+    /// Whether this is a smoke run, whose figures are meaningless.
     pub fn is_smoke(self) -> bool {
         self.fewer > 1
     }
 
-    /// How many of `count` things are used.
+    /// Scales a count by the extent of the run.
     pub fn of(self, count: u64) -> u64 {
         (count / self.fewer).max(1)
     }
@@ -128,7 +130,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.smoke {
         return smoke::build_and_run(repo, arguments.subject, arguments.prebuilt);
     }
-    fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
+    fs::create_dir_all(repo.logs()).context("cannot create the log folder")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
     let prepare = || prepare(repo, arguments.prebuilt);
     let subject = arguments.subject.unwrap_or(Subject::Local);
@@ -160,12 +162,12 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     finish(repo, arguments, subject, &report)
 }
 
-/// What an earlier build has left.
+/// Returns the paths of an earlier build.
 fn already_built(repo: &Repo) -> Built {
     Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
 }
 
-/// The program and the libraries that are measured, and the programs that measure them.
+/// Returns the measured build, and the compiled bench programs.
 fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
     if prebuilt {
         let built = already_built(repo);
@@ -178,7 +180,7 @@ fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
     Ok((built, programs))
 }
 
-/// Shows the numbers, and writes and draws them where that was asked for.
+/// Prints the numbers, and writes JSON and plots if requested.
 fn finish(repo: &Repo, arguments: &Arguments, subject: Subject, report: &Report) -> Result<()> {
     println!("{}", report.table());
     if let Some(path) = &arguments.json {

@@ -1,5 +1,5 @@
-//! `cargo xtask build`: the `remora` program, the pages inside it, every client library, and the one for node agents. Needs a C
-//! compiler and Rust, no setup; without npm the program is built without its pages.
+//! `cargo xtask build`: builds the `remora` program with its embedded web pages, every client library, and the provider library
+//! for node agents. Needs a C compiler and Rust, but no setup; without npm the program is built without its pages.
 
 use crate::audit_lib;
 use crate::client_libs;
@@ -20,7 +20,7 @@ pub struct Arguments {
     pub tests: bool,
 }
 
-/// What a build leaves behind.
+/// The outputs of a build.
 #[derive(Debug)]
 pub struct Built {
     /// The `remora` program.
@@ -34,8 +34,8 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     ui::build(repo)?;
     let mut cargo = repo.cargo();
     if arguments.tests {
-        // With what tests depend on, some libraries get other features, and all that uses them is compiled again. Whoever wants
-        // the tests anyway builds all of it once, like this; the program and the library come along.
+        // Dev-dependencies enable other features of some libraries, so everything that uses them would be compiled again. When
+        // tests are wanted, this builds everything once, including the program and the library.
         cargo.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
     } else {
         cargo.args(["build", "--package", "remora", "--package", "hip-client", "--package", "provider"]);

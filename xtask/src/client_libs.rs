@@ -1,7 +1,7 @@
-//! Linking the client libraries from the static library that cargo built.
+//! Links the client libraries from the static library that cargo built.
 //!
-//! rustc's own link of a shared library brings its own version script, which loses AMD's symbol versions; so the last
-//! step is ours. Every library is the same code, with another name and another set of exports.
+//! rustc links shared libraries with its own version script, which would drop AMD's symbol versions; so the last link step is
+//! ours. Every library is the same code, with another name and another set of exports.
 
 use crate::lock::Lock;
 use crate::repo::Repo;
@@ -14,18 +14,18 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The libraries, by the names that programs ask for.
+/// The libraries, by their SONAMEs.
 pub const SONAMES: &[&str] =
     &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7", "libhiprtc.so.6", "libhiprtc.so.7"];
 
-/// Names without a number, for linkers.
+/// Names without a version, for linkers.
 const DEVELOPMENT: &[(&str, &str)] =
     &[("libamdhip64.so", "libamdhip64.so.6"), ("libhiprtc.so", "libhiprtc.so.6")];
 
-/// What Rust's standard library needs from the system.
+/// System libraries that Rust's standard library needs.
 const SYSTEM_LIBRARIES: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Link every library into the library folder, unless they are already there for this very archive.
+/// Links every library into the library folder, unless they are up to date with this archive.
 pub fn link(repo: &Repo, archive: &Path, keep_debug_information: bool) -> Result<()> {
     let folder = repo.lib();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -55,11 +55,11 @@ pub fn link(repo: &Repo, archive: &Path, keep_debug_information: bool) -> Result
     Ok(())
 }
 
-/// The objects of the client crate itself, taken out of the archive.
+/// Extracts the objects of the client crate itself from the archive.
 ///
-/// They are linked whole, and everything else only as far as it is needed. Linking the whole archive would not do: the
-/// compiler's run-time support in it has hidden functions of the same names as two that AMD exports
-/// (`__gnu_f2h_ieee` and its reverse), and a hidden twin hides ours.
+/// They are linked completely, and everything else only as needed. Linking the whole archive would not work: the compiler's
+/// runtime support in it has hidden functions with the names of two that AMD exports (`__gnu_f2h_ieee` and its reverse), and a
+/// hidden definition would hide ours.
 fn own_objects(archive: &Path, into: &Path) -> Result<Vec<PathBuf>> {
     if into.exists() {
         fs::remove_dir_all(into).with_context(|| format!("cannot remove {}", into.display()))?;
@@ -68,7 +68,7 @@ fn own_objects(archive: &Path, into: &Path) -> Result<Vec<PathBuf>> {
     let members = step::output(Command::new("ar").arg("t").arg(archive))?;
     let own: Vec<&str> = members.lines().filter(|member| member.starts_with("hip_client-")).collect();
     if own.is_empty() {
-        bail!("{} holds nothing of the client crate", archive.display());
+        bail!("{} contains no objects of the client crate", archive.display());
     }
     step::output(Command::new("ar").current_dir(into).arg("x").arg(archive).args(&own))?;
     Ok(own.iter().map(|member| into.join(member)).collect())
@@ -84,15 +84,15 @@ fn link_one(
     let script = folder.join(format!(".{soname}.map"));
     fs::write(&script, version_script(soname))
         .with_context(|| format!("cannot write {}", script.display()))?;
-    // Linked beside and renamed, so that a program that has the old one mapped keeps it whole.
+    // Linked to a temporary file and renamed, so that a process that has the old file mapped keeps it intact.
     let fresh = folder.join(format!(".{soname}.new"));
     let mut cc = Command::new("cc");
     cc.arg("-shared").arg("-o").arg(&fresh);
     cc.args(objects).arg(archive);
     cc.arg(format!("-Wl,--version-script={}", script.display()));
     cc.arg(format!("-Wl,-soname,{soname}"));
-    // A name in the script that nothing defines is a function we forgot. The threads of the library outlive a dlclose,
-    // so it is never unloaded.
+    // `--no-undefined-version`: a name in the script without a definition is a missing function. `nodelete`: the threads of the
+    // library outlive a dlclose, so it must never be unloaded.
     cc.args(["-Wl,--gc-sections", "-Wl,--no-undefined", "-Wl,--no-undefined-version", "-Wl,-z,nodelete"]);
     cc.args(["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-Bsymbolic-functions"]);
     if !keep_debug_information {

@@ -1,11 +1,11 @@
-//! `cargo xtask codegen`: pages that are derived from the function table.
+//! `cargo xtask codegen`: generates the pages that are derived from the function table.
 
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
 use std::fs;
 
-/// A file that nobody edits, and what makes it.
+/// A generated file, and its generator.
 struct Page {
     path: &'static str,
     make: fn() -> String,

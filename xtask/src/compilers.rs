@@ -1,5 +1,5 @@
-//! Programs as other people's build systems make them: by Debian's own hipcc against AMD's library, and by clang with
-//! compressed device code. They know nothing of Remora; `remora run` starts a software GPU for each.
+//! Programs as built by other build systems: by Debian's hipcc against AMD's library, and by clang with compressed device code.
+//! They are not linked with Remora; `remora run` starts a software GPU for each.
 
 use crate::build::Built;
 use crate::examples;
@@ -11,13 +11,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Examples within reach of HIP 5.2.
+/// Examples that compile with HIP 5.2.
 const HIPCC: &[&str] = &["vector_add", "saxpy", "matmul_lds", "reduce_shuffle", "softmax", "transpose"];
 
-/// One is enough to unpack; what follows is the same.
+/// A few are enough: only the decompression differs.
 const COMPRESSED: &[&str] = &["vector_add", "mfma_matmul"];
 
-/// What the loader says when a library lacks the versions a program was linked with.
+/// The loader's message when a library lacks the symbol versions that a program was linked with.
 const LOADER_WARNING: &str = "no version information available";
 
 pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
@@ -48,7 +48,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
     Ok(())
 }
 
-/// Run one program; `Some` says what is wrong.
+/// Runs one program; `Some` describes a failure.
 fn check(repo: &Repo, built: &Built, name: &str, program: &Path, made_by: &str) -> Result<Option<String>> {
     let file = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let log = repo.logs().join(format!("compilers-{file}.log"));
@@ -59,7 +59,10 @@ fn check(repo: &Repo, built: &Built, name: &str, program: &Path, made_by: &str) 
     Ok(if !outcome.right {
         Some(format!("{name} by {made_by}: {}; log: {}", outcome.line, log.display()))
     } else if said.contains(LOADER_WARNING) {
-        Some(format!("{name} by {made_by}: the loader misses symbol versions; log: {}", log.display()))
+        Some(format!(
+            "{name} by {made_by}: the loader reports missing symbol versions; log: {}",
+            log.display()
+        ))
     } else {
         None
     })

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: what other projects' compilers and packages make, run through the client library.
+//! `cargo xtask conformance`: runs other projects' compilers, packages and test programs through the client library.
 
 mod cases;
 mod dstack;
@@ -43,7 +43,7 @@ pub struct Arguments {
 enum Suite {
     /// Programs built by Debian's hipcc and with compressed code, under `remora run`
     Compilers,
-    /// Decoding and disassembly of both instruction sets against llvm-mc, both ways, with the counts
+    /// Decoding and disassembly of both instruction sets against llvm-mc, in both directions, with counts
     Isa,
     /// Kernels compiled by Triton, launched from Python, compared with NumPy
     Triton,
@@ -51,31 +51,31 @@ enum Suite {
     Rocrand(Selection),
     /// The bench and test programs of Debian's rocBLAS, on an emulated MI210
     Rocblas(Selection),
-    /// Debian's rocBLAS, hipBLASLt and MIOpen, by programs that compare every result with a plain reference
+    /// Debian's rocBLAS, hipBLASLt and MIOpen, in programs that compare every result with a plain reference
     Libraries(libraries::Arguments),
     /// hip-python, tinygrad and CuPy from the package index, compared with NumPy
     Python(python::Arguments),
     /// The test programs of Debian's hipRAND, rocPRIM, hipCUB, rocThrust and rocSPARSE, on an emulated MI210
     Hip(hip::Arguments),
-    /// A board that rents its GPUs from a real dstack server; as root
+    /// A board that rents its GPUs from a real dstack server (needs root)
     Dstack(dstack::Arguments),
-    /// Many threads in one session, under a race detector too
+    /// Many threads in one session, also under a race detector
     Threads(threads::Arguments),
-    /// The provider library beside Debian's builds of AMD's management library, and our layouts against its headers
+    /// The provider library with Debian's builds of AMD's management library, and our struct layouts against its headers
     Provider,
     /// The board under load: 200 submissions of 20 users, a server that is killed, memory, latency
     Load,
-    /// A thousand clients that come and go, on either side
+    /// A thousand clients that connect and disconnect, checking both sides for leaks
     Leaks(Cycles),
-    /// What an agent measures, in Debian's VictoriaMetrics, InfluxDB and Prometheus
+    /// An agent's metrics in Debian's VictoriaMetrics, InfluxDB and Prometheus
     Metrics(metrics::Arguments),
-    /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
+    /// The correct and the wrong solutions of every problem of the board, judged on a software MI300X
     Board,
     /// The node models of ONNX's package, computed by pyflame on the CPU and on a software MI300X
     Onnx(onnx::Arguments),
     /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
     Opinfo(opinfo::Arguments),
-    /// Images, chart, samples and units of deploy/, by hadolint, helm, Kubernetes' schemas and systemd
+    /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
 
@@ -85,7 +85,7 @@ struct Cycles {
     cycles: u32,
 }
 
-/// Which programs or cases of a suite to run.
+/// The programs or cases of a suite to run.
 #[derive(Debug, clap::Args)]
 pub struct Selection {
     /// Only those whose name contains this
@@ -94,7 +94,7 @@ pub struct Selection {
     /// A selection that takes a few minutes
     #[arg(long)]
     quick: bool,
-    /// Also what takes hours
+    /// Also run what takes hours
     #[arg(long, conflicts_with = "quick")]
     slow: bool,
 }
@@ -105,9 +105,9 @@ impl Selection {
     }
 }
 
-/// The software GPU of the suites that run whole libraries: Debian builds them for it.
+/// The software GPU of the suites that run whole libraries: Debian builds them for its architecture.
 const MODEL: &str = "mi210";
-/// A program that takes longer than this hangs.
+/// Timeout of a program.
 const PATIENCE: Limits =
     Limits { test: Duration::from_secs(3 * 3600), program: Duration::from_secs(3 * 3600) };
 
@@ -139,7 +139,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// All of what `cargo xtask test` takes some of.
+/// Runs all solutions; `cargo xtask test` runs some of them.
 fn board(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "board-judge", "--test", "solutions", "--", "--nocapture"]);
@@ -154,7 +154,7 @@ fn deploy(repo: &Repo, built: &Built) -> Result<()> {
     check.arg(repo.root.join("conformance/deploy/check.py"));
     check.env("REMORA", &built.remora).env("PROVIDER", built.lib.join(provider_lib::NAME));
     check.env("DEPLOY", repo.root.join("deploy")).env("SCRATCH", scratch);
-    step::loud("what is deployed", &mut check)
+    step::loud("checks of deploy/", &mut check)
 }
 
 fn load(repo: &Repo, built: &Built) -> Result<()> {
@@ -163,7 +163,7 @@ fn load(repo: &Repo, built: &Built) -> Result<()> {
     step::loud("the board under load", &mut python)
 }
 
-/// Many times what `cargo xtask test` tries.
+/// Runs many times the cycles of `cargo xtask test`.
 fn leaks(repo: &Repo, cycles: u32) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "e2e", "--test", "e2e_client_cycles"]);
@@ -171,16 +171,16 @@ fn leaks(repo: &Repo, cycles: u32) -> Result<()> {
     step::loud(&format!("{cycles} clients"), cargo.env("E2E_CYCLES", cycles.to_string()))
 }
 
-/// Ten times the words that `cargo xtask test` tries.
+/// Runs ten times the instruction words of `cargo xtask test`.
 fn isa(repo: &Repo) -> Result<()> {
     let arguments = ["test", "--release", "--package", "isa", "--test", "llvm_mc", "--", "--nocapture"];
     step::loud("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
 }
 
-/// How much the kernels of a suite are given to do.
+/// The problem sizes of a suite's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// Seconds in all
+    /// Seconds in total
     Small,
     Large,
 }
@@ -201,7 +201,7 @@ pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
             command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
             command.env("LD_LIBRARY_PATH", &built.lib);
             command.env("TRITON_CACHE_DIR", repo.downloads.join("triton"));
-            // Triton asks for a decision and warns without one.
+            // Triton warns if this is not set.
             command.env("TRITON_DEFAULT_FP_FUSION", "1");
             command.env("PYTHONDONTWRITEBYTECODE", "1");
             step::loud(&format!("triton for {architecture} through {library}"), &mut command)?;

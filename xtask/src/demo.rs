@@ -24,7 +24,7 @@ pub fn show(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
     println!("{}", table(&rows));
     let wrong = rows.iter().filter(|row| !row.outcome.right).count();
     if wrong > 0 {
-        bail!("{wrong} of {} runs are wrong; what they printed is in {}", rows.len(), repo.logs().display());
+        bail!("{wrong} of {} runs failed; their output is in {}", rows.len(), repo.logs().display());
     }
     println!("{} runs of {} programs, all right", rows.len(), examples.len());
     Ok(())

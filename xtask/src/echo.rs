@@ -1,16 +1,16 @@
-//! Passing on what a program says, line by line, and keeping what explains a failure.
+//! Forwards a program's output line by line, and keeps the lines that explain a failure.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Lines that are kept of the end.
+/// Lines kept from the end.
 const LAST: usize = 40;
-/// Lines that are kept of all panics together, and of each.
+/// Lines kept of all panics together, and of each.
 const PANICS: usize = 60;
 const PANIC: usize = 6;
 
-/// What is kept of a program's output, of both its streams together.
+/// The kept lines of a program's output, of both streams together.
 #[derive(Debug, Default)]
 pub struct Echo {
     lines: Mutex<Lines>,
@@ -19,25 +19,25 @@ pub struct Echo {
 #[derive(Debug, Default)]
 struct Lines {
     panics: Vec<String>,
-    /// Lines that still belong to the panic before.
+    /// Remaining lines of the previous panic.
     following: usize,
     last: VecDeque<String>,
 }
 
 impl Echo {
-    /// Passes everything on until the end of the stream. Bytes are passed as they are; what is kept is text.
+    /// Forwards everything until the end of the stream. Bytes are forwarded unchanged; the kept lines are text.
     pub fn pass(&self, from: impl Read, mut to: impl Write) {
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
         while let Ok(1..) = from.read_until(b'\n', &mut line) {
-            // Nobody may be reading any more; the program is to go on all the same.
+            // A closed output is ignored; the program continues.
             let _ = to.write_all(&line).and_then(|()| to.flush());
             self.keep(String::from_utf8_lossy(&line).trim_end());
             line.clear();
         }
     }
 
-    /// Panics first, then the last lines.
+    /// Returns panics first, then the last lines.
     pub fn kept(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let panics = lines.panics.iter().filter(|line| !lines.last.contains(line));

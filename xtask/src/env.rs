@@ -1,4 +1,4 @@
-//! The environment variables that the tasks read; nothing else in this crate looks at the environment.
+//! The environment variables of the tasks; nothing else in this crate reads the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Where cargo was told to put its output, if anywhere special.
+/// Cargo's target folder, if set.
 pub fn cargo_target_dir() -> Option<PathBuf> {
     std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
-/// Where cargo keeps what it downloads.
+/// Cargo's home folder.
 pub fn cargo_home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
-/// The folders that hold programs.
+/// The folders in PATH.
 pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }

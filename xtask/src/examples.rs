@@ -1,4 +1,4 @@
-//! Compiling the example programs and running them against a worker.
+//! Compiles the example programs and runs them against a worker.
 
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 /// The architectures that every example is compiled for, and the device that `remora worker` emulates for each.
 pub const ARCHITECTURES: &[(&str, &str)] = &[("gfx90a", "mi210"), ("gfx942", "mi300x")];
 
-/// No example needs nearly this long; one that does hangs.
+/// Timeout of an example; none needs nearly this long.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// One compiled example.
+/// A compiled example.
 #[derive(Debug, Clone)]
 pub struct Example {
     pub name: String,
     pub program: PathBuf,
 }
 
-/// How one run of an example ended.
+/// The result of one run of an example.
 #[derive(Debug)]
 pub struct Outcome {
     pub right: bool,
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub time: Duration,
 }
 
-/// Compile whatever is not compiled yet, on every core.
+/// Compiles the examples that are out of date, on every core.
 pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Vec<Example>> {
     let folder = repo.target.join("examples/hip");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -87,7 +87,7 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
     Ok(examples)
 }
 
-/// Run one example against a worker, with its output in `log`.
+/// Runs one example against a worker, with its output in `log`.
 pub fn run_one(example: &Example, worker: &LocalWorker, lib: &Path, log: &Path) -> Result<Outcome> {
     let mut command = Command::new(&example.program);
     command.env("LD_LIBRARY_PATH", lib);
@@ -95,7 +95,7 @@ pub fn run_one(example: &Example, worker: &LocalWorker, lib: &Path, log: &Path) 
     run_command(&example.name, &mut command, log)
 }
 
-/// Run an example in whatever way `command` does, with its output in `log`.
+/// Runs an example by `command`, with its output in `log`.
 pub fn run_command(name: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -123,7 +123,7 @@ pub fn run_command(name: &str, command: &mut Command, log: &Path) -> Result<Outc
     let bytes = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let (right, line) = match status {
-        None => (false, format!("no end after {}", step::seconds(TIME_LIMIT))),
+        None => (false, format!("timeout after {}", step::seconds(TIME_LIMIT))),
         Some(status) => verdict(name, status.success(), &status.to_string(), &text),
     };
     Ok(Outcome { right, line, time })
@@ -140,7 +140,7 @@ fn verdict(name: &str, success: bool, status: &str, text: &str) -> (bool, String
     (false, if success { format!("no line `{passed}`: {said}") } else { format!("{status}: {said}") })
 }
 
-/// Where the source of an example is.
+/// The path of an example's source.
 pub fn source(repo: &Repo, name: &str) -> PathBuf {
     repo.root.join(format!("examples/hip/{name}.hip"))
 }
@@ -160,7 +160,7 @@ fn sources(repo: &Repo) -> Result<Vec<PathBuf>> {
 
 fn stamp(toolchain: &Toolchain, source: &Path, example: &Example) -> Result<Stamp> {
     let mut inputs = Inputs::new().file(source)?.text(&step::shown(&compile_command(toolchain)));
-    // Examples share this one header; system headers are fixed by the toolchain's paths.
+    // Examples share this one header; system headers are determined by the toolchain's paths.
     let shared = source.with_file_name("check.h");
     inputs = inputs.file(&shared)?;
     Ok(Stamp::new(example.program.with_extension("stamp"), inputs))
@@ -184,7 +184,7 @@ fn compile(toolchain: &Toolchain, built: &Built, source: &Path, program: &Path) 
     checked(&mut link)
 }
 
-/// Run a compiler; its complaints are the error.
+/// Runs a compiler; its messages are the error.
 pub fn checked(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start {}", step::shown(command)))?;
     if !output.status.success() {

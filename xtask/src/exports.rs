@@ -1,4 +1,4 @@
-//! What shared libraries export, as `readelf` sees it, compared with AMD's libraries and with the function table.
+//! Checks the exports of the shared libraries, as read by `readelf`, against AMD's libraries and the function table.
 
 #![cfg(test)]
 
@@ -11,7 +11,7 @@ use std::process::Command;
 /// Symbol to version node; an unversioned symbol has an empty node.
 type Exports = BTreeMap<String, String>;
 
-/// Functions of AMD's libraries that ours leave out: library, function, reason.
+/// Functions of AMD's libraries that ours do not export: library, function, reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 fn exports_of(library: &Path) -> Result<Exports> {
@@ -26,7 +26,7 @@ fn parse(text: &str) -> Exports {
     for line in text.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [_, _, _, kind, binding, _, section, name, ..] = fields[..] else { continue };
-        // The nodes themselves are absolute symbols without a type of interest.
+        // The version nodes themselves are absolute symbols.
         if section == "UND" || section == "ABS" || binding == "LOCAL" || !matches!(kind, "FUNC" | "OBJECT") {
             continue;
         }
@@ -36,7 +36,7 @@ fn parse(text: &str) -> Exports {
     exports
 }
 
-/// What is in `wanted` and not, or not with the same node, in `found`.
+/// The symbols of `wanted` that `found` lacks or has with another node.
 fn missing(library: &str, wanted: &Exports, found: &Exports) -> Vec<String> {
     let excused = |symbol: &str| EXCEPTIONS.iter().any(|(of, name, _)| *of == library && *name == symbol);
     wanted
@@ -90,7 +90,7 @@ mod tests {
                 .into_iter()
                 .map(|(symbol, node)| (symbol.to_owned(), node.to_owned()))
                 .collect();
-            assert!(!table.is_empty(), "the table knows no {soname}");
+            assert!(!table.is_empty(), "the table has no functions for {soname}");
             let (ours, absent) = (ours(soname), missing(soname, &table, &ours(soname)));
             assert!(absent.is_empty(), "{soname}: {absent:#?}");
             let surplus: Vec<&String> = ours.keys().filter(|symbol| !table.contains_key(*symbol)).collect();

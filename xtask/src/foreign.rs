@@ -1,7 +1,7 @@
-//! Packages of newer Debian releases, unpacked below `target/toolchain` without touching the system.
+//! Packages of newer Debian releases, unpacked below `target/toolchain` without changing the system.
 //!
-//! The mirror is the one this machine's apt already uses, and apt checks the signatures as ever. Packages are chosen by
-//! release, never by version, so that an upload there does not break this.
+//! The mirror is the one of this machine's apt, and apt checks the signatures as usual. Packages are selected by release, never
+//! by version, so that an upload there does not break this.
 
 use crate::repo::Repo;
 use crate::stamp::{Inputs, Stamp};
@@ -14,7 +14,7 @@ use std::process::Command;
 
 struct Foreign {
     package: &'static str,
-    /// The releases to look in, the first that has it wins: packages move from one to the next.
+    /// The releases to search, in order: packages move from one to the next.
     releases: &'static [&'static str],
     /// The folder below the toolchain that it is unpacked to.
     folder: &'static str,
@@ -35,7 +35,7 @@ pub fn is_fresh(repo: &Repo) -> bool {
     stamp(repo).is_fresh()
 }
 
-/// Download and unpack everything in the list.
+/// Downloads and unpacks everything in the list.
 pub fn unpack(repo: &Repo) -> Result<()> {
     let base = repo.toolchain();
     let work = base.join("unpacking");
@@ -70,13 +70,13 @@ fn stamp(repo: &Repo) -> Stamp {
     Stamp::new(repo.toolchain().join("stamp"), inputs)
 }
 
-/// apt with its own sources, lists and cache.
+/// apt with separate sources, lists and cache.
 pub struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// Reads the package lists of `releases` into a folder of its own.
+    /// Reads the package lists of `releases` into a separate folder.
     pub fn new(repo: &Repo, work: &Path, releases: &[&str]) -> Result<Apt> {
         for folder in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(work.join(folder))
@@ -95,13 +95,13 @@ impl Apt {
             "Dir::Etc::sourceparts=/dev/null".to_owned(),
             format!("Dir::State::lists={}", work.join("lists").display()),
             format!("Dir::Cache={}", work.join("cache").display()),
-            // Some images switch apt's own cache off, and every download would read all lists again.
+            // Some images disable apt's own cache, and every download would parse all lists again.
             "Dir::Cache::pkgcache=pkgcache.bin".to_owned(),
             "Dir::Cache::srcpkgcache=srcpkgcache.bin".to_owned(),
-            // Neither translations nor the data of software centres are of use here.
+            // Translations and AppStream data are not needed.
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-            // The download user of apt cannot write below a private folder.
+            // apt's download user cannot write below a private folder.
             "APT::Sandbox::User=root".to_owned(),
         ];
         let apt = Apt { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() };
@@ -116,12 +116,12 @@ impl Apt {
         command
     }
 
-    /// Fetch a package, and whatever it needs that this system does not have, into a folder.
+    /// Downloads a package, and its dependencies that this system lacks, into a folder.
     pub fn download_missing(&self, package: &str, folder: &Path) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(folder.join("partial"))?;
         let mut install = self.command();
         install.arg("-o").arg(format!("Dir::Cache::archives={}", folder.display()));
-        // Nothing is installed, so others may install meanwhile.
+        // Nothing is installed, so no lock is needed.
         install.args(["-o", "Debug::NoLocking=true", "--yes", "--no-install-recommends", "--download-only"]);
         step::output(install.arg("install").arg(package))?;
         let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
@@ -129,7 +129,7 @@ impl Apt {
         Ok(archives.filter(|path| path.extension().is_some_and(|it| it == "deb")).collect())
     }
 
-    /// Fetch one package into an empty folder, from the first of the releases that has it.
+    /// Downloads one package into an empty folder, from the first of the releases that has it.
     pub fn download(&self, package: &str, releases: &[&str], folder: &Path) -> Result<PathBuf> {
         let mut refusals = String::new();
         for release in releases {
@@ -143,7 +143,7 @@ impl Apt {
     }
 }
 
-/// The mirror that apt uses for this release.
+/// Returns the mirror that apt uses for this release.
 fn mirror() -> Result<String> {
     let text = step::output(Command::new("apt-get").args([
         "indextargets",
@@ -153,7 +153,7 @@ fn mirror() -> Result<String> {
     ]))?;
     match mirror_in(&text) {
         Some(mirror) => Ok(mirror.to_owned()),
-        None => bail!("apt knows no source for {}; its sources are:\n{text}", system::CODENAME),
+        None => bail!("apt has no source for {}; its sources are:\n{text}", system::CODENAME),
     }
 }
 
@@ -167,7 +167,7 @@ fn only_entry(folder: &Path) -> Result<PathBuf> {
     let mut entries = fs::read_dir(folder)?;
     match (entries.next(), entries.next()) {
         (Some(entry), None) => Ok(entry?.path()),
-        _ => bail!("apt-get download left something else than one archive in {}", folder.display()),
+        _ => bail!("apt-get download did not leave exactly one archive in {}", folder.display()),
     }
 }
 

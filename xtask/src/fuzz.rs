@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the targets in `fuzz/` with coverage counters and AddressSanitizer, and runs them.
 //!
-//! The compiler flags are those of cargo-fuzz. They need a nightly compiler or `RUSTC_BOOTSTRAP=1`; this task sets the variable, so
-//! that the toolchain of the repository is enough and cargo-fuzz need not be installed. The layout of `fuzz/` stays cargo-fuzz's.
+//! The compiler flags are those of cargo-fuzz. They need a nightly compiler or `RUSTC_BOOTSTRAP=1`; this task sets the variable,
+//! so that the toolchain of the repository is enough and cargo-fuzz is not required. The layout of `fuzz/` is cargo-fuzz's.
 
 use crate::repo::Repo;
 use crate::step;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 
-/// Build scripts and procedural macros are not instrumented when the target is named.
+/// With an explicit target, build scripts and procedural macros are not instrumented.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 const FLAGS: &[&str] = &[
@@ -27,25 +27,25 @@ const FLAGS: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-/// Targets that start threads. LeakSanitizer once reported 32-byte records that did not recur, presumably of threads that were just
-/// ending, so these run without it.
+/// Targets that start threads. LeakSanitizer once reported 32-byte records that did not recur, presumably of threads that were
+/// just exiting, so these run without it.
 const THREADED: &[&str] = &["arrival", "requests"];
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Targets to run, by the names of the files in fuzz/fuzz_targets; all of them when none is named
+    /// Targets to run, by file name in fuzz/fuzz_targets; all of them by default
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// Run time of each target, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Targets that run at the same time; the number of processors by default
+    /// Targets that run in parallel; the number of CPUs by default
     #[arg(long)]
     jobs: Option<usize>,
     /// Memory limit of a target, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     memory: u64,
-    /// Build the targets and write the seed inputs, and run nothing
+    /// Only build the targets and write the seed inputs
     #[arg(long)]
     build: bool,
 }
@@ -86,7 +86,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     report(results)
 }
 
-/// The names of all targets.
+/// Returns the names of all targets.
 fn known(folder: &Path) -> Result<Vec<String>> {
     let sources = folder.join("fuzz_targets");
     let entries = fs::read_dir(&sources).with_context(|| format!("cannot read {}", sources.display()))?;
@@ -105,7 +105,7 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>> {
     Ok(if wanted.is_empty() { known.to_vec() } else { wanted.to_vec() })
 }
 
-/// Compiles the targets and the program that writes seeds; the folder that holds them.
+/// Compiles the targets and the seed generator; returns their folder.
 fn build(repo: &Repo, folder: &Path, targets: &[String]) -> Result<PathBuf> {
     step::say("building the fuzz targets (minutes, the first time)");
     let mut cargo = repo.cargo();
@@ -120,19 +120,19 @@ fn build(repo: &Repo, folder: &Path, targets: &[String]) -> Result<PathBuf> {
     Ok(folder.join("target").join(TRIPLE).join("release"))
 }
 
-/// Writes a first input of each kind, so that a run does not begin with the search for a valid header.
+/// Writes a first input of each kind, so that a run does not start with the search for a valid header.
 fn seed(folder: &Path, programs: &Path) -> Result<()> {
     step::output(Command::new(programs.join("examples/seeds")).arg(folder.join("corpus"))).map(drop)
 }
 
-/// How a run of one target ended.
+/// The result of a run of one target.
 struct Outcome {
     count: Count,
     status: ExitStatus,
     log: PathBuf,
 }
 
-/// What a run of one target did.
+/// The statistics of a run of one target.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     executions: u64,
@@ -145,7 +145,7 @@ fn fuzz(repo: &Repo, folder: &Path, programs: &Path, target: &str, arguments: &A
         fs::create_dir_all(needed).with_context(|| format!("cannot create {}", needed.display()))?;
     }
     let log = repo.logs().join(format!("fuzz-{target}.log"));
-    fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
+    fs::create_dir_all(repo.logs()).context("cannot create the log folder")?;
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut program = Command::new(programs.join(target));
     program.arg(format!("-max_total_time={}", arguments.seconds));
@@ -162,7 +162,7 @@ fn fuzz(repo: &Repo, folder: &Path, programs: &Path, target: &str, arguments: &A
     Ok(Outcome { count: count(&String::from_utf8_lossy(&said)), status, log })
 }
 
-/// In libFuzzer's final statistics, lines such as `stat::number_of_executed_units: 1024`.
+/// Parses libFuzzer's final statistics, lines such as `stat::number_of_executed_units: 1024`.
 fn count(said: &str) -> Count {
     let number = |name: &str| {
         let mut values = said.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -184,7 +184,7 @@ fn report(results: Vec<(String, Result<Outcome>)>) -> Result<()> {
                 println!("{target:20}  {:>14}  {:>10}  {word}", count.executions, count.new_inputs);
                 if !status.success() {
                     failures.push(format!(
-                        "{target} ended with {status}; input: fuzz/artifacts/{target}, log: {}",
+                        "{target} exited with {status}; input: fuzz/artifacts/{target}, log: {}",
                         log.display()
                     ));
                 } else if count.executions == 0 {

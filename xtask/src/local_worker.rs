@@ -1,4 +1,4 @@
-//! A worker with a software GPU on this machine, for as long as a task needs it.
+//! A worker process with a software GPU on this machine, for the duration of a task.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Stopped when dropped.
+/// A worker process; stopped on drop.
 #[derive(Debug)]
 pub struct LocalWorker {
     child: Child,
@@ -20,12 +20,12 @@ pub struct LocalWorker {
 }
 
 impl LocalWorker {
-    /// Start `remora worker` on a free port of the loopback interface and wait until it listens.
+    /// Starts `remora worker` on a free port of the loopback interface and waits until it listens.
     pub fn start(remora: &Path, device: &str, log: &Path) -> Result<LocalWorker> {
         LocalWorker::start_with(Command::new(remora), device, &["--no-upload-cache"], log)
     }
 
-    /// The same, with the program, whatever environment it is to have, and more arguments.
+    /// Like [`LocalWorker::start`], with a prepared command and more arguments.
     pub fn start_with(
         mut remora: Command,
         device: &str,
@@ -46,7 +46,7 @@ impl LocalWorker {
             .with_context(|| format!("cannot start {}", remora.get_program().to_string_lossy()))?;
         let stdout = child.stdout.take().context("the worker has no standard output")?;
         let (sender, receiver) = mpsc::channel();
-        // Read to the end, so that the worker never meets a closed pipe.
+        // Read to the end, so that the worker never writes to a closed pipe.
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some(address) = address_in(&line) {
@@ -61,7 +61,7 @@ impl LocalWorker {
                 let _ = child.wait();
                 let said = fs::read_to_string(log).unwrap_or_default();
                 bail!(
-                    "a {device} worker did not say `listening on ADDRESS` within {} s; its log, {}:\n{said}",
+                    "a {device} worker did not print `listening on ADDRESS` within {} s; its log, {}:\n{said}",
                     START_LIMIT.as_secs(),
                     log.display()
                 )
@@ -69,7 +69,7 @@ impl LocalWorker {
         }
     }
 
-    /// The process that listens.
+    /// The pid of the listening process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -90,7 +90,7 @@ impl LocalWorker {
 impl Drop for LocalWorker {
     fn drop(&mut self) {
         if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
-            // SAFETY: kill reads no memory of ours, and the child is not yet waited for, so the number is still its own.
+            // SAFETY: kill accesses no memory of this process, and the child is not yet waited for, so the pid is still its own.
             unsafe { libc::kill(pid, libc::SIGTERM) };
         }
         let asked = Instant::now();

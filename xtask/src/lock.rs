@@ -1,4 +1,4 @@
-//! Keeping two tasks from working on the same folder at once.
+//! File locks that keep two tasks from working on the same folder at once.
 
 use crate::step;
 use anyhow::{Context, Result};
@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Held until dropped; the system drops it when the process ends, however it ends.
+/// A held file lock. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Wait for the lock kept in the file at `path`.
+    /// Waits for the lock of the file at `path`.
     pub fn take(path: &Path) -> Result<Lock> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -34,7 +34,7 @@ impl Lock {
 
 fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     loop {
-        // SAFETY: flock takes a descriptor, which `file` keeps open, and reads no memory of ours.
+        // SAFETY: flock takes a file descriptor, which `file` keeps open, and accesses no memory.
         if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
             return Ok(());
         }

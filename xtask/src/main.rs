@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything about this repository that is not a cargo command of its own.
+//! `cargo xtask`: the development tasks of this repository that are not plain cargo commands.
 //!
 //! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
 
@@ -37,7 +37,7 @@ mod venv;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Set up, build, show and check Remora.
+/// Set up, build, demonstrate and check Remora.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -53,21 +53,21 @@ enum Task {
     Build(build::Arguments),
     /// Set up, build, and run every example program on software GPUs
     Demo,
-    /// Set up, build, and run every check there is
+    /// Set up, build, and run all checks
     Test,
-    /// Measure what remoting costs and how fast the software GPU is
+    /// Measure the overhead of remoting and the speed of the software GPU
     Bench(bench::Arguments),
     /// Check licences, sources and published vulnerabilities of all dependencies against deny.toml
     Audit(audit::Arguments),
     /// Build the fuzz targets and run them
     Fuzz(fuzz::Arguments),
-    /// Draw a trace that REMORA_TRACE left
+    /// Draw a trace written by REMORA_TRACE as an SVG
     Picture(picture::Arguments),
     /// Build pyflame's wheel, into target/wheels
     Wheel,
-    /// Write the pages that are derived from the function table
+    /// Generate the pages that are derived from the function table
     Codegen(codegen::Arguments),
-    /// Check style, dependency arrows and lints
+    /// Check style, crate dependencies and lints
     Tidy,
     /// Run programs of other projects against the client library
     Conformance(conformance::Arguments),

@@ -1,4 +1,4 @@
-//! `cargo xtask picture`: a trace of `REMORA_TRACE` as a drawing, for pages and for machines without a viewer.
+//! `cargo xtask picture`: draws a trace of `REMORA_TRACE` as an SVG, for documents and for machines without a viewer.
 
 use crate::bench::svg::{Anchor, FAINT, GREY, INK, Svg};
 use crate::step;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The trace
+    /// Trace file to read
     trace: PathBuf,
-    /// The drawing (SVG)
+    /// SVG file to write
     drawing: PathBuf,
-    /// Milliseconds after the first event to start at
+    /// Start, in milliseconds after the first event
     #[arg(long, default_value_t = 0.0)]
     from: f64,
-    /// Milliseconds after the first event to end at; default: the last event
+    /// End, in milliseconds after the first event; default: the last event
     #[arg(long)]
     to: Option<f64>,
 }
@@ -27,7 +27,7 @@ const LEFT: f64 = 190.0;
 const TOP: f64 = 34.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 16.0;
-/// What a letter of a label takes.
+/// The width of a letter in a label.
 const LETTER: f64 = 6.2;
 
 /// One slice of the trace; times in milliseconds since the first.
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .with_context(|| format!("cannot write {}", arguments.drawing.display()))
 }
 
-/// A program that ends by itself closes the array.
+/// A program that exits normally closes the JSON array.
 fn is_truncated(text: &str) -> bool {
     !text.trim_end().ends_with(']')
 }
@@ -61,7 +61,7 @@ fn is_truncated(text: &str) -> bool {
 fn draw(text: &str, from: f64, to: Option<f64>) -> Result<String> {
     let events: Vec<Value> = match serde_json::from_str(text) {
         Ok(events) => events,
-        // A program that was cut off leaves no closing bracket, and perhaps half a line.
+        // A killed program leaves no closing bracket, and possibly an incomplete line.
         Err(_) => {
             let (whole, _) = text.rsplit_once('\n').context("no events")?;
             serde_json::from_str(&format!("{}]", whole.trim_end_matches(','))).context("not a trace")?
@@ -83,7 +83,7 @@ fn draw(text: &str, from: f64, to: Option<f64>) -> Result<String> {
         })
         .collect();
     let to = to.unwrap_or_else(|| slices.iter().map(|slice| slice.end).fold(from, f64::max));
-    ensure!(to > from, "nothing happens between {from} and {to} ms");
+    ensure!(to > from, "the interval from {from} to {to} ms is empty");
     slices.retain(|slice| slice.end >= from && slice.begin <= to);
     let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
     let mut processes: BTreeMap<u64, String> = BTreeMap::new();
@@ -95,7 +95,7 @@ fn draw(text: &str, from: f64, to: Option<f64>) -> Result<String> {
             _ => {}
         }
     }
-    // Processes of the trace are numbered in the order they are shown; a heading for each, a line for each of its rows.
+    // Processes of the trace are numbered in display order: a heading for each, a line for each of its rows.
     let mut places: BTreeMap<(u64, u64), f64> = slices.iter().map(|slice| (slice.row, 0.0)).collect();
     let mut headings = Vec::new();
     let mut y = TOP;

@@ -1,4 +1,4 @@
-//! The provider library beside the client libraries, where packages take them all from.
+//! Builds the provider library and puts it next to the client libraries, where packages take them from.
 
 use crate::repo::Repo;
 use crate::step;
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// What agents look for.
+/// The file name that agents look for.
 pub const NAME: &str = "libaccelerator_amd.so";
 
-/// Builds it and nothing else.
+/// Builds only this library.
 pub fn build(repo: &Repo) -> Result<PathBuf> {
     step::loud("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
     place(repo, &repo.target.join("release"), false)
 }
 
-/// Puts what cargo built into the library folder.
+/// Copies the built library into the library folder.
 pub fn place(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result<PathBuf> {
     let built = newest(output).with_context(|| format!("cargo left no {NAME} below {}", output.display()))?;
     let folder = repo.lib();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Made beside and renamed, so that an agent that has the old one mapped keeps it whole.
+    // Written to a temporary file and renamed, so that an agent that has the old file mapped keeps it intact.
     let fresh = folder.join(format!(".{NAME}.new"));
     if keep_debug_information {
         fs::copy(&built, &fresh).with_context(|| format!("cannot write {}", fresh.display()))?;
@@ -34,7 +34,7 @@ pub fn place(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result
     Ok(library)
 }
 
-/// A build leaves the library in one folder, a build of tests in another.
+/// A build leaves the library in one folder, a build of tests in another; returns the newest.
 fn newest(output: &Path) -> Option<PathBuf> {
     let modified = |path: &PathBuf| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
     let places = [output.join(NAME), output.join("deps").join(NAME)];

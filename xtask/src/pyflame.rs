@@ -1,4 +1,4 @@
-//! pyflame: its wheel, made by maturin, and its tests.
+//! pyflame: builds its wheel with maturin, and runs its tests.
 
 use crate::build::Built;
 use crate::repo::Repo;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const FOLDER: &str = "tensor/python";
 
-/// A Python that has pyflame as it is now, and what its tests need.
+/// Returns a Python with the current pyflame and the packages of its tests.
 pub fn install(repo: &Repo) -> Result<PathBuf> {
     let wheel = wheel(repo)?;
     let python = environment(repo)?;
@@ -29,12 +29,12 @@ pub fn install(repo: &Repo) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// A Python that has what its tests and benches need, but not pyflame itself.
+/// Returns a Python with the packages of its tests and benches, but without pyflame.
 pub fn environment(repo: &Repo) -> Result<PathBuf> {
     venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")
 }
 
-/// The wheel, in `target/wheels`.
+/// Builds the wheel, in `target/wheels`.
 pub fn wheel(repo: &Repo) -> Result<PathBuf> {
     let python = environment(repo)?;
     let folder = repo.target.join("wheels");
@@ -56,7 +56,7 @@ pub fn wheel(repo: &Repo) -> Result<PathBuf> {
     }
 }
 
-/// A command of that Python which finds Remora's library and program.
+/// A command of that Python with Remora's library and program in its environment.
 pub fn command(python: &Path, built: &Built) -> Command {
     let mut command = Command::new(python);
     command.env("LD_LIBRARY_PATH", &built.lib).env("REMORA_BIN", &built.remora);
@@ -64,7 +64,7 @@ pub fn command(python: &Path, built: &Built) -> Command {
     command
 }
 
-/// Its tests, on the CPU and on a software MI300X, with the module that the build left: maturin would compile it once more.
+/// Runs its tests on the CPU and on a software MI300X, with the module of the cargo build: maturin would compile it again.
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     let python = environment(repo)?;
     let package = package(repo)?;
@@ -74,13 +74,13 @@ pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
 }
 
-/// As [`package`], after a build of the module alone.
+/// Like [`package`], after building only the module.
 pub fn built_package(repo: &Repo) -> Result<PathBuf> {
     step::loud("cargo build of pyflame", repo.cargo().args(["build", "--release", "--package", "pyflame"]))?;
     package(repo)
 }
 
-/// The package as the wheel has it, with the module that the build left, in a folder for Python's path.
+/// Assembles the package as in the wheel, with the module of the cargo build, in a folder for PYTHONPATH.
 pub fn package(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("pyflame");
     if folder.exists() {

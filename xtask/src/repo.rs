@@ -1,11 +1,11 @@
-//! Where things are in this repository.
+//! Paths in this repository.
 
 use crate::env;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What cargo tells a program that it runs about the program's own crate.
+/// Variables in which cargo describes a program's own crate to it.
 const OF_THIS_CRATE: &[&str] = &[
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_PATH",
@@ -30,9 +30,9 @@ const OF_THIS_CRATE: &[&str] = &[
 pub struct Repo {
     /// The working tree.
     pub root: PathBuf,
-    /// Things that were downloaded: they do not depend on how cargo is called.
+    /// Downloads: independent of how cargo is called.
     pub downloads: PathBuf,
-    /// Things that were built, next to what cargo builds.
+    /// Build outputs, next to cargo's.
     pub target: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Repo {
             .to_path_buf();
         let downloads = root.join("target");
         let target = match env::cargo_target_dir() {
-            Some(dir) => std::path::absolute(dir).context("CARGO_TARGET_DIR is no usable path")?,
+            Some(dir) => std::path::absolute(dir).context("CARGO_TARGET_DIR is not a usable path")?,
             None => downloads.clone(),
         };
         Ok(Repo { root, downloads, target })
@@ -60,7 +60,7 @@ impl Repo {
         self.target.join("lib")
     }
 
-    /// The output of long steps, for when one goes wrong.
+    /// Logs of long steps, for diagnosis.
     pub fn logs(&self) -> PathBuf {
         self.target.join("logs")
     }
@@ -69,8 +69,8 @@ impl Repo {
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(env::cargo());
         command.current_dir(&self.root);
-        // `cargo run` describes this crate to us. Build scripts that look at these variables would run again, and what
-        // depends on them be compiled again, whenever cargo is called by hand in between.
+        // `cargo run` describes this crate to us. Build scripts that depend on these variables would run again, and their
+        // dependents be recompiled, whenever cargo is called by hand in between.
         for name in OF_THIS_CRATE {
             command.env_remove(name);
         }

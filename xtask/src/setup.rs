@@ -1,7 +1,7 @@
-//! `cargo xtask setup`: from a bare Debian 12 with a C compiler and Rust to everything the examples and tests need.
+//! `cargo xtask setup`: installs everything the examples and tests need, on a bare Debian 12 with a C compiler and Rust.
 //!
-//! Packages of this Debian release are installed; packages of newer releases are only unpacked below `target/`, so the
-//! system stays what it was. What is already there is left alone.
+//! Packages of this Debian release are installed; packages of newer releases are only unpacked below `target/`, so the system is
+//! otherwise unchanged. Existing files are kept.
 
 use crate::foreign;
 use crate::lock::Lock;
@@ -40,7 +40,7 @@ fn refuse_other_systems() -> Result<()> {
     let name =
         release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("an unknown system");
     bail!(
-        "setup knows Debian 12 ({}), and this is {name}.\n  `cargo xtask build` needs no setup. For the examples and tests \
+        "setup supports only Debian 12 ({}), but this is {name}.\n  `cargo xtask build` needs no setup. For the examples and tests \
          use a Debian 12 container, for instance `debootstrap {}` or any image of it.",
         system::CODENAME,
         system::CODENAME

@@ -1,11 +1,11 @@
-//! Remembering that something was already made from exactly these inputs.
+//! Up-to-date checks: records which inputs an output was made from.
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A hash over named inputs. Lengths are hashed too, so that neighbouring inputs cannot run into each other.
+/// A hash over inputs. Lengths are hashed too, so that adjacent inputs cannot be confused.
 #[derive(Debug, Default)]
 pub struct Inputs(Sha256);
 
@@ -34,7 +34,7 @@ impl Inputs {
     }
 }
 
-/// A file that holds the hash of what its neighbours were made from.
+/// A file with the hash of the inputs that its neighbours were made from.
 #[derive(Debug)]
 pub struct Stamp {
     path: PathBuf,

@@ -1,7 +1,7 @@
-//! Running other programs while telling the reader what is going on.
+//! Runs other programs with progress messages.
 //!
-//! A quiet step writes the program's output to a log and says from time to time that it is still at work; a loud one
-//! lets the program speak for itself. Either way a failure says what was tried and shows the end of what came out.
+//! A quiet step writes the program's output to a log and prints a progress line from time to time; a loud one forwards the
+//! output. In either case a failure shows the command and the end of its output.
 
 use crate::echo::Echo;
 use anyhow::{Context, Result, bail};
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// One line about what is being done.
+/// Prints one line about the current step.
 pub fn say(text: &str) {
     eprintln!("==> {text}");
 }
 
-/// One line about a detail of what is being done.
+/// Prints one line about a detail of the current step.
 pub fn detail(text: &str) {
     eprintln!("    {text}");
 }
 
-/// A duration as people read it.
+/// Formats a duration.
 pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// Run a program whose output goes to `log`.
+/// Runs a program whose output goes to `log`.
 pub fn quiet(title: &str, command: &mut Command, log: &Path) -> Result<()> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -62,8 +62,8 @@ pub fn quiet(title: &str, command: &mut Command, log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Run a program that speaks for itself. What it said of panics, and last of all, is in the error too: whoever reads only the
-/// end of a long output sees why.
+/// Runs a program and forwards its output. Its panics and last lines are in the error too, so that the end of a long output shows
+/// the reason.
 pub fn loud(title: &str, command: &mut Command) -> Result<()> {
     let started = Instant::now();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -87,7 +87,7 @@ pub fn loud(title: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Run a program and take its standard output as text.
+/// Runs a program and returns its standard output as text.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {}", shown(command)))?;
     if !output.status.success() {
@@ -102,7 +102,7 @@ pub fn output(command: &mut Command) -> Result<String> {
         .with_context(|| format!("{} printed something that is not text", shown(command)))
 }
 
-/// A command as it could be typed.
+/// Formats a command as it could be typed.
 pub fn shown(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));

@@ -1,4 +1,4 @@
-//! The packages of this Debian release that are installed for good.
+//! The packages of this Debian release that are installed permanently.
 
 use crate::env;
 use crate::repo::Repo;
@@ -17,12 +17,12 @@ const PACKAGES: &[&str] = &[
     "lld-19",
     "llvm-19",
     "libstdc++-12-dev",
-    // Debian's own hipcc and AMD's own library: both are met by the tests as users have them
+    // Debian's own hipcc and AMD's own library, which the tests use as users have them
     "hipcc",
     "libamdhip64-5",
     "libamdhip64-dev",
     "rocm-device-libs",
-    // the board's other database, and how it reaches GPUs that it rents
+    // the board's other database, and its connection to rented GPUs
     "postgresql",
     "openssh-client",
     // Triton, for conformance
@@ -33,11 +33,11 @@ const PACKAGES: &[&str] = &[
     "fonts-dejavu-core",
 ];
 
-/// Packages that are only wanted where their program is not there by other means: Debian's npm and a newer nodejs that
-/// brings its own exclude each other.
+/// Packages that are only needed if their program is not installed by other means: Debian's npm conflicts with a newer nodejs
+/// that includes its own.
 const BY_PROGRAM: &[(&str, &[&str])] = &[("npm", &["nodejs", "npm"])];
 
-/// The packages that are not installed yet.
+/// Returns the packages that are not installed yet.
 pub fn missing() -> Result<Vec<&'static str>> {
     let mut wanted = PACKAGES.to_vec();
     wanted.extend(
@@ -52,12 +52,12 @@ pub fn missing() -> Result<Vec<&'static str>> {
     Ok(not_in(&text, &wanted))
 }
 
-/// Whether a program is on the path.
+/// Whether a program is on the PATH.
 pub fn has_program(name: &str) -> bool {
     env::path().iter().any(|folder| folder.join(name).is_file())
 }
 
-/// Install packages, becoming root where that is possible.
+/// Installs packages, as root or with sudo.
 pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
     step::detail(&format!("packages to install: {}", packages.join(" ")));
     let become_root = match () {
@@ -65,7 +65,7 @@ pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
         () if unsafe { libc::geteuid() } == 0 => false,
         () if has_program("sudo") => true,
         () => bail!(
-            "some packages are missing and this is neither root nor a machine with sudo. As root, run\n  apt-get update && \
+            "some packages are missing, and installing them needs root or sudo. As root, run\n  apt-get update && \
              apt-get install --no-install-recommends {}\nand then this command again.",
             packages.join(" ")
         ),

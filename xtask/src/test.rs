@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check there is, and a summary a person can read. Continuous integration calls exactly this.
+//! `cargo xtask test`: runs all checks and prints a summary. Continuous integration calls exactly this.
 
 use crate::audit;
 use crate::bench;
@@ -27,7 +27,7 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.run("examples", || demo::show(repo, &toolchain, &built));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run("cargo test", || {
-        // The release profile: what ships is what is tested, and nothing is compiled twice.
+        // The release profile: tests what ships, and compiles nothing twice.
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
         step::loud("cargo test", repo.cargo().args(arguments))
     });
@@ -38,15 +38,15 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.finish(started.elapsed())
 }
 
-/// A check that was made.
+/// A finished check.
 struct Check {
     name: &'static str,
     time: Duration,
-    /// What it found worth a line in the summary, such as a part that was skipped.
+    /// A note for the summary, such as a part that was skipped.
     result: Result<String>,
 }
 
-/// Checks that are all made, whatever the earlier ones found.
+/// A series of checks that all run, whatever the earlier ones found.
 #[derive(Default)]
 struct Checks {
     made: Vec<Check>,
@@ -57,13 +57,13 @@ impl Checks {
         self.run_noting(name, || check().map(|()| String::new()));
     }
 
-    /// The same, with a note for the summary.
+    /// Like [`Checks::run`], with a note for the summary.
     fn run_noting(&mut self, name: &'static str, check: impl FnOnce() -> Result<String>) {
         step::say(name);
         let started = Instant::now();
         let result = check();
         if result.is_err() {
-            eprintln!("{name} failed: see the end");
+            eprintln!("{name} failed: see the summary at the end");
         }
         self.made.push(Check { name, time: started.elapsed(), result });
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: what the compiler cannot see. Dependency arrows, file sizes, words that promise work for later,
-//! who reads the environment; then rustfmt and clippy.
+//! `cargo xtask tidy`: checks that the compiler does not make. Dependencies between crates, file sizes, markers of unfinished
+//! work, access to the environment; then rustfmt and clippy.
 
 use crate::repo::Repo;
 use crate::step;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who may use whom, among our own crates. What is not here is refused; tests may use more.
+/// Allowed dependencies between our own crates. Anything else is an error; tests may use more.
 const ARROWS: &[(&str, &[&str])] = &[
     ("hip-api", &[]),
     ("wire", &["hip-api"]),
@@ -71,19 +71,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["hip-api", "provider"]),
 ];
 
-/// Crates that ours do without: the client has no async runtime, and so neither has anything it shares code with.
+/// Forbidden crates: the client has no async runtime, and so neither has anything it shares code with.
 const REFUSED: &[&str] = &["tokio", "async-std", "smol", "openssl"];
 
-/// Services, which the client shares no code with; they may use tokio.
+/// Services, which share no code with the client; they may use tokio.
 const SERVICES: &[&str] = &["board-server", "agent", "http-serve"];
 
-/// A file longer than this holds more than one noun.
+/// The longest file; a longer one has more than one subject.
 const LINES: usize = 1000;
 
-/// Tables are one noun however long.
+/// Tables have one subject however long.
 const TABLES: &[&str] = &["api/hip-api/src/table.rs"];
 
-/// Text that has no place in a finished file, split so that this file passes.
+/// Text that must not be in a finished file, split so that this file passes.
 const WORDS: &[&str] = &[
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -113,9 +113,9 @@ pub fn run(repo: &Repo) -> Result<()> {
         }
     }
     if !complaints.is_empty() {
-        bail!("{} complaints\n  {}", complaints.len(), complaints.join("\n  "));
+        bail!("{} problems found\n  {}", complaints.len(), complaints.join("\n  "));
     }
-    step::detail("arrows, file sizes, words: fine");
+    step::detail("dependencies, file sizes, unfinished work: no problems");
     if available(repo, "fmt") {
         step::loud("cargo fmt --check", repo.cargo().args(["fmt", "--all", "--check"]))?;
     }
@@ -136,7 +136,7 @@ pub fn run(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// Whether this Rust toolchain has the component; without rustup it need not.
+/// Whether this Rust toolchain has the component; without rustup it may be missing.
 fn available(repo: &Repo, component: &str) -> bool {
     let found =
         repo.cargo().args([component, "--version"]).output().is_ok_and(|output| output.status.success());
@@ -148,24 +148,26 @@ fn available(repo: &Repo, component: &str) -> bool {
 
 fn arrows(metadata: &str) -> Result<Vec<String>> {
     let metadata: serde_json::Value =
-        serde_json::from_str(metadata).context("cargo metadata printed no JSON")?;
+        serde_json::from_str(metadata).context("cannot parse the output of cargo metadata")?;
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut complaints = Vec::new();
-    for package in metadata["packages"].as_array().context("cargo metadata knows no packages")? {
+    for package in metadata["packages"].as_array().context("cargo metadata lists no packages")? {
         let name = package["name"].as_str().unwrap_or_default();
         let Some(may_use) = allowed.get(name) else {
-            complaints.push(format!("crate {name} has no row in the table of arrows in xtask/src/tidy.rs"));
+            complaints.push(format!(
+                "crate {name} has no row in the table of allowed dependencies (ARROWS) in xtask/src/tidy.rs"
+            ));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let used = dependency["name"].as_str().unwrap_or_default();
             let service = SERVICES.contains(&name) && used == "tokio";
             if REFUSED.contains(&used) && !service {
-                complaints.push(format!("{name} uses {used}, which this project does without"));
+                complaints.push(format!("{name} uses {used}, which is forbidden in this project"));
             }
             let for_tests_only = dependency["kind"].as_str() == Some("dev");
             if allowed.contains_key(used) && !for_tests_only && !may_use.contains(&used) {
-                complaints.push(format!("{name} uses {used}, and no arrow goes there"));
+                complaints.push(format!("{name} uses {used}, which ARROWS does not allow"));
             }
         }
     }
@@ -175,7 +177,7 @@ fn arrows(metadata: &str) -> Result<Vec<String>> {
 fn length(name: &str, text: &str) -> Option<String> {
     let lines = text.lines().count();
     let too_long = lines > LINES && !TABLES.contains(&name) && !text.starts_with("// @generated");
-    too_long.then(|| format!("{name} has {lines} lines; {LINES} are the limit"))
+    too_long.then(|| format!("{name} has {lines} lines; the limit is {LINES}"))
 }
 
 fn words(name: &str, text: &str) -> Vec<String> {
@@ -186,7 +188,7 @@ fn words(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Only `main.rs` and `env.rs` of a crate, and tests, read the environment.
+/// Only `main.rs` and `env.rs` of a crate, and tests, may read the environment.
 fn environment(name: &str, text: &str) -> Vec<String> {
     let exempt = |suffix: &str| name.ends_with(suffix);
     if !name.contains("/src/") || exempt("/main.rs") || exempt("/env.rs") || exempt("/tests.rs") {
@@ -202,7 +204,7 @@ fn environment(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every file of the working tree that people write.
+/// Returns every hand-written file of the working tree.
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
     const SKIPPED: &[&str] = &[
         "target",
@@ -249,7 +251,7 @@ mod tests {
     fn an_arrow_that_is_not_in_the_table_is_refused() {
         assert_eq!(
             arrows(&metadata("isa", "hip-api", "null")).unwrap(),
-            ["isa uses hip-api, and no arrow goes there"]
+            ["isa uses hip-api, which ARROWS does not allow"]
         );
         assert!(arrows(&metadata("emulator", "isa", "null")).unwrap().is_empty());
     }

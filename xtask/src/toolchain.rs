@@ -1,18 +1,18 @@
-//! The compilers and HIP files that [`crate::setup`] leaves behind, and how to call them.
+//! The compilers and HIP files installed by [`crate::setup`], and how to call them.
 
 use crate::repo::Repo;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of LLVM's own names for its programs.
+/// The folder with LLVM's unversioned program names.
 const LLVM: &str = "/usr/lib/llvm-19/bin";
 
-/// Paths into the toolchain, all of them checked.
+/// Paths into the toolchain, all checked to exist.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     pub clang: PathBuf,
-    /// HIP headers of the 6 series, which the examples are built with.
+    /// HIP 6 headers, which the examples are built with.
     pub hip: PathBuf,
     /// Device libraries that clang 19 can read.
     pub bitcode: PathBuf,
@@ -47,20 +47,20 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// clang set up to compile HIP for the given architectures.
+    /// Returns a clang command that compiles HIP for the given architectures.
     pub fn compile_hip(&self, architectures: &[&str]) -> Command {
         let mut command = Command::new(&self.clang);
         command.args(["-x", "hip", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
         command.args(architectures.iter().map(|architecture| format!("--offload-arch={architecture}")));
         command.arg(format!("--rocm-path={}", self.hip.display()));
         command.arg(format!("--rocm-device-lib-path={}", self.bitcode.display()));
-        // Debian's hipcc brings older HIP headers to /usr/include; ours have to win.
+        // Debian's hipcc installs older HIP headers to /usr/include; ours must come first.
         command.arg("-isystem").arg(self.hip.join("include"));
         command
     }
 }
 
-/// Where AMD's libraries are unpacked.
+/// The folder of AMD's unpacked libraries.
 pub fn vendor_folder(repo: &Repo) -> PathBuf {
     repo.toolchain().join("vendor/usr/lib/x86_64-linux-gnu")
 }

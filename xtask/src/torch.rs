@@ -1,4 +1,4 @@
-//! PyTorch to compare with: Debian's, a build for the CPU alone. The package index's needs gigabytes of libraries for other people's GPUs.
+//! PyTorch for comparisons: Debian's CPU-only build, because PyPI's depends on gigabytes of GPU libraries.
 
 use crate::build::Built;
 use crate::conformance::userland::Userland;
@@ -15,24 +15,24 @@ pub struct Torch {
 }
 
 impl Torch {
-    /// Unpacked once, with what it needs and this system lacks.
+    /// Unpacks it with the dependencies that this system lacks, unless already done.
     pub fn unpack(repo: &Repo) -> Result<Torch> {
         Ok(Torch { userland: Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")? })
     }
 
-    /// Where Python finds it.
+    /// The folder of its Python modules.
     pub fn modules(&self) -> PathBuf {
         self.userland.path("usr/lib/python3/dist-packages")
     }
 
-    /// Where its libraries are; two are where Debian's alternatives would have made links.
+    /// The folders of its libraries; two are where Debian's alternatives would have created links.
     pub fn libraries(&self) -> Vec<PathBuf> {
         let own = self.userland.libraries();
         let more = ["usr/lib", "lib/x86_64-linux-gnu"].map(|below| self.userland.path(below));
         [own.join("blas"), own.join("lapack"), own].into_iter().chain(more).collect()
     }
 
-    /// A command of the system's Python that has PyTorch, and pyflame's package, with Remora's library.
+    /// A command of the system's Python with PyTorch, pyflame's package and Remora's library.
     pub fn command(&self, package: &Path, built: &Built) -> Result<Command> {
         let mut libraries = vec![built.lib.clone()];
         libraries.extend(self.libraries());

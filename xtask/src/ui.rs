@@ -1,4 +1,4 @@
-//! The board's pages: built by npm into `board/ui/dist`, from where the program takes them in.
+//! The board's web pages: built by npm into `board/ui/dist`, from where the program embeds them.
 
 use crate::build::Built;
 use crate::lock::Lock;
@@ -11,19 +11,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What decides which packages are installed.
+/// The files that determine which packages are installed.
 const PACKAGES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
-/// What the pages are made from, beside the packages.
+/// The sources of the pages, in addition to the packages.
 const SOURCES: &[&str] = &["src", "build", "index.html", "tsconfig.json", "vite.config.ts"];
 
-/// Build the pages, unless they are there already for exactly these sources. Without npm the program is built without
-/// pages, and says so to whoever opens one.
+/// Builds the pages, unless they are up to date. Without npm the program is built without pages, and shows a notice instead.
 pub fn build(repo: &Repo) -> Result<()> {
     if !system::has_program("npm") {
-        step::detail(
-            "the board's pages are left out: there is no npm here (`cargo xtask setup` installs it)",
-        );
+        step::detail("skipping the board's pages: npm is not installed (`cargo xtask setup` installs it)");
         return Ok(());
     }
     let _lock = Lock::take(&repo.downloads.join("ui.lock"))?;
@@ -37,7 +34,7 @@ pub fn build(repo: &Repo) -> Result<()> {
     stamp.write()
 }
 
-/// Test the pages: what is pure by itself, and all of it in a browser before a board with a software GPU.
+/// Tests the pages: pure functions alone, and everything in a browser with a board and a software GPU.
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     let ui = folder(repo);
     install(repo)?;
@@ -49,19 +46,19 @@ pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     Ok(())
 }
 
-/// Where the pages' sources are.
+/// The folder of the pages' sources.
 fn folder(repo: &Repo) -> PathBuf {
     repo.root.join("board/ui")
 }
 
-/// npm in the folder of the pages.
+/// An npm command in the folder of the pages.
 fn npm(folder: &Path) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(folder).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
     command
 }
 
-/// Install exactly the packages that the lock file names.
+/// Installs exactly the packages of the lock file.
 fn install(repo: &Repo) -> Result<()> {
     let ui = folder(repo);
     let stamp = Stamp::new(repo.downloads.join("ui-packages.stamp"), hash(&ui, PACKAGES)?);

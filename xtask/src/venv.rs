@@ -1,4 +1,4 @@
-//! Environments of Python below `target/`, one for each set of requirements.
+//! Python virtual environments below `target/`, one for each requirements file.
 
 use crate::lock::Lock;
 use crate::repo::Repo;
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A Python that has what a file of requirements names, and nothing of the system's.
+/// Returns a Python with the packages of a requirements file, isolated from the system's.
 pub fn with(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf> {
     let folder = repo.downloads.join(name);
     let _lock = Lock::take(&repo.downloads.join(format!("{name}.lock")))?;

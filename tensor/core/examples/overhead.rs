@@ -1,4 +1,5 @@
-//! What the graph costs without any device: nanoseconds to make a node, microseconds to plan a training step.
+//! Measures the host-side cost of the graph, without a device: nanoseconds to create a node, microseconds to plan a training
+//! step.
 //! `cargo run --release -p tensor-core --example overhead`
 
 use std::any::Any;
@@ -15,7 +16,7 @@ use tensor_core::program::Binary;
 use tensor_core::step::{Step, Work};
 use tensor_core::{Tensor, eval};
 
-/// Does nothing, at once.
+/// A device that executes nothing and returns at once.
 #[derive(Debug)]
 struct Idle;
 
@@ -67,7 +68,7 @@ fn tensor(device: &Arc<dyn Device>, shape: &[usize]) -> Tensor {
     Tensor::from_bytes(device, DType::F32, shape, &vec![0; count * 4]).unwrap()
 }
 
-/// The best of several rounds, in seconds.
+/// Returns the shortest of several rounds, in seconds.
 fn best(rounds: usize, mut round: impl FnMut()) -> f64 {
     let timed = |_| {
         let start = Instant::now();
@@ -129,7 +130,7 @@ fn main() {
         evaluated = evaluated.min(start.elapsed().as_secs_f64());
     }
     println!(
-        "a step of a perceptron of three layers: {:.0} us to build, {:.0} us to evaluate",
+        "one training step of a three-layer perceptron: {:.0} us to build, {:.0} us to evaluate",
         built * 1e6,
         evaluated * 1e6
     );

@@ -1,4 +1,4 @@
-//! The way back: which function made a tensor, and what a gradient of it is for its inputs.
+//! Reverse-mode automatic differentiation: records which function produced a tensor, and propagates gradients back to its inputs.
 
 use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
@@ -14,10 +14,11 @@ use crate::grad_mode;
 use crate::ops;
 use crate::tensor::{Inner, Result, Tensor, differentiable, same_device};
 
-/// The gradients of a function's inputs, of the gradient of its output; nothing where there is none.
+/// The backward function of an operation: maps the gradient of its output to the gradients of its inputs; `None` for inputs
+/// without one.
 pub(crate) type Rule = Box<dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
 
-/// Where a gradient goes to.
+/// The destination of a gradient.
 enum Edge {
     Nowhere,
     Leaf(Arc<Inner>),
@@ -33,23 +34,24 @@ impl Edge {
     }
 }
 
-/// What a tensor came of, if gradients go through it.
+/// The autograd history of a tensor through which gradients flow.
 #[derive(Clone)]
 pub(crate) enum Past {
-    /// The function that made it.
+    /// The function that produced it.
     Made(Arc<Function>),
-    /// The same, told to the rule of a function that holds on to it anyway, or of this very function.
+    /// Like `Made`, but a weak reference, for tensors saved by a rule: the function that owns the rule already keeps this
+    /// function alive, or is this function.
     Kept(Weak<Function>),
-    /// It shows the elements that a leaf had when a rule wanted to keep them.
+    /// A leaf's elements as they were when a rule saved them; gradients go to that leaf.
     Was(Arc<Inner>),
 }
 
-/// How a tensor was made.
+/// The autograd node of one operation.
 pub(crate) struct Function {
     id: u64,
     pub name: &'static str,
     edges: Mutex<Vec<Edge>>,
-    /// Let go once it was used, and with it the tensors that it remembers.
+    /// Dropped after its first use unless the graph is retained, and with it the tensors that it saved.
     rule: Mutex<Option<Rule>>,
 }
 
@@ -63,7 +65,7 @@ impl fmt::Debug for Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // A long chain must not need as many stack frames to go away.
+        // Iterative, so that dropping a long chain does not overflow the stack.
         let mut waiting = std::mem::take(self.edges.get_mut());
         while let Some(edge) = waiting.pop() {
             if let Edge::Function(function) = edge
@@ -76,8 +78,9 @@ impl Drop for Function {
 }
 
 impl Tensor {
-    /// Says how gradients go back from this tensor to what it was made of. The rule is only made if anybody wants them; it is given this tensor
-    /// as [`Tensor::kept`] gives others, so that it may remember it.
+    /// Records how gradients flow from this tensor back to `inputs`. `rule` is only called if an input requires a gradient. Its
+    /// argument is this tensor with a weak history, as from [`Tensor::kept`], so that the rule may save it without a reference
+    /// cycle.
     pub(crate) fn record(
         self,
         name: &'static str,
@@ -98,11 +101,12 @@ impl Tensor {
             rule: Mutex::new(Some(rule(self.with_past(Past::Kept(itself.clone()))))),
         });
         *self.0.past.lock() = Some(Past::Made(function));
-        // It has no past yet, so nothing can be wrong with its type.
+        // The history is still empty and the type is differentiable, so this cannot fail.
         self.set_requires_grad(true).map(|()| self.clone()).unwrap_or(self)
     }
 
-    /// What a rule remembers of an input: the elements as they are now, and where they came from, in case the gradient's own gradient is wanted.
+    /// Returns the form of an input that a rule saves: its current elements, and its history in case second-order gradients are
+    /// needed.
     pub(crate) fn kept(&self) -> Tensor {
         if !self.requires_grad() {
             return self.detach();
@@ -115,11 +119,11 @@ impl Tensor {
         })
     }
 
-    /// The same elements, of which gradients go to somebody else's past.
+    /// Returns a tensor with the same elements but the given history.
     fn with_past(&self, past: Past) -> Tensor {
         let copy = self.detach();
         *copy.0.past.lock() = Some(past);
-        // Whoever has a past has a type with gradients.
+        // A tensor with a history has a differentiable type, so this cannot fail.
         copy.set_requires_grad(true).map(|()| copy.clone()).unwrap_or(copy)
     }
 
@@ -136,12 +140,12 @@ impl Tensor {
     }
 }
 
-/// How far the way back goes on.
+/// Options of a backward pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backward {
-    /// Keep what is needed to go back once more.
+    /// Keep the graph, so that a second backward pass is possible.
     pub retain_graph: bool,
-    /// Record the way back itself, so that gradients have gradients; keeps what is needed too.
+    /// Record the backward pass itself, so that gradients have gradients. Implies keeping the graph.
     pub create_graph: bool,
 }
 
@@ -160,7 +164,8 @@ pub(crate) fn backward(tensor: &Tensor, gradient: Option<&Tensor>, way: Backward
     Ok(())
 }
 
-/// The gradients of outputs with regard to inputs, without touching anybody's `grad`. Nothing where an input had no part.
+/// Returns the gradients of outputs with respect to inputs, without changing any tensor's `grad`. `None` for an input that the
+/// outputs do not depend on.
 pub fn gradients(
     outputs: &[(&Tensor, Option<&Tensor>)],
     inputs: &[&Tensor],
@@ -188,17 +193,17 @@ pub fn gradients(
     Ok(edges.iter().map(of).collect())
 }
 
-/// Where gradients came to.
+/// The result of a backward pass.
 struct Found {
     leaves: Vec<(Arc<Inner>, Tensor)>,
-    /// Through which of the functions that somebody wanted to hear of.
+    /// Gradients that reached the requested functions, by function id.
     passed: Vec<(u64, Tensor)>,
 }
 
 fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backward) -> Result<Found> {
     let _mode = grad_mode::Guard::new(way.create_graph);
     let mut passed = Vec::new();
-    // Functions are made after their inputs' functions, so the latest of those that wait has heard from everybody.
+    // A function gets its id after its inputs' functions, so the highest pending id has received all of its gradients.
     let mut waiting: BinaryHeap<u64> = BinaryHeap::new();
     let mut arrived: FastMap<u64, (Arc<Function>, Tensor)> = FastMap::default();
     let mut leaves: Vec<(Arc<Inner>, Tensor)> = Vec::new();
@@ -241,7 +246,7 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
             return Err(TensorError::state(
                 "backward",
                 format!(
-                    "{} was gone back through before; the first time needs retain_graph=True",
+                    "the backward pass already went through {} and freed its saved tensors; pass retain_graph=True the first time",
                     function.name
                 ),
             ));
@@ -263,12 +268,12 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
     Ok(Found { leaves, passed })
 }
 
-/// What the way back begins with.
+/// Returns the gradient that the backward pass starts with.
 fn seed(output: &Tensor, gradient: Option<&Tensor>) -> Result<Tensor> {
     if !output.requires_grad() {
         return Err(TensorError::state(
             "backward",
-            "the tensor does not require a gradient and nothing that it came of does",
+            "neither the tensor nor any of its inputs requires a gradient",
         ));
     }
     let Some(gradient) = gradient else {
@@ -276,7 +281,7 @@ fn seed(output: &Tensor, gradient: Option<&Tensor>) -> Result<Tensor> {
             return Err(TensorError::state(
                 "backward",
                 format!(
-                    "a gradient can only be begun at one number, not at {:?}; pass gradient=",
+                    "backward() without a gradient needs a tensor with one element, not {:?}; pass gradient=",
                     output.shape()
                 ),
             ));

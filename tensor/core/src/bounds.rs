@@ -1,7 +1,8 @@
-//! Indices that have to be within bounds, and are only known when they are there: the device looks at them while it computes, and tells of the first that is
-//! not as soon as somebody waits for anything.
+//! Deferred bounds checks for indices whose values are only known on the device. The device checks them while it computes and
+//! reports the first index out of bounds at the next call that waits.
 //!
-//! A bound is a length with the operation that has it in the bits above, so that a device needs to know neither.
+//! A bound is an i64: the length in the low [`LENGTH_BITS`] bits, the number of the operation in the bits above. A device only
+//! needs to pass it back.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::DeviceError;
@@ -9,10 +10,10 @@ use crate::node::Op;
 use crate::program::Binary;
 use crate::tensor::{Result, Tensor};
 
-/// Bits of a bound that are the length.
+/// Number of low bits of a bound that hold the length.
 pub const LENGTH_BITS: u32 = 48;
 
-/// Operations that look at indices.
+/// Operations that check indices; a bound stores the position in this table.
 const OPERATIONS: [&str; 10] = [
     "index",
     "gather",
@@ -26,7 +27,7 @@ const OPERATIONS: [&str; 10] = [
     "indices",
 ];
 
-/// The indices as they are, i64, looked at when they are used.
+/// Returns the indices as i64, with a bounds check that runs when they are used.
 pub fn within(operation: &'static str, index: &Tensor, length: usize) -> Result<Tensor> {
     let index = index.cast(DType::I64)?;
     let number = OPERATIONS.iter().position(|known| *known == operation).unwrap_or(OPERATIONS.len() - 1);
@@ -35,12 +36,12 @@ pub fn within(operation: &'static str, index: &Tensor, length: usize) -> Result<
     Ok(Tensor::make(Op::Binary(Binary::Within), &[&index, &bound], index.shape().into(), DType::I64))
 }
 
-/// The length of a bound.
+/// Returns the length encoded in a bound.
 pub fn length(bound: i64) -> i64 {
     bound & ((1 << LENGTH_BITS) - 1)
 }
 
-/// What is wrong with an index that a device has met.
+/// Returns the error for an index that a device found out of bounds.
 pub fn error(index: i64, bound: i64) -> DeviceError {
     let operation = OPERATIONS.get((bound >> LENGTH_BITS) as usize).copied().unwrap_or("indices");
     DeviceError::OutOfBounds { operation, index, length: length(bound) }

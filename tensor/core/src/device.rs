@@ -1,4 +1,4 @@
-//! Where tensors live and are computed.
+//! The interface of a device: memory and execution of steps.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use crate::error::DeviceError;
 use crate::program::Program;
 use crate::step::{Step, Work};
 
-/// Memory of a device. It is given back when nobody holds it any more, after all work that was asked for before.
+/// A reference-counted device allocation. It is freed when the last reference is dropped, after all work queued before that.
 pub type Buffer = Arc<dyn Memory>;
 
 pub trait Memory: Debug + Send + Sync {
@@ -17,48 +17,49 @@ pub trait Memory: Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// A buffer, all of it, as a row of elements of one type.
+/// A whole buffer as a contiguous row of elements of one type.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub buffer: Buffer,
     pub dtype: DType,
 }
 
-/// What a person wants to know of a device.
+/// Device properties for display.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceInfo {
     /// "cpu" or "rocm".
     pub kind: String,
     pub name: String,
-    /// "gfx942", or nothing.
+    /// "gfx942", or empty.
     pub architecture: String,
     pub total_memory: u64,
     pub free_memory: u64,
-    /// Or cores.
+    /// CPU cores on the CPU device.
     pub compute_units: u32,
     pub ordinal: u32,
 }
 
-/// Does steps in the order in which it is asked. Only `download` and `synchronize` wait.
+/// A device that executes steps in the order of submission. Only `download` and `synchronize` wait.
 pub trait Device: Debug + Send + Sync {
     /// "cpu", "rocm:0".
     fn name(&self) -> &str;
     fn info(&self) -> Result<DeviceInfo, DeviceError>;
     fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError>;
-    /// Copies before it returns; the bytes may be changed afterwards.
+    /// Copies the bytes before it returns; the caller may change them afterwards.
     fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError>;
     fn download(&self, from: &Buffer, offset: usize, into: &mut [u8]) -> Result<(), DeviceError>;
-    /// Begins the steps, in order. What goes wrong while they run is told by the next call that waits.
+    /// Submits the steps, in order. Errors that occur during execution are returned by the next call that waits.
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError>;
     fn synchronize(&self) -> Result<(), DeviceError>;
-    /// Whether it can do such a step with operands of these types, inputs before outputs; what it cannot is done on the CPU, with the operands moved there and back.
+    /// Whether the device can execute such a step with operands of these types, inputs before outputs. An unsupported step runs
+    /// on the host device, with its operands copied there and back.
     fn supports(&self, step: &Work, dtypes: &[DType]) -> bool;
-    /// Whether steps are done when `run` returns, so that what is small costs what it takes to plan it.
+    /// Whether steps have finished when `run` returns, so that planning dominates the cost of small steps.
     fn is_immediate(&self) -> bool {
         false
     }
-    /// Computes a program without indices and with one result, element by element of rows of so many elements each: what most small steps are,
-    /// without the ceremony of a step. Nothing if the device wants a step.
+    /// Fast path for most small steps: computes a program without indices and with one result over contiguous rows of `elements`
+    /// elements each. Returns `None` if the device needs a regular step instead.
     fn run_rows(
         &self,
         _program: &Program,
@@ -67,11 +68,12 @@ pub trait Device: Debug + Send + Sync {
     ) -> Option<Result<Buffer, DeviceError>> {
         None
     }
-    /// How many results an epilogue may have: outputs after the first are results that somebody holds on the way, of the first one's shape.
+    /// The number of results that an epilogue may have. Outputs after the first are intermediate results that are still
+    /// referenced; they have the shape of the first.
     fn epilogue_results(&self) -> usize {
         1
     }
-    /// Whether steps with these signatures, asked for together, would be begun all at once because they came before.
+    /// Whether steps with these signatures, submitted together, would be replayed as one graph because they ran before.
     fn replays(&self, _signatures: &[Vec<u64>]) -> bool {
         false
     }

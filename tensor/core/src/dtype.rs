@@ -1,4 +1,4 @@
-//! What an element is.
+//! Element types, their promotion rules, and scalars.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum DType {
     C64,
 }
 
-/// What arithmetic an element has.
+/// The arithmetic category of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Bool,
@@ -77,7 +77,7 @@ impl DType {
         matches!(self.kind(), Kind::Unsigned | Kind::Signed)
     }
 
-    /// The name that Python sees.
+    /// The name in Python.
     pub fn name(self) -> &'static str {
         match self {
             DType::Bool => "bool",
@@ -97,7 +97,7 @@ impl DType {
         }
     }
 
-    /// What an operation between two types is computed in, as PyTorch has it for tensors with dimensions.
+    /// Returns the type that an operation on two types is computed in, by PyTorch's rules for tensors with dimensions.
     pub fn promote(self, other: DType) -> DType {
         use DType::*;
         if self == other {
@@ -132,7 +132,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// One number of any type.
+/// A scalar of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     Bool(bool),

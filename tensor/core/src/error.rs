@@ -1,6 +1,6 @@
-//! What goes wrong, in the words of whoever called.
+//! Error types of tensor operations and devices.
 
-/// Why an operation was refused or failed.
+/// An error of a tensor operation.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorError {
     /// Python's ValueError: shapes, axes, sizes.
@@ -37,12 +37,12 @@ impl TensorError {
     }
 }
 
-/// Why a device did not do something.
+/// An error of a device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    #[error("out of memory: {asked} bytes were asked for; {held}")]
+    #[error("out of memory: {asked} bytes requested; {held}")]
     OutOfMemory { asked: usize, held: String },
-    /// Python's IndexError, told after the fact.
+    /// Python's IndexError, reported at the next call that waits.
     #[error("{operation}: index {index} is out of bounds for {length}")]
     OutOfBounds { operation: &'static str, index: i64, length: i64 },
     #[error("{call} failed: {error}")]

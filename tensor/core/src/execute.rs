@@ -1,4 +1,4 @@
-//! Evaluation: launches get memory and go to their device.
+//! Evaluation: plans launches, allocates their memory and submits them to the device.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,13 +17,13 @@ use crate::quick;
 use crate::step::{Operand, Step};
 use crate::tensor::{Result, Tensor, device_error};
 
-/// One at a time: two threads that evaluate the same node must not both compute it.
+/// Serializes evaluations: two threads that evaluate the same node must not both compute it.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Elements that are few.
+/// The most elements of a tensor that `eval_small` computes.
 const SMALL: usize = 4096;
 
-/// Computes the tensors, if they are not there yet. It does not wait for devices that work on their own.
+/// Computes the tensors that are not in memory yet. Does not wait for asynchronous devices.
 pub fn eval(tensors: &[Tensor]) -> Result<()> {
     if let [tensor] = tensors
         && WANTED.with_borrow(Vec::is_empty)
@@ -48,7 +48,8 @@ pub fn eval(tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Computes a small tensor if that is a matter of a microsecond or so; whoever holds a lock of his own need not let go of it for that. Nothing if it is not.
+/// Computes a small tensor if that takes about a microsecond, so that a caller holding a lock (such as Python's GIL) can keep it.
+/// Returns `None` if the tensor needs a full evaluation.
 pub fn eval_small(tensor: &Tensor) -> Option<Result<()>> {
     if tensor.elements() > SMALL || !WANTED.with_borrow(Vec::is_empty) {
         return None;
@@ -58,7 +59,7 @@ pub fn eval_small(tensor: &Tensor) -> Option<Result<()>> {
     alone(&node)
 }
 
-/// One node, if it is there or takes a short way.
+/// Computes one node if it is already stored or qualifies for the fast path.
 fn alone(node: &Arc<Node>) -> Option<Result<()>> {
     if node.stored().is_some() {
         return Some(Ok(()));
@@ -66,20 +67,21 @@ fn alone(node: &Arc<Node>) -> Option<Result<()>> {
     quick::run(&node.device, node)
 }
 
-/// The device that does what others do not support.
+/// Sets the device that executes steps other devices do not support.
 pub fn set_host_device(device: Arc<dyn Device>) {
-    // The first one stays: tensors may have been computed with it already.
+    // Only the first call has an effect: tensors may have been computed with that device already.
     let _ = HOST.set(device);
 }
 
 static HOST: OnceLock<Arc<dyn Device>> = OnceLock::new();
 
 thread_local! {
-    /// Tensors that gradients were begun at: their values are asked for soon, and most of what they need is computed with the gradients.
+    /// Tensors that backward passes started from. Their values are usually read soon, and most of what they need is computed with
+    /// the gradients.
     static WANTED: RefCell<Vec<Weak<Node>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Computes this tensor too when the next one is computed, if it is still held by then.
+/// Schedules this tensor to be computed together with the next evaluation, if it is still referenced by then.
 pub(crate) fn want(tensor: &Tensor) {
     let node = Place::of(&tensor.node()).node;
     if node.stored().is_none() {
@@ -101,7 +103,7 @@ fn is_pending(node: &Arc<Node>) -> bool {
     Place::of(node).buffer().is_none()
 }
 
-/// The launches that these nodes take.
+/// Plans the launches that compute these nodes.
 pub(crate) fn planned(roots: &[Arc<Node>]) -> (Graph, Vec<Launch>) {
     let graph = Graph::of(roots);
     let launches = launches(&graph, &plan(&graph));
@@ -152,7 +154,7 @@ fn run(device: &Arc<dyn Device>, roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
-/// Does on the host what the device cannot.
+/// Executes a step that the device does not support on the host device.
 fn on_host(device: &Arc<dyn Device>, step: &Step) -> std::result::Result<(), DeviceError> {
     let Some(host) = HOST.get().filter(|host| !Arc::ptr_eq(host, device)) else {
         return Err(DeviceError::Unsupported(format!("{:?}, and no host device is set", step.work)));
@@ -181,13 +183,13 @@ fn on_host(device: &Arc<dyn Device>, step: &Step) -> std::result::Result<(), Dev
     Ok(())
 }
 
-/// The buffers of one evaluation. What nobody wants afterwards gives its memory to later launches.
+/// The buffers of one evaluation. A buffer that is not needed afterwards is reused by later launches.
 struct MemoryOfRun<'a> {
     device: &'a Arc<dyn Device>,
     graph: &'a Graph,
-    /// With the size that was asked for; the device may have given more.
+    /// With the requested size; the device may have allocated more.
     held: FastMap<Name, (Buffer, usize)>,
-    /// The last launch that reads it.
+    /// The last launch that uses it.
     last: FastMap<Name, usize>,
     free: FastMap<usize, Vec<Buffer>>,
 }

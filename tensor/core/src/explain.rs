@@ -1,4 +1,4 @@
-//! What an evaluation would do: the graph, the launches, the bytes. Nothing runs.
+//! Describes what an evaluation would do: the graph, the launches, the bytes. Executes nothing.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl Explanation {
 /// What `eval` would do for these tensors of one device.
 pub fn explain(tensors: &[Tensor]) -> Result<Explanation> {
     let Some(first) = tensors.first() else {
-        return Err(TensorError::state("explain", "there is nothing to explain; pass a tensor"));
+        return Err(TensorError::state("explain", "no tensors given; pass at least one"));
     };
     for other in tensors {
         crate::tensor::same_device("explain", first, other)?;
@@ -99,7 +99,7 @@ fn explained(graph: &Graph, launch: &Launch) -> ExplainedLaunch {
     let all = || launch.nodes.iter().map(|&number| &graph.entries[number].node.op);
     let named: Vec<String> = all().filter(|op| !quiet(op)).map(name).collect();
     let named = if named.is_empty() { all().map(name).collect() } else { named };
-    // Overlapping and repeated elements are read once, if the device is good.
+    // Counts overlapping and repeated elements once, assuming that the device caches them.
     let touched = |operand: &Operand| {
         let layout = &operand.layout;
         let apart = layout.shape.iter().zip(&layout.strides).filter(|(_, stride)| **stride != 0);

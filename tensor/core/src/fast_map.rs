@@ -1,4 +1,4 @@
-//! Maps of small keys that nobody from outside chooses, so that a multiplication is hash enough.
+//! Hash maps for small internal keys. Keys are never chosen by an attacker, so one multiplication is hash enough.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +10,7 @@ pub(crate) struct Mixer(u64);
 
 impl Mixer {
     fn mix(&mut self, word: u64) {
-        // The golden ratio's bits; the rotation brings high bits to where the table looks.
+        // The 64-bit golden ratio; the rotation moves high bits to where the hash table reads.
         self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether operations of this thread remember how to go back.
+//! The thread-local switch for recording gradients.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ pub fn set_enabled(enabled: bool) {
     ENABLED.set(enabled);
 }
 
-/// Sets the mode and sets it back when it goes.
+/// Sets the mode, and restores the previous one on drop.
 #[derive(Debug)]
 pub struct Guard {
     before: bool,

@@ -1,4 +1,4 @@
-//! The part of the graph that one evaluation is about: every node that is needed and not stored, after what it is made of.
+//! The subgraph of one evaluation: every node that is needed and not stored, in topological order (inputs first).
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use crate::fast_map::{FastMap, Mixer};
 use crate::layout::{Layout, Shape};
 use crate::node::{Node, Op, Place};
 
-/// Where an input of a node comes from.
+/// An input of an entry: an output of another entry, and the layout it is read with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
     pub entry: usize,
     pub output: usize,
-    /// In the shape that the consumer sees.
+    /// Has the shape that the consumer reads.
     pub layout: Layout,
-    /// All elements of the entry in their order.
+    /// Whether it covers all elements of the entry in their order.
     pub whole: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub node: Arc<Node>,
-    /// Other nodes that are the same of the same, and are computed with this one.
+    /// Other nodes with the same operation and inputs (common subexpressions), which share this entry's result.
     pub twins: Vec<Arc<Node>>,
     pub inputs: Sources,
     pub stored: bool,
-    /// Somebody wants to have it afterwards.
+    /// The result is still needed after the evaluation.
     pub wanted: bool,
-    /// Somebody asked for it.
+    /// The caller requested it: it is a root of the evaluation.
     pub asked: bool,
-    /// Something that is not computed now is made of it: if it is in memory for a while, it stays.
+    /// A node outside of this evaluation uses it: if the evaluation stores it at all, its memory is kept.
     pub awaited: bool,
 }
 
@@ -40,12 +40,12 @@ pub(crate) type Sources = SmallVec<[Source; 3]>;
 
 impl Entry {
     fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
-        // Numbers that are known take no memory, however many hold them.
+        // Constants and indices never take memory, however many tensors reference them.
         let wanted = !stored && node.is_held() && !matches!(node.op, Op::Constant(_) | Op::Index(_));
         Entry { node, twins: Vec::new(), inputs, stored, wanted, asked: false, awaited: false }
     }
 
-    /// Whether it is this operation of these inputs.
+    /// Whether it computes this operation on these inputs.
     fn computes(&self, node: &Node, inputs: &[Source]) -> bool {
         !self.stored
             && self.node.dtype == node.dtype
@@ -54,7 +54,7 @@ impl Entry {
             && self.node.op == node.op
     }
 
-    /// Whether its memory outlives the evaluation, if it has any.
+    /// Whether its memory, if any, outlives the evaluation.
     pub fn stays(&self) -> bool {
         self.wanted || self.awaited
     }
@@ -87,13 +87,13 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Views are not entries: they are windows of other entries.
+    /// Builds the subgraph that the roots need. Views are not entries; they become layouts of other entries.
     pub fn of(roots: &[Arc<Node>]) -> Graph {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known: FastMap<u64, usize> = FastMap::default();
         let mut references = References::default();
         let mut same: FastMap<u64, SmallVec<[usize; 2]>> = FastMap::default();
-        // What is to be entered, and what is left once everything before it was: its inputs wait for their entries.
+        // Depth-first search with an explicit stack: a node is entered, and left after all of its inputs have entries.
         enum Visit {
             Enter(Arc<Node>),
             Leave(Box<(Arc<Node>, Sources, SmallVec<[u64; 3]>)>),
@@ -170,11 +170,11 @@ impl Graph {
     }
 }
 
-/// How often nodes are inputs within the graph. Who has more references than that has users elsewhere.
+/// Counts how often each node is an input within the graph. A node with more references than that has users elsewhere.
 #[derive(Default)]
 struct References {
     inside: FastMap<u64, usize>,
-    /// Views and parts, which are no entries.
+    /// Views and parts, which have no entries.
     views: Vec<Arc<Node>>,
 }
 
@@ -194,18 +194,18 @@ impl References {
         }
     }
 
-    /// One reference is this graph's own.
+    /// Subtracts one for the graph's own reference.
     fn has_more(&self, node: &Arc<Node>) -> bool {
         Arc::strong_count(node) > 1 + self.inside.get(&node.id).copied().unwrap_or(0)
     }
 
-    /// With the node that each is a view of.
+    /// Views, each with the id of the node that owns its memory.
     fn between(&self) -> impl Iterator<Item = (&Arc<Node>, u64)> {
         self.views.iter().map(|view| (view, Place::of(view).node.id))
     }
 }
 
-/// Equal for what computes the same; what only seems equal is compared.
+/// A hash that is equal for nodes that compute the same. Callers compare the nodes on a match.
 fn fingerprint(node: &Node, inputs: &[Source]) -> u64 {
     let mut hasher = Mixer::default();
     std::mem::discriminant(&node.op).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! From groups of nodes to launches: programs are written, operands are named. No memory is touched.
+//! Turns groups of nodes into launches: writes their programs and names their operands. Allocates no memory.
 
 use crate::dtype::DType;
 use crate::graph::{Graph, Source};
@@ -9,7 +9,7 @@ use crate::program::{Code, Instruction, Program, Value};
 use crate::signature::signature;
 use crate::step::{Reduction, Work};
 
-/// An output of an entry, or memory that only this evaluation knows.
+/// An operand: an output of an entry, or temporary memory of this evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     Entry(usize, usize),
@@ -33,14 +33,14 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// The signature of the step that it becomes.
+    /// The signature of the step that this launch becomes.
     pub fn signature(&self) -> Vec<u64> {
         let operands = self.inputs.iter().chain(&self.outputs);
         signature(&self.work, self.inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
     }
 }
 
-/// The type that half numbers are added in.
+/// The type that f16 and bf16 are accumulated in.
 pub(crate) fn accumulator(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -137,7 +137,7 @@ fn prologue(
     if !inputs.is_empty() {
         return (program, inputs);
     }
-    // A reduction knows its shape by its inputs; what is made of nothing is written first.
+    // A reduction takes its shape from its inputs, so a prologue without inputs is written to temporary memory first.
     let passing = Operand {
         name: Name::Passing(core),
         layout: Layout::contiguous(&group.prologue_domain),
@@ -171,7 +171,7 @@ struct Writer<'a> {
     instructions: Vec<Instruction>,
     known: Vec<(usize, Value)>,
     inputs: Vec<Operand>,
-    /// The number of the first input.
+    /// The operand number of this program's first input.
     first: usize,
 }
 
@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
         let layout = source.layout.reshape(self.domain);
         let operand = Operand {
             name: Name::Entry(source.entry, source.output),
-            layout: layout.unwrap_or_else(|| unreachable!("the plan joined what does not fit")),
+            layout: layout.unwrap_or_else(|| unreachable!("the plan fused a node whose layout does not fit")),
             dtype: self.graph.entries[source.entry].output_dtype(source.output),
         };
         let number = match self.inputs.iter().position(|known| *known == operand) {
@@ -252,7 +252,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What was reduced or contracted, in its node's type.
+    /// The result of the reduction or contraction, in its node's type.
     fn core(&mut self, index: usize) -> Value {
         if let Some(&(_, value)) = self.known.iter().find(|(known, _)| *known == index) {
             return value;

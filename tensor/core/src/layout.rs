@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie in a buffer.
+//! The layout of a tensor's elements in a buffer: shape, strides and offset.
 
 use smallvec::SmallVec;
 
@@ -7,17 +7,18 @@ pub type Shape = SmallVec<[usize; 6]>;
 /// Distances between neighbours along each axis, in elements.
 pub type Strides = SmallVec<[isize; 6]>;
 
-/// A strided window of a buffer. A stride of zero repeats an element; strides may be negative and windows may overlap in what is only read.
+/// A strided view of a buffer. A stride of zero repeats an element. Strides may be negative, and views may overlap if they are
+/// only read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     pub shape: Shape,
     pub strides: Strides,
-    /// Of the first element, in elements.
+    /// Offset of the first element, in elements.
     pub offset: usize,
 }
 
 impl Layout {
-    /// Row by row, without gaps.
+    /// Returns the row-major layout without gaps.
     pub fn contiguous(shape: &[usize]) -> Layout {
         let mut strides = Strides::from_elem(1, shape.len());
         for axis in (1..shape.len()).rev() {
@@ -34,7 +35,7 @@ impl Layout {
         self.shape.len()
     }
 
-    /// Whether the elements lie row by row without gaps, wherever they begin.
+    /// Whether the elements are row-major without gaps, at any offset.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (&length, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -49,7 +50,7 @@ impl Layout {
         true
     }
 
-    /// The same elements with axes in another order.
+    /// Returns the layout with its axes reordered.
     pub fn permute(&self, order: &[usize]) -> Layout {
         Layout {
             shape: order.iter().map(|&axis| self.shape[axis]).collect(),
@@ -58,7 +59,7 @@ impl Layout {
         }
     }
 
-    /// Repeated along new leading axes and along axes of length one, or nothing where that does not fit.
+    /// Broadcasts along new leading axes and along axes of length one. Returns `None` if the shapes are incompatible.
     pub fn expand(&self, shape: &[usize]) -> Option<Layout> {
         let added = shape.len().checked_sub(self.rank())?;
         let mut strides = Strides::from_elem(0, shape.len());
@@ -72,7 +73,7 @@ impl Layout {
         Some(Layout { shape: shape.into(), strides, offset: self.offset })
     }
 
-    /// Every `step`th element of `length` ones from `start` along an axis; `step` may be negative.
+    /// Returns every `step`th element along an axis, `length` of them from `start`; `step` may be negative.
     pub fn slice(&self, axis: usize, start: usize, length: usize, step: isize) -> Layout {
         let mut layout = self.clone();
         if length > 0 {
@@ -83,7 +84,7 @@ impl Layout {
         layout
     }
 
-    /// The same elements in the same order under another shape, or nothing where no strides do that.
+    /// Returns the same elements in the same order under another shape, or `None` if no strides express that.
     pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
         if self.shape.as_slice() == shape {
             return Some(self.clone());
@@ -91,8 +92,8 @@ impl Layout {
         if self.elements() == 0 {
             return Some(Layout { offset: self.offset, ..Layout::contiguous(shape) });
         }
-        // Axes of length one lie anywhere. What is left is walked from the innermost axis: a run of old axes that lie evenly serves
-        // any split into new ones.
+        // Axes of length one do not matter. The others are walked from the innermost: a run of old axes with uniform spacing can
+        // be split into any new axes.
         let old: SmallVec<[(usize, isize); 6]> = self
             .shape
             .iter()

@@ -1,4 +1,5 @@
-//! Tensors: strided, lazy, with gradients. This crate knows shapes, types, graphs and what to launch; it knows no device and no Python.
+//! Strided, lazily evaluated tensors with gradients. This crate handles shapes, types, graphs and launch planning; it is
+//! independent of devices and of Python.
 
 pub mod autograd;
 pub mod bounds;

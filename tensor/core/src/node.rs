@@ -1,4 +1,4 @@
-//! The graph: what is to be computed, and what was. It knows neither gradients nor launches.
+//! Nodes of the computation graph, computed or pending. Independent of gradients and launches.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,17 +14,17 @@ use crate::step::{Accumulation, Reduction, Work};
 
 pub(crate) type Inputs = SmallVec<[Arc<Node>; 3]>;
 
-/// One a node, but for launches with several results.
+/// One buffer per node, except for launches with several results.
 pub(crate) type Buffers = SmallVec<[Buffer; 1]>;
 
-/// How a node comes of its inputs. The inputs of elementwise ones have the node's shape.
+/// The operation that computes a node from its inputs. Inputs of elementwise operations have the node's shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// Memory that came from outside.
+    /// Memory that was uploaded or imported.
     Leaf,
-    /// A window of its input's memory.
+    /// A strided view of its input's memory.
     View(Layout),
-    /// A further output of its input.
+    /// An additional output of its input.
     Part(usize),
     Constant(Scalar),
     Index(u8),
@@ -33,7 +33,7 @@ pub(crate) enum Op {
     Unary(Unary),
     Binary(Binary),
     Select,
-    /// Reduced axes stay with length one.
+    /// Reduced axes are kept with length one.
     Reduce {
         reduction: Reduction,
         axes: SmallVec<[usize; 6]>,
@@ -45,7 +45,7 @@ pub(crate) enum Op {
         depth: usize,
         accumulation: Accumulation,
     },
-    /// A launch that nothing is fused with, and the shapes and types of its outputs after the first.
+    /// A launch that fuses with nothing, and the shapes and types of its outputs after the first.
     Whole(Box<Work>, Vec<(Shape, DType)>),
 }
 
@@ -57,7 +57,7 @@ impl Op {
         )
     }
 
-    /// Whether elementwise work on its result can be done in the same launch.
+    /// Whether elementwise operations on its result can run in the same launch.
     pub fn has_epilogue(&self) -> bool {
         matches!(self, Op::Reduce { .. } | Op::Contract { .. })
     }
@@ -70,10 +70,10 @@ pub(crate) struct Node {
     pub shape: Shape,
     pub dtype: DType,
     pub device: Arc<dyn Device>,
-    /// Let go when the node is stored, except by views and parts.
+    /// Released when the node is stored, except by views and parts.
     inputs: Mutex<Inputs>,
     stored: OnceLock<Buffers>,
-    /// Tensors that show this node or a view of it.
+    /// Number of tensors that reference this node or a view of it.
     handles: AtomicUsize,
 }
 
@@ -103,7 +103,7 @@ impl Node {
         self.inputs.lock().clone()
     }
 
-    /// From now on the node is its memory, contiguous from the beginning of each buffer, and what it came of is let go.
+    /// Stores the node's result, contiguous from the start of each buffer, and releases its inputs.
     pub fn store(&self, buffers: Buffers) {
         if self.stored.set(buffers).is_ok() {
             let inputs = std::mem::take(&mut *self.inputs.lock());
@@ -119,7 +119,7 @@ impl Node {
         self.shape.iter().product()
     }
 
-    /// One more tensor shows it.
+    /// Counts one more tensor that references the node.
     pub fn hold(&self) {
         self.of_owner(|owner| owner.handles.fetch_add(1, Ordering::Relaxed));
     }
@@ -128,7 +128,7 @@ impl Node {
         self.of_owner(|owner| owner.handles.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// Views and parts are what they are a part of.
+    /// Views and parts are counted at the node that owns their memory.
     fn of_owner(&self, act: impl FnOnce(&Node) -> usize) {
         match self.op {
             Op::View(_) | Op::Part(_) => {
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// Whether a tensor shows it or a view of it.
+    /// Whether a tensor references it or a view of it.
     pub fn is_held(&self) -> bool {
         self.handles.load(Ordering::Relaxed) > 0
     }
@@ -158,9 +158,10 @@ impl Drop for Node {
     }
 }
 
-/// A chain of many thousand nodes must not need as many stack frames to go away.
+/// Drops inputs iteratively: a chain of many thousand nodes would overflow the stack.
 fn drop_without_recursion(inputs: Inputs) {
-    // Others hold all of them, whichever of these are the same. (If those let go right now, it is one frame deeper.)
+    // Every input has another owner, even if several of these are the same node. (If that owner drops it right now, the recursion
+    // is one frame deep.)
     if inputs.iter().all(|input| Arc::strong_count(input) > inputs.len()) {
         return;
     }
@@ -172,7 +173,7 @@ fn drop_without_recursion(inputs: Inputs) {
     }
 }
 
-/// Where a node's elements are or will be: a node that is computed, which of its outputs, and the window of it.
+/// The location of a node's elements, present or future: the computed node, which of its outputs, and the layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub node: Arc<Node>,
@@ -195,12 +196,12 @@ impl Place {
         Place { node, output, layout }
     }
 
-    /// The memory, once it is there.
+    /// The memory, if it is computed.
     pub fn buffer(&self) -> Option<&Buffer> {
         self.node.stored().map(|buffers| &buffers[self.output])
     }
 
-    /// All elements of the output in their order, whatever the shape.
+    /// Whether it covers all elements of the output in their order, in any shape.
     pub fn is_whole(&self) -> bool {
         let elements: usize = match (&self.node.op, self.output) {
             (Op::Whole(_, more), output @ 1..) => more[output - 1].0.iter().product(),

@@ -1,8 +1,8 @@
-//! Which nodes are computed together: the graph is cut into groups of one launch each.
+//! Fusion: partitions the graph into groups of one launch each.
 //!
-//! Nodes are placed from the last to the first. An elementwise node joins the group of whoever uses it, if that is one; elementwise work before a
-//! reduction is its program; a reduction or contraction whose only user is elementwise gets that as its epilogue. What several groups use
-//! is stored, unless it is cheap enough to be computed by each.
+//! Nodes are placed from the last to the first. An elementwise node joins the group of its user, if it has only one. Elementwise
+//! nodes before a reduction become its prologue. A reduction or contraction whose only user is elementwise gets that user as its
+//! epilogue. A node used by several groups is stored, unless it is cheap enough to recompute in each.
 
 use smallvec::SmallVec;
 
@@ -11,34 +11,34 @@ use crate::layout::Shape;
 use crate::node::Op;
 use crate::program::MAX_INSTRUCTIONS;
 
-/// Room for casts that the launch adds to a program.
+/// The longest fused program: leaves room for casts that the launch adds.
 const LONGEST: usize = MAX_INSTRUCTIONS - 6;
 
-/// Operands that a launch may have.
+/// The most operands of a launch.
 const OPERANDS: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The whole of an elementwise launch, or what follows the core of another.
+    /// The whole program of an elementwise launch, or the epilogue of a reduction or contraction.
     Main,
-    /// What precedes a reduction.
+    /// The program that runs before a reduction.
     Prologue,
 }
 
 type Slot = (usize, Stage);
 
-/// One launch.
+/// A group of nodes that become one launch.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What it computes last and stores first.
+    /// The node that is computed last and is the first output.
     pub head: usize,
-    /// The reduction, contraction or other work that it is about; nothing for elementwise launches.
+    /// The reduction, contraction or other unfusable operation; `None` for elementwise launches.
     pub core: Option<usize>,
     pub main: Vec<usize>,
     pub prologue: Vec<usize>,
-    /// Nodes on the way that are stored too.
+    /// Intermediate nodes that are stored too.
     pub also: Vec<usize>,
-    /// The shape that main and prologue are computed in.
+    /// The shape that the main stage is computed in.
     pub domain: Shape,
     pub prologue_domain: Shape,
     sizes: [Size; 2],
@@ -78,7 +78,7 @@ impl Group {
         }
     }
 
-    /// Whether an elementwise node can be computed in this group.
+    /// Whether an elementwise node can be fused into this group.
     fn takes(&self, stage: Stage, entry: &Entry) -> bool {
         let size = self.sizes[stage as usize];
         size.instructions + entry.inputs.len() <= LONGEST
@@ -88,7 +88,7 @@ impl Group {
 
     fn join(&mut self, stage: Stage, index: usize, entry: &Entry) {
         let size = &mut self.sizes[stage as usize];
-        // What was counted as an operand becomes an instruction; each of its inputs may become either.
+        // The node was counted as an operand and becomes an instruction; each of its inputs may become either.
         size.instructions += entry.inputs.len();
         size.operands = (size.operands + entry.inputs.len()).saturating_sub(1);
         match stage {
@@ -98,7 +98,7 @@ impl Group {
     }
 }
 
-/// Whether an elementwise node can be computed element by element under another shape.
+/// Whether an elementwise node can be computed element by element in another shape.
 fn fits(entry: &Entry, domain: &Shape) -> bool {
     if entry.node.shape == *domain {
         return true;
@@ -107,7 +107,7 @@ fn fits(entry: &Entry, domain: &Shape) -> bool {
         && entry.inputs.iter().all(|source| source.layout.reshape(domain).is_some())
 }
 
-/// What computing a node again takes, if everything that is stored in any case is there.
+/// The cost of recomputing a node, given that everything stored in any case is available.
 #[derive(Clone, Copy, Debug, Default)]
 struct Effort {
     operations: usize,
@@ -118,7 +118,7 @@ struct Effort {
 impl Effort {
     const TOO_MUCH: Effort = Effort { operations: 1000, reads: 1000 };
 
-    /// Whether that is better than to store it once and to read it by each of the users.
+    /// Whether recomputing is cheaper than storing the node once and reading it in each of its users.
     fn is_worth_it(self, users: usize) -> bool {
         self.operations <= 4 && self.reads * users <= self.reads + 1 + users
     }
@@ -155,7 +155,7 @@ fn efforts(graph: &Graph) -> Vec<Effort> {
                     } else if input.node.op.is_elementwise() && source.whole {
                         if users[source.entry] > 1 && !effort.is_worth_it(2) { read } else { effort }
                     } else if input.node.op.has_epilogue() && source.whole && users[source.entry] == 1 {
-                        // Its epilogue could have this operation.
+                        // This operation can run in the input's epilogue, so it must not be recomputed elsewhere.
                         Effort::TOO_MUCH
                     } else {
                         read
@@ -169,7 +169,7 @@ fn efforts(graph: &Graph) -> Vec<Effort> {
     efforts
 }
 
-/// Whether every processor does it in an instruction or two.
+/// Whether the operation takes an instruction or two on every processor.
 fn is_simple(op: &Op) -> bool {
     use crate::program::{Binary, Unary};
     match op {
@@ -194,13 +194,13 @@ fn is_simple(op: &Op) -> bool {
     }
 }
 
-/// Groups in the order in which they are launched.
+/// Returns the groups in launch order.
 pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
     let count = graph.entries.len();
     let efforts = efforts(graph);
     let mut groups: Vec<Group> = Vec::new();
     let mut users: Vec<SmallVec<[Slot; 2]>> = vec![SmallVec::new(); count];
-    // Somebody reads it from memory.
+    // Whether a group reads the node from memory.
     let mut read: Vec<bool> = vec![false; count];
     for index in (0..count).rev() {
         let entry = &graph.entries[index];
@@ -257,14 +257,15 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
     groups
 }
 
-/// Whether the elementwise group can be the epilogue of this reduction or contraction.
+/// Whether the elementwise group can become the epilogue of this reduction or contraction.
 fn takes_core(graph: &Graph, group: &Group, core: &Entry) -> bool {
     group.core.is_none()
         && 1 + group.also.len() + usize::from(core.wanted) <= core.node.device.epilogue_results()
         && group.main.iter().all(|&member| fits(&graph.entries[member], &core.node.shape))
 }
 
-/// Whether the node is rather the end of an epilogue than stored on the way: its reduction or contraction cannot store both.
+/// Whether the node should end an epilogue instead of being an intermediate output of this group, because its reduction or
+/// contraction cannot store both.
 fn better_before(graph: &Graph, group: &Group, entry: &Entry) -> bool {
     group.also.len() + 2 > entry.node.device.epilogue_results()
         && entry.inputs.iter().any(|source| {
@@ -273,7 +274,7 @@ fn better_before(graph: &Graph, group: &Group, entry: &Entry) -> bool {
         })
 }
 
-/// The slots in which the node is computed.
+/// Returns the slots in which the node is computed.
 fn place_elementwise(
     graph: &Graph,
     groups: &mut Vec<Group>,
@@ -286,7 +287,7 @@ fn place_elementwise(
     let all_take =
         !read && !slots.is_empty() && slots.iter().all(|&(group, stage)| groups[group].takes(stage, entry));
     if all_take && (slots.len() == 1 || effort.is_worth_it(slots.len())) {
-        // Elementwise launches store as much as is asked of them.
+        // An elementwise launch can have several outputs (up to 8).
         if entry.wanted
             && let &[(group, Stage::Main)] = slots
             && groups[group].core.is_none()
@@ -297,7 +298,7 @@ fn place_elementwise(
             groups[group].also.push(index);
             return slots.into();
         }
-        // What is held but cheap is made again when somebody looks at it.
+        // A node that is referenced but cheap is recomputed when its value is read.
         if !entry.wanted || (!entry.asked && effort.is_worth_it(2)) {
             for &(group, stage) in slots {
                 groups[group].join(stage, index, entry);

@@ -1,14 +1,14 @@
-//! What is computed for one element: a short straight program that every device can run over whole tensors.
+//! Programs: straight-line code for one element, which every device can run over whole tensors.
 //!
-//! Programs are what fusion makes of chains of elementwise operations. They are the prologue and epilogue of reductions and contractions
-//! too. A device may interpret them block by block (the CPU) or write source code for them (ROCm).
+//! Fusion turns chains of elementwise operations into programs. They are also the prologue and epilogue of reductions and
+//! contractions. A device may interpret them block by block (CPU) or generate source code from them (ROCm).
 
 use crate::dtype::{DType, Scalar};
 
-/// The number of an instruction whose value is used.
+/// The number of the instruction that produces a value.
 pub type Value = u16;
 
-/// No program is longer; fusion stops before.
+/// The longest program; fusion stops before.
 pub const MAX_INSTRUCTIONS: usize = 64;
 
 /// Instructions in order; each may use the values of earlier ones.
@@ -22,7 +22,7 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instruction {
     pub code: Code,
-    /// Of the value it makes.
+    /// The type of its value.
     pub dtype: DType,
 }
 
@@ -33,16 +33,16 @@ pub enum Code {
     Constant(Scalar),
     /// The current index along an axis of the output (before any reduction: of the inputs).
     Index(u8),
-    /// To this instruction's type: floats to integers towards zero, to bool by "is not zero".
+    /// Converts to this instruction's type: floats to integers towards zero, to bool by "is not zero".
     Cast(Value),
     Unary(Unary, Value),
-    /// Both of this instruction's type, for comparisons both of one type and the result bool.
+    /// Both operands have this instruction's type; comparisons have operands of one type and a bool result.
     Binary(Binary, Value, Value),
-    /// The second where the first (a bool) holds, the third elsewhere.
+    /// The second value where the first (a bool) is true, else the third.
     Select(Value, Value, Value),
 }
 
-/// Functions of one number. Integers have those that make sense for them; the graph casts before others.
+/// Unary functions. Integers support only a subset; the graph casts before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unary {
     Neg,
@@ -77,7 +77,7 @@ pub enum Unary {
     Floor,
     Ceil,
     Trunc,
-    /// To the nearest, halves to even.
+    /// To the nearest integer, halves to even.
     Round,
     IsNan,
     IsInf,
@@ -91,14 +91,14 @@ pub enum Binary {
     Add,
     Sub,
     Mul,
-    /// True division for floats and complex; integers are divided towards zero, by zero gives zero.
+    /// True division for floats and complex; integers truncate towards zero, and division by zero gives zero.
     Div,
-    /// Towards minus infinity.
+    /// Rounds towards minus infinity.
     FloorDiv,
-    /// With the sign of the divisor, as Python's.
+    /// The remainder with the sign of the divisor, like Python's.
     Rem,
     Pow,
-    /// NaN if either is.
+    /// NaN if either operand is.
     Max,
     Min,
     Atan2,
@@ -117,14 +117,15 @@ pub enum Binary {
     Le,
     Gt,
     Ge,
-    /// A complex number of two floats.
+    /// A complex number from two floats.
     Complex,
-    /// Of i64: the first if it is from zero to below the second, see [`crate::bounds`]; else minus one, and the device tells of it when somebody waits.
+    /// For i64: the first operand if it is from zero to below the second (see [`crate::bounds`]); else minus one, and the device
+    /// reports the error at the next call that waits.
     Within,
 }
 
 impl Binary {
-    /// Whether the result is a bool whatever is compared.
+    /// Whether it is a comparison, with a bool result.
     pub fn compares(self) -> bool {
         use Binary::*;
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
@@ -132,7 +133,7 @@ impl Binary {
 }
 
 impl Program {
-    /// The nth input as it is.
+    /// The program that returns its first input unchanged.
     pub fn identity(dtype: DType) -> Program {
         Program { instructions: vec![Instruction { code: Code::Input(0), dtype }], results: vec![0] }
     }

@@ -1,5 +1,5 @@
-//! The shortest way for what is asked for most often: one tensor, made element by element of tensors that are there. That is one launch, which
-//! is written down without looking at the graph as a whole. Whatever is different goes the long way, which gives the same.
+//! Fast path for the most common evaluation: one tensor, elementwise from tensors in memory. It is one launch, which is built
+//! without planning the whole graph. Everything else takes the regular path, which produces the same result.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::program::{Code, Instruction, Program, Value};
 use crate::step::{Operand, Step, Work};
 use crate::tensor::{Result, device_error};
 
-/// Instructions at most: longer programs are worth a plan.
+/// The most instructions; longer programs are worth a plan.
 const LONGEST: usize = 32;
 
-/// Computes a node, if it is one of those.
+/// Computes a node if it qualifies, else returns `None`.
 pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<()>> {
     let elements = root.elements();
     let computed = !matches!(root.op, Op::Constant(_) | Op::Index(_)) && root.op.is_elementwise();
@@ -48,7 +48,7 @@ pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<(
     })
 }
 
-/// As a step of its own.
+/// Runs the program as a regular step.
 fn as_step(
     device: &Arc<dyn Device>,
     root: &Node,
@@ -71,7 +71,7 @@ thread_local! {
     static SPARE: RefCell<Spare> = const { RefCell::new(Spare::new()) };
 }
 
-/// The lists of a launch, empty, for the next one: to ask for their memory each time takes as long as the launch.
+/// The emptied vectors of the previous launch, reused by the next: allocating them each time takes as long as the launch.
 struct Spare {
     program: Program,
     rows: Vec<Row>,
@@ -94,29 +94,29 @@ struct Quick<'a> {
     root: &'a Arc<Node>,
     instructions: Vec<Instruction>,
     rows: Vec<Row>,
-    /// Of those that are not whole rows, by their numbers.
+    /// Layouts of inputs that are not whole rows, by input number.
     windows: Vec<(usize, Layout)>,
     known: SmallVec<[Known; 8]>,
 }
 
-/// A node that was met.
+/// A visited node.
 struct Known {
     node: Arc<Node>,
     value: Value,
-    /// How often it is an input of what is computed.
+    /// The number of uses within this launch.
     uses: usize,
     computed: bool,
 }
 
 impl Known {
-    /// Whether others will want what is computed on the way. One reference is our own.
+    /// Whether a node outside of this launch uses this intermediate result. One reference is our own.
     fn is_awaited(&self) -> bool {
         self.computed && Arc::strong_count(&self.node) > self.uses + 1
     }
 }
 
 impl Quick<'_> {
-    /// The value of an input.
+    /// Returns the value of an input.
     fn value(&mut self, node: Arc<Node>) -> Option<Value> {
         if let Some(known) = self.known.iter_mut().find(|known| Arc::ptr_eq(&known.node, &node)) {
             known.uses += 1;
@@ -129,7 +129,7 @@ impl Quick<'_> {
                 (self.input(place.buffer()?, Some(place.layout.clone()), node.dtype), false)
             }
             (None, &Op::Constant(value)) => (self.push(Code::Constant(value), &node)?, false),
-            // What somebody holds is stored too.
+            // Only nodes without a tensor are fused; a referenced one must be stored as well.
             (None, op) if op.is_elementwise() && !node.is_held() && node.shape == self.root.shape => {
                 (self.compute(&node)?, true)
             }
@@ -139,7 +139,7 @@ impl Quick<'_> {
         Some(value)
     }
 
-    /// A buffer, or a window of it.
+    /// Adds a buffer, or a view of it, as an input.
     fn input(&mut self, buffer: &Buffer, window: Option<Layout>, dtype: DType) -> Value {
         let windows = &self.windows;
         let window_of =

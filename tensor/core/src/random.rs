@@ -1,6 +1,6 @@
-//! Random numbers that are the same on every device: Philox 4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011), and
-//! functions made of correctly rounded operations only. Whoever implements them elsewhere writes each fused multiply-add as one and lets the
-//! compiler contract nothing else.
+//! Random numbers that are identical on every device: Philox 4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1,
+//! 2, 3", 2011), and functions built from correctly rounded operations only. Other implementations must write every fused
+//! multiply-add explicitly and must not let the compiler contract anything else.
 
 use crate::dtype::DType;
 use crate::step::Distribution;
@@ -23,7 +23,7 @@ pub fn philox(seed: u64, position: u64) -> [u32; 4] {
     counter
 }
 
-/// Elements that one block makes: element `i` comes from block `offset + i / per_block`.
+/// Elements per block: element `i` comes from block `offset + i / per_block`.
 pub fn per_block(dtype: DType, distribution: Distribution) -> u64 {
     match distribution {
         Distribution::Integers { .. } => 2,
@@ -36,23 +36,23 @@ fn wide(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// In [0, 1), for f32 and smaller: 24 bits. Narrower types round it down to what they hold.
+/// Uniform in [0, 1) with 24 bits, for f32 and smaller. Narrower types round it down.
 pub fn uniform_f32(word: u32) -> f32 {
     (word >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// In [0, 1), 53 bits.
+/// Uniform in [0, 1) with 53 bits.
 pub fn uniform_f64(low: u32, high: u32) -> f64 {
     (wide(low, high) >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// In [low, high): the high word of a product, so that no range is favoured visibly.
+/// Uniform in [low, high): the high word of a 64x64-bit product, so the bias is negligible.
 pub fn integer(low_word: u32, high_word: u32, low: i64, high: i64) -> i64 {
     let range = high.wrapping_sub(low) as u64;
     low.wrapping_add(((u128::from(wide(low_word, high_word)) * u128::from(range)) >> 64) as i64)
 }
 
-/// Two normal numbers of two words, computed in f64; f32 rounds them, and narrower types round those of f32.
+/// Two normally distributed numbers from two words, computed in f64; f32 rounds them, and narrower types round the f32 values.
 pub fn normal_pair(first: u32, second: u32) -> (f64, f64) {
     box_muller(
         (f64::from(first) + 1.0) * (1.0 / 4_294_967_296.0),
@@ -60,20 +60,20 @@ pub fn normal_pair(first: u32, second: u32) -> (f64, f64) {
     )
 }
 
-/// Two normal numbers of one block, for f64.
+/// Two normally distributed numbers from one block, for f64.
 pub fn normal_pair_f64(block: [u32; 4]) -> (f64, f64) {
     let first = uniform_f64(block[0], block[1]) + 1.0 / 9_007_199_254_740_992.0;
     box_muller(first, uniform_f64(block[2], block[3]))
 }
 
-/// `first` in (0, 1], `second` in [0, 1).
+/// Box-Muller transform; `first` in (0, 1], `second` in [0, 1).
 fn box_muller(first: f64, second: f64) -> (f64, f64) {
     let radius = (-2.0 * ln(first)).sqrt();
     let (sine, cosine) = sine_cosine_of_turns(second);
     (radius * cosine, radius * sine)
 }
 
-/// The natural logarithm of a normal number in (0, 1].
+/// The natural logarithm, for normal (not subnormal) numbers in (0, 1].
 pub fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;
@@ -93,7 +93,7 @@ pub fn ln(x: f64) -> f64 {
 
 /// Terms of the series of `ln`: s is at most 0.172.
 pub const LN_TERMS: usize = 11;
-/// Terms of the series of sine and cosine, for up to an eighth of a turn on either side.
+/// Terms of the series of sine and cosine, for arguments up to an eighth of a turn on either side.
 pub const TRIGONOMETRIC_TERMS: usize = 10;
 
 /// Sine and cosine of a number of turns in [0, 1).
@@ -103,7 +103,7 @@ pub fn sine_cosine_of_turns(turns: f64) -> (f64, f64) {
     let square = x * x;
     let (mut sine, mut cosine) = (0.0, 0.0);
     for n in (0..TRIGONOMETRIC_TERMS).rev() {
-        // x - x^3/3! + ..., 1 - x^2/2! + ...: nested, so that only quotients of small integers are needed.
+        // x - x^3/3! + ..., 1 - x^2/2! + ...: Horner's scheme, so that only quotients of small integers are needed.
         sine = f64::mul_add(-(square / ((2 * n + 2) * (2 * n + 3)) as f64), sine, 1.0);
         cosine = f64::mul_add(-(square / ((2 * n + 1) * (2 * n + 2)) as f64), cosine, 1.0);
     }

@@ -1,7 +1,7 @@
-//! Steps as words: the same words for steps that differ in nothing but where their memory is and what seeds their random numbers. Whoever keeps what it
-//! made of a step finds it by them.
+//! Step signatures: cache keys for compiled kernels and recorded graphs. Two steps have equal signatures if they differ only in
+//! memory addresses and random seeds.
 //!
-//! Numbers count by their bits, so zero and minus zero are two, and every NaN is itself.
+//! Scalars are compared by their bits, so zero and minus zero differ, and NaNs with different bits differ.
 
 use crate::dtype::{DType, Scalar};
 use crate::layout::Layout;
@@ -9,14 +9,14 @@ use crate::program::{Code, Program};
 use crate::step::{Distribution, Step, Work};
 
 impl Step {
-    /// What names it among all steps.
+    /// Returns the signature of the step.
     pub fn signature(&self) -> Vec<u64> {
         let operands = self.inputs.iter().chain(&self.outputs);
         signature(&self.work, self.inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
     }
 }
 
-/// The same without memory: operands are inputs first.
+/// The signature of a step without its memory; operands are inputs first.
 pub(crate) fn signature<'a>(
     work: &Work,
     inputs: usize,
@@ -56,7 +56,7 @@ impl Words {
         self.0.extend([program.instructions.len() as u64, program.results.len() as u64]);
         for instruction in &program.instructions {
             self.0.push(instruction.dtype as u64);
-            // A code, up to three values of 16 bits, and which function it is.
+            // An opcode, up to three values of 16 bits, and the function number.
             let of = |[x, y, z]: [u16; 3]| u64::from(x) << 8 | u64::from(y) << 24 | u64::from(z) << 40;
             match instruction.code {
                 Code::Input(number) => self.0.push(of([number, 0, 0])),

@@ -1,4 +1,4 @@
-//! What a device is asked to do: one launch each, in order.
+//! Steps: the units of work that a device executes, one launch each, in order.
 
 use crate::device::Buffer;
 use crate::dtype::DType;
@@ -18,7 +18,7 @@ pub struct Operand {
 pub struct Step {
     pub work: Work,
     pub inputs: Vec<Operand>,
-    /// Contiguous, unless the work says otherwise, and apart from all inputs.
+    /// Contiguous, unless the work says otherwise, and never overlapping an input.
     pub outputs: Vec<Operand>,
 }
 
@@ -26,7 +26,7 @@ pub struct Step {
 pub enum Reduction {
     Sum,
     Product,
-    /// NaN if any is.
+    /// NaN if any element is.
     Max,
     Min,
     /// Of bools.
@@ -34,35 +34,36 @@ pub enum Reduction {
     All,
 }
 
-/// How a contraction adds.
+/// The order of additions in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accumulation {
-    /// In panels of [`PANEL`] along the depth: each panel one chain of fused multiply-adds from zero in order of depth, the panels' sums added in order.
-    /// The same bits on every device. Half types are added in f32, and rounded at the end.
+    /// In panels of [`PANEL`] along the depth: each panel is one chain of fused multiply-adds from zero in order of depth, and
+    /// the panels' sums are added in order. Produces the same bits on every device. Half types are accumulated in f32 and rounded
+    /// at the end.
     Ordered,
-    /// However the device is fastest.
+    /// In whatever order is fastest on the device.
     Fast,
 }
 
-/// Elements of depth that one chain of an ordered contraction has.
+/// The depth of one multiply-add chain of an ordered contraction.
 pub const PANEL: usize = 256;
 
-/// What a launch computes.
+/// The operation of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// `outputs[j][i] = program(inputs[..][i]).j` for every index `i`. All inputs have the outputs' shape (broadcast by strides of zero).
     Map(Program),
     /// `outputs[0][o] = epilogue(reduction of program(inputs[..mapped][i]) over all i that agree with o, inputs[mapped..][o])`.
-    /// The output has the inputs' rank, with length 1 along reduced axes; inputs from `mapped` on have the output's shape. The epilogue's input 0 is what was reduced, its input 1 is
-    /// `inputs[mapped]`, and so on. There is always at least one mapped input.
-    /// f16 and bf16 are reduced in f32: `program` casts, `epilogue` casts back.
+    /// The output has the inputs' rank, with length 1 along reduced axes; inputs from `mapped` on have the output's shape. The
+    /// epilogue's input 0 is the reduced value, its input 1 is `inputs[mapped]`, and so on. There is always at least one mapped
+    /// input. f16 and bf16 are reduced in f32: `program` casts, `epilogue` casts back.
     Reduce { program: Program, reduction: Reduction, axes: Vec<usize>, mapped: usize, epilogue: Program },
-    /// The index (i64) of the largest or smallest element along an axis; the first of equals; NaN before all else.
+    /// The index (i64) of the maximum or minimum along an axis; the first of equals; NaN wins over everything.
     ArgReduce { largest: bool, axis: usize },
     /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
-    /// The epilogue's input 0 is the sum, in the type that its instruction says (f32 for half types); its input 1 is `inputs[2]`, and so on.
-    /// Like a reduction's, it has one result, or as many as the device says it can (`Device::epilogue_results`) and as there are outputs.
-    /// The four numbers say how many axes of each sort there are. Inputs 0 and 1 may be any windows, so convolutions are contractions too.
+    /// The epilogue's input 0 is the sum, in the type of its instruction (f32 for half types); its input 1 is `inputs[2]`, and so
+    /// on. Like a reduction's epilogue, it has one result per output, at most `Device::epilogue_results`. The four numbers are
+    /// the counts of axes of each sort. Inputs 0 and 1 may have any layout, so convolutions are contractions too.
     Contract {
         batch: usize,
         rows: usize,
@@ -71,27 +72,31 @@ pub enum Work {
         accumulation: Accumulation,
         epilogue: Program,
     },
-    /// Along an axis of any float type, subtracting the largest first; computed in f32 (f64 for f64).
+    /// Softmax along an axis of any float type, with the maximum subtracted first; computed in f32 (f64 for f64).
     Softmax { axis: usize, log: bool },
-    /// `(x - mean) * rsqrt(variance + epsilon)` over the last `axes` axes; inputs 1 and 2, if there, are a weight and a bias of the input's shape.
-    /// Outputs: the result, and if there, mean and 1/deviation (f32, or f64 for f64; with length 1 along these axes).
+    /// `(x - mean) * rsqrt(variance + epsilon)` over the last `axes` axes; the optional inputs 1 and 2 are a weight and a bias of
+    /// the input's shape. Outputs: the result, and optionally mean and 1/deviation (f32, or f64 for f64; with length 1 along
+    /// these axes).
     Normalise { axes: usize, epsilon: f64 },
-    /// Input 0 inside a frame of one value.
+    /// Input 0, padded with one value.
     Pad { before: Shape, value: crate::dtype::Scalar },
-    /// All inputs one after another along an axis.
+    /// All inputs concatenated along an axis.
     Concat { axis: usize },
-    /// The sum of overlapping windows, the inverse of taking windows: the input is `[.., windows.., kernel..]` for the last `kernel.len()` axes of the
-    /// output, and `out[.., p..] = sum of input[.., w.., k..] where w * stride + k * dilation == p`, in order of k.
+    /// The sum of overlapping windows, the adjoint of taking windows: the input is `[.., windows.., kernel..]` for the last
+    /// `kernel.len()` axes of the output, and `out[.., p..] = sum of input[.., w.., k..] where w * stride + k * dilation == p`,
+    /// in order of k.
     Fold { kernel: Shape, stride: Shape, dilation: Shape },
-    /// `out[i, j, k] = input0[i, input1[i, j, k], k]`: both of one rank; indices are i64 and were checked, or are out of bounds and read as zero.
+    /// `out[i, j, k] = input0[i, input1[i, j, k], k]`: both have one rank; indices are i64 and were checked, or read as zero if
+    /// out of bounds.
     Gather { axis: usize },
-    /// `out = input0; out[i, input1[i, j, k], k] += input2[i, j, k]` in order of j, the same bits every time. With `add` false the last one is kept.
+    /// `out = input0; out[i, input1[i, j, k], k] += input2[i, j, k]` in order of j, with the same bits every time. With `add`
+    /// false the last one wins.
     Scatter { axis: usize, add: bool },
     /// Numbers of the counter-based generator Philox 4x32-10, see `random.rs`: the same on every device.
     Random { seed: u64, offset: u64, distribution: Distribution },
     /// Values sorted along an axis, and their indices (i64): stable, NaN last.
     Sort { axis: usize, descending: bool },
-    /// Sums or products of all elements so far along an axis.
+    /// Cumulative sums or products along an axis.
     Cumulative { axis: usize, product: bool },
 }
 

@@ -1,4 +1,4 @@
-//! What a user holds: a shape, a type, a device, and a place in the graph.
+//! The user-facing tensor: a shape, a type, a device, and a node of the graph.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::ops;
 
 pub type Result<T> = std::result::Result<T, TensorError>;
 
-/// Elements of one type on one device. Clones are the same tensor.
+/// A tensor: elements of one type on one device. Clones share the same tensor.
 #[derive(Clone)]
 pub struct Tensor(pub(crate) Arc<Inner>);
 
@@ -25,11 +25,11 @@ pub(crate) struct Inner {
     shape: Shape,
     dtype: DType,
     device: Arc<dyn Device>,
-    /// Another one after `set_data`.
+    /// Replaced by `set_data`.
     node: RwLock<Arc<Node>>,
     requires_grad: AtomicBool,
     pub grad: Mutex<Option<Tensor>>,
-    /// What it came of, if gradients go through it.
+    /// The autograd history, if gradients flow through it.
     pub past: Mutex<Option<Past>>,
 }
 
@@ -71,7 +71,7 @@ impl Tensor {
         if !requires && !self.is_leaf() {
             return Err(TensorError::state(
                 "requires_grad",
-                "it can only be switched off for tensors that no operation made; use detach() for the others",
+                "requires_grad can only be switched off for leaf tensors; use detach() for the results of operations",
             ));
         }
         self.0.requires_grad.store(requires, Ordering::Relaxed);
@@ -86,12 +86,12 @@ impl Tensor {
         *self.0.grad.lock() = grad;
     }
 
-    /// Whether no operation that remembers gradients made it.
+    /// Whether it is a leaf: not the result of an operation with recorded gradients.
     pub fn is_leaf(&self) -> bool {
         self.0.past.lock().is_none()
     }
 
-    /// The name of the operation that gradients go back through.
+    /// The name of the function that recorded the gradient of this tensor.
     pub fn grad_fn(&self) -> Option<&'static str> {
         match &*self.0.past.lock() {
             Some(Past::Made(function)) => Some(function.name),
@@ -99,7 +99,7 @@ impl Tensor {
         }
     }
 
-    /// The same elements without a past.
+    /// Returns a tensor with the same elements, without autograd history.
     pub fn detach(&self) -> Tensor {
         Tensor::of_node(self.node())
     }
@@ -109,7 +109,7 @@ impl Tensor {
         Place::of(&self.node()).buffer().is_some()
     }
 
-    /// Elements row by row. They are copied before this returns.
+    /// Creates a tensor from row-major elements. They are copied before this returns.
     pub fn from_bytes(
         device: &Arc<dyn Device>,
         dtype: DType,
@@ -131,7 +131,7 @@ impl Tensor {
         Ok(Tensor::of_node(Node::leaf(buffer, shape.into(), dtype, device.clone())))
     }
 
-    /// Computes what is not there yet, waits for it, and brings it here, row by row.
+    /// Evaluates the tensor if necessary, waits, and downloads its elements in row-major order.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut source = self.detach();
         let mut place = Place::of(&source.node());
@@ -151,7 +151,7 @@ impl Tensor {
         Ok(bytes)
     }
 
-    /// Itself if it is there already, else a copy. Computes and waits.
+    /// Returns the tensor itself if it is on this device already, else a copy. Evaluates and waits.
     pub fn to_device(&self, device: &Arc<dyn Device>) -> Result<Tensor> {
         if Arc::ptr_eq(self.device(), device) {
             return Ok(self.clone());
@@ -167,17 +167,20 @@ impl Tensor {
         ops::elementwise::cast(self, dtype)
     }
 
-    /// Adds to the gradient of every tensor that this one came of and that requires one. A tensor of several elements needs the gradient to begin with.
+    /// Accumulates gradients into every leaf tensor that this one depends on and that requires one. A tensor with several
+    /// elements needs an initial gradient.
     pub fn backward(&self, gradient: Option<&Tensor>, retain_graph: bool) -> Result<()> {
         crate::autograd::backward(self, gradient, Backward { retain_graph, create_graph: false })
     }
 
-    /// The same, and the gradients have gradients themselves. They and what they belong to hold each other until the gradients are let go.
+    /// Like [`Tensor::backward`], but the gradients have gradients themselves. They and their graph reference each other until
+    /// the gradients are dropped.
     pub fn backward_with_graph(&self, gradient: Option<&Tensor>) -> Result<()> {
         crate::autograd::backward(self, gradient, Backward { retain_graph: true, create_graph: true })
     }
 
-    /// Shows the elements of another tensor from now on, as an optimizer or a loaded file wants it. What was computed of the old ones keeps them.
+    /// Replaces the elements by those of another tensor, for optimizers and loading of files. Tensors computed from the old
+    /// elements keep them.
     pub fn set_data(&self, other: &Tensor) -> Result<()> {
         if self.shape() != other.shape() || self.dtype() != other.dtype() {
             return Err(TensorError::shape(
@@ -216,25 +219,25 @@ impl Tensor {
         }))
     }
 
-    /// A new node of others, without a past.
+    /// Creates a node from others, without autograd history.
     pub(crate) fn make(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
         let device = inputs[0].device().clone();
         let inputs: Inputs = inputs.iter().map(|input| input.node()).collect();
         Tensor::of_node(Node::new(op, inputs, shape, dtype, device))
     }
 
-    /// A tensor whose elements are one number; it takes no memory.
+    /// A tensor with one value for all elements; it takes no memory.
     pub(crate) fn constant(device: &Arc<dyn Device>, value: Scalar, shape: &[usize], dtype: DType) -> Tensor {
         let node = Node::new(Op::Constant(value), Inputs::new(), shape.into(), dtype, device.clone());
         Tensor::of_node(node)
     }
 
-    /// Zeros or another number in the shape and type of this.
+    /// A constant in the shape and type of this tensor.
     pub(crate) fn filled_like(&self, value: f64) -> Tensor {
         Tensor::constant(self.device(), Scalar::Float(value), self.shape(), self.dtype())
     }
 
-    /// The number that all elements are, if that is known without computing.
+    /// The value of all elements, if it is a constant.
     pub(crate) fn known(&self) -> Option<Scalar> {
         match self.node().op {
             Op::Constant(value) => Some(value),
@@ -242,7 +245,7 @@ impl Tensor {
         }
     }
 
-    /// A window of this tensor's memory, without a past.
+    /// A view of this tensor's memory, without autograd history.
     pub(crate) fn viewed(&self, change: impl FnOnce(&Layout) -> Layout) -> Tensor {
         let node = self.node();
         if let Op::Constant(value) = node.op {
@@ -258,7 +261,7 @@ impl Tensor {
         Tensor::of_node(Node::new(Op::View(layout), inputs, shape, node.dtype, node.device.clone()))
     }
 
-    /// How the elements lie, or will.
+    /// The memory layout, present or future.
     pub fn layout(&self) -> Layout {
         let node = self.node();
         match &node.op {
@@ -306,7 +309,7 @@ pub(crate) fn same_device(operation: &'static str, first: &Tensor, second: &Tens
     ))
 }
 
-/// Refuses shapes whose size no machine can count.
+/// Returns the size in bytes, or an error if it does not fit into the address space.
 pub(crate) fn size_in_bytes(operation: &'static str, shape: &[usize], dtype: DType) -> Result<usize> {
     shape
         .iter()

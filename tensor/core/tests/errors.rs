@@ -1,4 +1,4 @@
-//! Refusals say which operation, which shapes and types, and what to do.
+//! Errors name the operation, the shapes and types, and the remedy.
 
 mod reference;
 
@@ -38,7 +38,7 @@ fn refusals_say_what_is_wrong() {
         ),
         (
             reduce::mean(&i(&[3]), None, false),
-            "mean: the mean of int64 is no int64; cast to a floating point type first",
+            "mean: the mean of int64 is not int64; cast to a floating point type first",
         ),
         (
             reduce::sum(&f(&[3]), Some(&[2]), false),
@@ -48,7 +48,10 @@ fn refusals_say_what_is_wrong() {
         (shape::reshape(&f(&[2, 3]), &[4, -1]), "reshape: [2, 3] has 6 elements, which do not fill [4, -1]"),
         (shape::select(&f(&[2, 3]), 0, 2), "select: index 2 is out of bounds for dimension 0 of [2, 3]"),
         (join::cat(&[&f(&[2, 3]), &f(&[3, 2])], 0), "cat: [2, 3] and [3, 2] differ in more than dimension 0"),
-        (index::gather(&f(&[2, 3]), 0, &f(&[2, 3])), "gather: an index is made of integers, not of float32"),
+        (
+            index::gather(&f(&[2, 3]), 0, &f(&[2, 3])),
+            "gather: an index must have an integer type, not float32",
+        ),
         (softmax::softmax(&i(&[3]), 0), "softmax: it needs a floating point type, not int64"),
         (
             conv(&f(&[1, 3, 8, 8]), &f(&[4, 2, 3, 3]), None, &ConvOptions::default()),
@@ -83,7 +86,7 @@ fn ways_back_that_do_not_exist_are_refused() {
     x.set_requires_grad(true).unwrap();
     let y = elementwise::mul(&x, &x).unwrap();
     let error = y.backward(None, false).unwrap_err().to_string();
-    assert!(error.contains("begun at one number, not at [3]; pass gradient="), "{error}");
+    assert!(error.contains("needs a tensor with one element, not [3]; pass gradient="), "{error}");
     let sum = reduce::sum(&y, None, false).unwrap();
     sum.backward(None, true).unwrap();
     sum.backward(None, false).unwrap();

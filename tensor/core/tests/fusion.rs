@@ -1,4 +1,4 @@
-//! What is computed in one launch, and that it is computed rightly.
+//! Which operations are fused into one launch, and that the results are right.
 
 mod reference;
 
@@ -30,7 +30,7 @@ impl Rig {
         Tensor::from_bytes(&self.device, DType::F32, shape, &bytes).unwrap()
     }
 
-    /// Numbers that differ.
+    /// Distinct numbers.
     fn ramp(&self, shape: &[usize]) -> Tensor {
         let count = shape.iter().product::<usize>();
         self.tensor(shape, &(0..count).map(|n| ((n * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect::<Vec<_>>())
@@ -164,7 +164,7 @@ fn what_gradients_remember_takes_no_launch_if_it_is_cheap() {
     let target = binary_scalar(Binary::Rem, &target, Scalar::Int(3), false).unwrap();
     eval(std::slice::from_ref(&target)).unwrap();
     let loss = loss::cross_entropy(&x, &target, &loss::ClassOptions::default()).unwrap();
-    // The softmax, the sum, the divisor.
+    // Launches: the softmax, the sum, the divisor.
     assert_eq!(rig.launches(|| eval(std::slice::from_ref(&loss)).unwrap()), 3);
     loss.backward(None, false).unwrap();
     let gradient = values(&x.grad().unwrap());

@@ -1,4 +1,4 @@
-//! Every gradient against finite differences, in f64: one table.
+//! Checks every gradient against finite differences, in f64.
 
 mod reference;
 
@@ -25,7 +25,7 @@ type Function = Box<dyn Fn(&[Tensor]) -> tensor_core::Result<Tensor>>;
 
 struct Case {
     name: String,
-    /// Shapes, and the range that the numbers lie in.
+    /// Shapes, and the range of the numbers.
     inputs: Vec<(Vec<usize>, f64, f64)>,
     function: Function,
 }
@@ -49,14 +49,14 @@ fn values(tensor: &Tensor) -> Vec<f64> {
     bytes.chunks_exact(tensor.dtype().bytes()).map(|number| decode(number, tensor.dtype())).collect()
 }
 
-/// Numbers in a range that differ from each other by more than a difference quotient's step.
+/// Numbers in a range that differ from each other by more than the step of the difference quotient.
 fn numbers(count: usize, salt: usize, low: f64, high: f64) -> Vec<f64> {
     (0..count)
         .map(|n| low + (high - low) * (((n + 1) * 7919 + salt * 104_729) % 1009) as f64 / 1009.0)
         .collect()
 }
 
-/// The sum of all results, each with its own factor.
+/// The weighted sum of all results, with a different weight for each.
 fn total(case: &Case, inputs: &[Tensor]) -> Tensor {
     let y = (case.function)(inputs).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     assert!(y.dtype().is_float(), "{}", case.name);
@@ -64,7 +64,7 @@ fn total(case: &Case, inputs: &[Tensor]) -> Tensor {
     reduce::sum(&elementwise::mul(&y, &weights).unwrap(), None, false).unwrap()
 }
 
-/// The CPU says the same as plain loops do.
+/// Asserts that the CPU device agrees with the reference device.
 fn agree(name: &str, loops: &[Tensor], cpu: &[Tensor]) {
     for (first, second) in loops.iter().zip(cpu) {
         assert_eq!((first.shape(), first.dtype()), (second.shape(), second.dtype()), "{name}");
@@ -122,9 +122,9 @@ fn check(case: &Case) {
     check_twice(case, &content, &|content: &[Vec<f64>]| make(content, &second));
 }
 
-/// The gradient of the gradients against finite differences of them, on the CPU.
+/// Checks second-order gradients against finite differences of the gradients, on the CPU.
 fn check_twice(case: &Case, content: &[Vec<f64>], make: &dyn Fn(&[Vec<f64>]) -> Vec<Tensor>) {
-    // All gradients, each with its own factor.
+    // The weighted sum of all gradients.
     let first = |inputs: &[Tensor], create_graph: bool| {
         inputs.iter().for_each(|input| input.set_requires_grad(true).unwrap());
         let sum = total(case, inputs);
@@ -310,7 +310,7 @@ fn products() {
     check(&case("linear", &[&[2, 2, 3], &[4, 3], &[4]], |x| matmul::linear(&x[0], &x[1], Some(&x[2]))));
 }
 
-/// Away from singular matrices.
+/// Adds the identity, to stay away from singular matrices.
 fn with_unit(x: &Tensor) -> tensor_core::Result<Tensor> {
     elementwise::add(x, &create::eye(x.device(), DType::F64, 2, 2)?)
 }
@@ -443,7 +443,7 @@ fn pools() {
         }
     }
     check(&case("adaptive_avg_pool2d", &[&[1, 2, 4, 6]], |x| adaptive_avg_pool(&x[0], &[2, 3])));
-    // Averages of uneven windows are made of float32.
+    // 6 elements into 4 windows: the windows overlap.
     check(&case("adaptive_avg_pool1d", &[&[1, 2, 6]], |x| adaptive_avg_pool(&x[0], &[4])));
 }
 

@@ -1,4 +1,4 @@
-//! What a device cannot do is done by the host, and nobody notices.
+//! Steps that a device does not support run on the host, transparently.
 
 mod reference;
 
@@ -35,7 +35,7 @@ fn complex_numbers_go_to_the_host_and_come_back() {
     let sum = add(&real, &imaginary).unwrap();
     let expected: Vec<f32> = [1.0_f32, 2.0, -3.0, 0.5].iter().map(|x| 7.0 * x * x).collect();
     assert_eq!(floats(&sum.to_bytes().unwrap()), expected);
-    // What is left for the device is still done there.
+    // Supported steps still run on the device.
     let before = reference.launches.load(Ordering::Relaxed);
     let more = binary_scalar(Binary::Add, &sum, Scalar::Float(1.0), false).unwrap();
     assert_eq!(floats(&more.to_bytes().unwrap())[0], 8.0);

@@ -39,7 +39,7 @@ fn scaled(x: &Tensor, factor: f64) -> Tensor {
     binary_scalar(Binary::Mul, x, Scalar::Float(factor), false).unwrap()
 }
 
-/// One step of Adam for every parameter, evaluated together.
+/// One Adam step for every parameter, evaluated together.
 fn adam(parameters: &[Tensor], state: &mut Vec<(Tensor, Tensor)>, step: i32) {
     let (first, second, rate) = (0.9_f64, 0.999_f64, 0.02);
     let mut changed = Vec::new();

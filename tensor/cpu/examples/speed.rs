@@ -1,5 +1,5 @@
-//! How long steps take on one thread: the least of many runs, in processor time, so that a busy machine does not matter. Names on the command
-//! line choose what is measured, by their beginnings.
+//! Benchmarks steps on one thread: the minimum CPU time of many runs, so that other load does not matter. Command-line arguments
+//! select the cases by name prefix.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,7 +205,7 @@ impl Speed {
         let mut spent = Duration::ZERO;
         while spent < Duration::from_millis(300) {
             let before = processor_time();
-            self.device.run(&step).expect("the step runs");
+            self.device.run(&step).expect("a benchmark step failed");
             let taken = processor_time() - before;
             least = least.min(taken);
             spent += taken;
@@ -221,7 +221,7 @@ impl Speed {
 
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is ours, and the clock exists on every Linux.
+    // SAFETY: `time` is a valid local variable, and this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

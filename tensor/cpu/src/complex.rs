@@ -1,5 +1,5 @@
-//! Functions of complex numbers as C has them (annex G): signs of zeros choose the side of a cut, and infinities and NaN answer what the standard
-//! of array libraries asks for. Arguments were f32, so squares do not overflow here.
+//! Complex functions by C's annex G: signs of zeros select the side of a branch cut, and infinities and NaN give the results that
+//! the array API standard requires. Arguments were f32, so squares do not overflow here.
 
 use std::f64::consts::{FRAC_PI_2, LN_2, LN_10};
 
@@ -25,13 +25,13 @@ pub fn exp(z: Complex64) -> Complex64 {
 
 pub fn expm1(z: Complex64) -> Complex64 {
     if z.im == 0.0 {
-        // Of either zero it is the positive one.
+        // The result for either zero is positive zero.
         return Complex64::new(z.re.exp_m1() + 0.0, z.im);
     }
     if z.re.is_infinite() || z.re > 700.0 || !z.im.is_finite() {
         return exp(z) - 1.0;
     }
-    // e^x cos y - 1 without losing what is small in both.
+    // e^x cos y - 1 without cancellation for small arguments.
     let half = (z.im / 2.0).sin();
     let grown = z.re.exp_m1();
     Complex64::new(grown - 2.0 * half * half * (grown + 1.0), (grown + 1.0) * z.im.sin())
@@ -42,7 +42,7 @@ pub fn log(z: Complex64) -> Complex64 {
     let size = if z.re.is_nan() || z.im.is_nan() || !(0.5..2.0).contains(&large) {
         z.re.hypot(z.im).ln()
     } else {
-        // Near the unit circle the size is one and a little, which is what counts.
+        // Near the unit circle: the absolute value minus one is small and must not be lost by rounding.
         ((large - 1.0) * (large + 1.0) + small * small).ln_1p() / 2.0
     };
     Complex64::new(size, z.im.atan2(z.re))
@@ -144,7 +144,7 @@ pub fn asinh(z: Complex64) -> Complex64 {
     if re.is_nan() || im.is_nan() {
         return Complex64::new(f64::NAN, if im == 0.0 { im } else { f64::NAN });
     }
-    // Kahan's way: of square roots, whose signs of zero say on which side of the cut this is.
+    // Kahan's method: by square roots, whose signs of zero select the side of the branch cut.
     let (less, more) = (sqrt(Complex64::new(1.0 + im, -re)), sqrt(Complex64::new(1.0 - im, re)));
     let cut = less.re * more.re - less.im * more.im;
     Complex64::new(libm::asinh(less.re * more.im - less.im * more.re), im.atan2(cut))
@@ -202,7 +202,7 @@ pub fn atan(z: Complex64) -> Complex64 {
     turned(atanh, z)
 }
 
-/// Of length one in the number's direction; zero has none.
+/// The number divided by its absolute value; zero for zero.
 pub fn sign(z: Complex64) -> Complex64 {
     if z == Complex64::ZERO { Complex64::ZERO } else { z / z.norm() }
 }
@@ -211,7 +211,7 @@ pub fn sigmoid(z: Complex64) -> Complex64 {
     (exp(-z) + 1.0).inv()
 }
 
-/// `-i f(i z)`.
+/// Computes `-i f(i z)`.
 fn turned(function: fn(Complex64) -> Complex64, z: Complex64) -> Complex64 {
     let answer = function(Complex64::new(-z.im, z.re));
     Complex64::new(answer.im, -answer.re)
@@ -224,7 +224,7 @@ mod tests {
     const INF: f64 = f64::INFINITY;
     type Function = fn(Complex64) -> Complex64;
 
-    /// The functions, and their inverses where these lead back.
+    /// Functions and their inverses.
     const PAIRS: [(Function, Function); 8] = [
         (exp, log),
         (expm1, log1p),

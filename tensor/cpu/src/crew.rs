@@ -1,5 +1,5 @@
-//! Threads that help with one job at a time. Whoever has the job works on it too, so only the others have to be woken, and they look out
-//! for the next job for a moment before they sleep: steps of one evaluation follow one another closely.
+//! A thread pool for one job at a time. The calling thread works on its job too, so only the helpers have to be woken. Helpers
+//! spin for a moment before they sleep, because steps of one evaluation follow one another closely.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-/// How long a thread looks out before it sleeps, or before the owner of a job sleeps until the last helper has left it.
+/// How long a helper spins for the next job, and the caller for the last helper, before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 #[derive(Debug)]
 pub struct Crew {
     board: Arc<Board>,
     helpers: Vec<JoinHandle<()>>,
-    /// Held by the owner of the job.
+    /// Held by the thread that runs a job.
     turn: Mutex<()>,
 }
 
-/// Where jobs are announced.
+/// The shared state that announces jobs to helpers.
 #[derive(Debug, Default)]
 struct Board {
-    /// As `Notice::number`, for those who look out.
+    /// A copy of `Notice::number`, for helpers that spin without the lock.
     number: AtomicUsize,
     notice: Mutex<Notice>,
     begun: Condvar,
@@ -33,30 +33,31 @@ struct Board {
 
 #[derive(Debug, Default)]
 struct Notice {
-    /// Counts jobs.
+    /// The number of jobs so far.
     number: usize,
     job: Option<Reference>,
     asleep: usize,
     over: bool,
 }
 
-/// A job that its owner does not let go before all helpers have left it.
+/// A pointer to a job. The calling thread keeps the job alive until all helpers have left it.
 #[derive(Clone, Copy, Debug)]
 struct Reference(*const Job<'static>);
 
-// SAFETY: only helpers that were counted in dereference it, and the owner waits for those.
+// SAFETY: only helpers that are counted in `Job::helpers` dereference it, and the calling thread waits for those.
 unsafe impl Send for Reference {}
 
 struct Job<'a> {
     task: &'a (dyn Fn(usize) + Sync),
-    /// One for the owner and one for each helper: who does the same part of the next job finds its memory in the caches of its own processor.
+    /// Task ranges, one for the calling thread and one for each helper. A thread gets the same range of every job, so that it
+    /// finds the data in its own CPU cache.
     parts: SmallVec<[Part; 8]>,
     helpers: AtomicUsize,
     /// The first panic of a task.
     failure: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// A row of tasks, on a line of the cache of its own.
+/// A range of tasks, on its own cache line to avoid false sharing.
 #[repr(align(64))]
 struct Part {
     next: AtomicUsize,
@@ -77,7 +78,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Does tasks until none is left: those of the worker's own part, and then what others have not come to.
+    /// Runs tasks until none is left: first those of the worker's own part, then remaining tasks of the other parts.
     fn work(&self, worker: usize) {
         let done = catch_unwind(AssertUnwindSafe(|| {
             let (others, own) = self.parts.split_at(worker);
@@ -99,7 +100,7 @@ impl<'a> Job<'a> {
 }
 
 impl Crew {
-    /// With so many helpers; nothing if the system has no threads for us.
+    /// Starts `helpers` threads; `None` if the system cannot create them.
     pub fn new(helpers: usize) -> Option<Crew> {
         let board = Arc::new(Board::default());
         let helpers = (0..helpers)
@@ -120,7 +121,8 @@ impl Crew {
         }
     }
 
-    /// Does `task` for every number below `count`, in any order. Inside of another job, or beside one, the caller does all of it.
+    /// Runs `task` for every number below `count`, in any order. Inside another job, or while another thread runs one, the
+    /// calling thread runs all tasks itself.
     pub fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
         let Ok(turn) = self.turn.try_lock() else {
             return (0..count).for_each(task);
@@ -140,7 +142,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         self.board.end();
         for helper in self.helpers.drain(..) {
-            // Panics of tasks were caught; a helper has none of its own.
+            // Panics of tasks were caught, and helper threads do not panic otherwise.
             let _ = helper.join();
         }
     }
@@ -148,7 +150,7 @@ impl Drop for Crew {
 
 impl Board {
     fn notice(&self) -> MutexGuard<'_, Notice> {
-        // Nothing panics while it holds this.
+        // No code panics while it holds this lock.
         self.notice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -164,7 +166,7 @@ impl Board {
         }
     }
 
-    /// Waits until no helper is in the job, and lets none in.
+    /// Withdraws the job, and waits until no helper is in it.
     fn finish(&self, job: &Job<'_>) {
         self.notice().job = None;
         let since = Instant::now();
@@ -185,22 +187,23 @@ impl Board {
         self.begun.notify_all();
     }
 
-    /// What a helper does all its life.
+    /// The main loop of a helper thread.
     fn help(&self, worker: usize) {
         let mut seen = 0;
         while let Some(Reference(job)) = self.next(&mut seen) {
-            // SAFETY: this helper was counted in, and the owner waits until it is counted out.
+            // SAFETY: this helper is counted in `Job::helpers`, and the calling thread waits until the count is zero.
             let job = unsafe { &*job };
             job.work(worker);
             if job.helpers.fetch_sub(1, Ordering::Release) == 1 {
-                // The job may be gone by now; its owner may sleep. Taking the notice makes sure that it does, or has seen.
+                // The job may be freed by now, and its caller may be about to sleep. Taking the lock orders this notification
+                // after the caller either started to wait or saw the count.
                 drop(self.notice());
                 self.left.notify_one();
             }
         }
     }
 
-    /// The next job that this helper has not seen; nothing once there will be none.
+    /// Returns the next job that this helper has not seen; `None` when the pool shuts down.
     fn next(&self, seen: &mut usize) -> Option<Reference> {
         let since = Instant::now();
         while self.number.load(Ordering::Acquire) == *seen && since.elapsed() < PATIENCE {
@@ -214,7 +217,8 @@ impl Board {
             if notice.number != *seen {
                 *seen = notice.number;
                 if let Some(job) = notice.job {
-                    // SAFETY: the owner takes the job off the board before it lets go of it, and cannot while the notice is held.
+                    // SAFETY: the calling thread withdraws the job before freeing it, and cannot withdraw it while this lock is
+                    // held.
                     unsafe { &*job.0 }.helpers.fetch_add(1, Ordering::Relaxed);
                     return Some(job);
                 }

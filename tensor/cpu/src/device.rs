@@ -1,4 +1,4 @@
-//! The device that the graph sees: memory, copies, and which part does which step.
+//! The CPU device: memory, copies, and dispatch of steps.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,26 +24,26 @@ use crate::sequence;
 use crate::threads::Threads;
 use crate::view::{View, wrong};
 
-/// What a device does without; results are the same.
+/// Limits for a CPU device; results are the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuOptions {
-    /// At most so many, else one for each processor.
+    /// The most threads; by default one for each CPU.
     pub threads: Option<usize>,
-    /// At most these instructions.
+    /// The highest vector instruction level to use.
     pub level: Option<Level>,
 }
 
-/// The processors of this machine. Steps are done when `run` returns.
+/// The CPUs of this machine as a device. Steps have finished when `run` returns.
 #[derive(Debug)]
 pub struct CpuDevice {
     threads: Threads,
     shelf: Arc<Shelf>,
-    /// Held while memory is read or written: steps are done in the order in which they are asked for.
+    /// Held while memory is read or written: steps execute in the order of submission.
     turn: Mutex<()>,
 }
 
 impl CpuDevice {
-    /// With all threads and instructions that there are.
+    /// Creates a device with all threads and instructions that are available.
     pub fn new() -> Arc<CpuDevice> {
         CpuDevice::with(&CpuOptions::default())
     }
@@ -58,7 +58,7 @@ impl CpuDevice {
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
-        // Whoever panicked held nothing that could be half done.
+        // The lock protects no data, so a panic while holding it leaves nothing inconsistent.
         self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl CpuDevice {
         let outputs = step.outputs.iter().map(View::output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
         for output in &step.outputs {
             if step.inputs.iter().any(|input| Arc::ptr_eq(&input.buffer, &output.buffer)) {
-                return Err(wrong("an output is in the buffer of an input"));
+                return Err(wrong("an output shares the buffer of an input"));
             }
         }
         let threads = &self.threads;
@@ -113,7 +113,7 @@ impl CpuDevice {
                 sequence::cumulative(threads, *axis, *product, input, output)
             }
             (work, inputs, outputs) => Err(wrong(format!(
-                "{work:?} does not have {} inputs and {} outputs",
+                "{work:?} cannot have {} inputs and {} outputs",
                 inputs.len(),
                 outputs.len()
             ))),
@@ -121,12 +121,15 @@ impl CpuDevice {
     }
 }
 
-/// Where a copy begins, if it stays in the buffer.
+/// Returns the address of a copy if it is within the buffer.
 fn place(memory: &CpuMemory, offset: usize, bytes: usize) -> Result<*mut u8, DeviceError> {
     match offset.checked_add(bytes) {
-        // SAFETY: the offset is in the buffer, or just behind it.
+        // SAFETY: the offset is within the buffer, or one past its end.
         Some(end) if end <= memory.bytes() => Ok(unsafe { memory.start().add(offset) }),
-        _ => Err(wrong(format!("a copy of {bytes} bytes at {offset} leaves a buffer of {}", memory.bytes()))),
+        _ => Err(wrong(format!(
+            "a copy of {bytes} bytes at {offset} exceeds a buffer of {} bytes",
+            memory.bytes()
+        ))),
     }
 }
 
@@ -154,7 +157,8 @@ impl Device for CpuDevice {
     fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         let to = place(memory(to)?, offset, bytes.len())?;
         let _turn = self.turn();
-        // SAFETY: it stays in the buffer, which nobody else touches now; no slice can overlap what only this device has.
+        // SAFETY: the range is within the buffer, which no other thread touches now; a caller's slice cannot overlap memory that
+        // only this device holds.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
@@ -197,7 +201,7 @@ impl Device for CpuDevice {
         true
     }
 
-    /// `dtypes` are those of the inputs.
+    /// Decides by the types of the inputs only.
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
         let level = self.threads.level();
         let ready = |program: &Program, dtypes: &[DType]| known::plan(program, dtypes, None, level).is_ok();
@@ -216,7 +220,7 @@ impl Device for CpuDevice {
     }
 }
 
-/// All and available bytes.
+/// Total and available bytes.
 fn system_memory() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = |name: &str| -> Option<u64> {

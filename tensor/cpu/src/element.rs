@@ -1,25 +1,25 @@
-//! The Rust type of each element type, and what arithmetic it has where programs are not interpreted.
+//! The Rust type of each element type, and its arithmetic where programs are not interpreted.
 
 use half::{bf16, f16};
 use num_complex::Complex32;
 
-/// A number that is added up.
+/// A type that values are accumulated in.
 pub trait Number: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
-    /// `self * by + to`, rounded once where numbers are rounded.
+    /// `self * by + to`, with a single rounding for floats.
     fn fma(self, by: Self, to: Self) -> Self;
 }
 
-/// What lies in memory.
+/// An element type in memory.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// What it is added up in.
+    /// The type that it is accumulated in.
     type Wide: Number;
     fn widen(self) -> Self::Wide;
     fn narrow(wide: Self::Wide) -> Self;
-    /// Whether it comes first in ascending order: strictly, and NaN after all else.
+    /// Whether it is strictly before `other` in ascending order; NaN is last.
     fn before(self, other: Self) -> bool;
     fn is_nan(self) -> bool;
 }
@@ -168,7 +168,7 @@ impl Element for Complex32 {
     fn narrow(wide: Complex32) -> Complex32 {
         wide
     }
-    /// By real part, then by imaginary.
+    /// Ordered by real part, then by imaginary part.
     #[inline(always)]
     fn before(self, other: Complex32) -> bool {
         match (self.is_nan(), other.is_nan()) {
@@ -182,22 +182,22 @@ impl Element for Complex32 {
     }
 }
 
-// Conversions without branches, so that loops of them become vector code.
+// Branch-free conversions, so that loops of them are vectorised.
 
 #[inline(always)]
 pub fn f16_to_f32(half: u16) -> f32 {
-    // The exponent is moved by a multiplication, which makes normal numbers of subnormal ones too.
+    // A multiplication shifts the exponent, which also normalises subnormal numbers.
     let moved = f32::from_bits(u32::from(half & 0x7FFF) << 13) * f32::from_bits(0x7780_0000);
     let beyond = if moved >= 65_536.0 { 0x7F80_0000 } else { 0 };
     f32::from_bits(moved.to_bits() | beyond | u32::from(half & 0x8000) << 16)
 }
 
-/// To the nearest, halves to even.
+/// Rounds to nearest, ties to even.
 #[inline(always)]
 pub fn f32_to_f16(value: f32) -> u16 {
     let sign = value.to_bits() & 0x8000_0000;
     let bits = value.to_bits() ^ sign;
-    // Adding one half lets the processor round a subnormal result at the right place.
+    // Adding one half makes the processor round a subnormal result at the right bit.
     let subnormal = (f32::from_bits(bits) + 0.5).to_bits().wrapping_sub(0x3F00_0000);
     let normal = bits.wrapping_add(0xC800_0FFF).wrapping_add((bits >> 13) & 1) >> 13;
     let beyond = if bits > 0x7F80_0000 { 0x7E00 } else { 0x7C00 };
@@ -211,7 +211,7 @@ pub fn bf16_to_f32(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// To the nearest, halves to even.
+/// Rounds to nearest, ties to even.
 #[inline(always)]
 pub fn f32_to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -220,7 +220,7 @@ pub fn f32_to_bf16(value: f32) -> u16 {
     (if bits & 0x7FFF_FFFF > 0x7F80_0000 { nan } else { rounded }) as u16
 }
 
-/// Runs an expression with a type for the element type.
+/// Runs an expression with the Rust type of an element type.
 macro_rules! with_element {
     ($dtype:expr, $T:ident => $body:expr) => {{
         use tensor_core::dtype::DType as D;

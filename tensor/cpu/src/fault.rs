@@ -1,4 +1,4 @@
-//! Indices out of bounds that a launch has met. Launches are done one at a time, and whoever has had one done asks for them.
+//! Indices out of bounds found by a launch. Launches run one at a time, and the thread that ran one collects its error.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use tensor_core::bounds;
 use tensor_core::error::DeviceError;
 
 static MET: AtomicBool = AtomicBool::new(false);
-/// The first index, and the bound that it should have been within.
+/// The first bad index, and its bound.
 static FIRST: Mutex<Option<(i64, i64)>> = Mutex::new(None);
 
-/// The index, or minus one.
+/// Returns the index if it is within the bound, else records it and returns minus one.
 #[inline]
 pub fn within(index: i64, bound: i64) -> i64 {
     if (0..bounds::length(bound)).contains(&index) {
@@ -26,7 +26,7 @@ fn meet(index: i64, bound: i64) {
     MET.store(true, Ordering::Release);
 }
 
-/// An error if there was an index out of bounds since the last time.
+/// Returns an error if an index was out of bounds since the last call.
 pub fn check() -> Result<(), DeviceError> {
     if !MET.load(Ordering::Acquire) {
         return Ok(());
@@ -37,6 +37,6 @@ pub fn check() -> Result<(), DeviceError> {
 }
 
 fn first() -> std::sync::MutexGuard<'static, Option<(i64, i64)>> {
-    // Whoever panicked held nothing that could be half done.
+    // The value under the lock is replaced at once, so a panic while holding it leaves nothing inconsistent.
     FIRST.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Many values to one: sums, products, extremes. A row is folded in lanes that are joined as a tree, which is fast, accurate and the same
-//! at every level of vector instructions.
+//! Reduction loops: sums, products, extremes. A row is folded in lanes that are joined as a tree, which is fast, accurate, and
+//! the same for every vector instruction level.
 
 use num_complex::Complex32;
 use tensor_core::dtype::DType;
@@ -7,34 +7,34 @@ use tensor_core::step::Reduction;
 
 use crate::level::Level;
 
-/// How two values become one.
+/// A binary reduction operation.
 trait Join {
     type N: Copy;
-    /// Changes nothing it is joined to.
+    /// The neutral element.
     const START: Self::N;
     fn join(a: Self::N, b: Self::N) -> Self::N;
 }
 
-/// Loops of one reduction of one type.
+/// Loops of one reduction for one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Folder {
-    /// A row of values into one.
+    /// Folds a row of values into one.
     ///
     /// Safety: `values` holds `n` elements and `to` has room for one.
     pub row: unsafe fn(values: *const u8, n: usize, to: *mut u8),
-    /// Each value into its neighbour in `to`.
+    /// Folds each value into the element of `to` with the same index.
     ///
-    /// Safety: both hold `n` elements and are apart.
+    /// Safety: both hold `n` elements and do not overlap.
     pub into: unsafe fn(to: *mut u8, values: *const u8, n: usize),
-    /// Four rows of values, `stride` elements apart, each value into its neighbour in `to`.
+    /// Folds four rows of values, `stride` elements apart, into `to` column by column.
     ///
-    /// Safety: all hold `n` elements, and `to` is apart.
+    /// Safety: all hold `n` elements, and `to` does not overlap them.
     pub four: unsafe fn(to: *mut u8, values: *const u8, stride: usize, n: usize),
     pub start: [u8; 8],
     pub bytes: usize,
 }
 
-/// The folder of a type as in registers; nothing if it has none.
+/// Returns the folder of a register type; `None` if the reduction is not defined for it.
 pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
     macro_rules! joined {
         ($make:ident, $N:ty, $start:expr, |$a:ident, $b:ident| $join:expr) => {{
@@ -99,16 +99,16 @@ pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
     })
 }
 
-/// How many values are folded side by side.
+/// Number of lanes of a fold.
 const LANES: usize = 32;
 
-/// Bytes ahead of which memory is asked for: the processor itself does not look beyond a page, and mostly what follows is folded next.
+/// Prefetch distance in bytes: the hardware prefetcher does not cross a page, and mostly the next page is folded next.
 const PAGE: usize = 4096;
 
 #[inline(always)]
 fn fetch(from: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: asking reads nothing, wherever it points to.
+    // SAFETY: a prefetch never faults, whatever the address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(from.cast());
     }
@@ -117,7 +117,7 @@ fn fetch(from: *const u8) {
 }
 
 /// # Safety
-/// As `Folder::row`.
+/// Like `Folder::row`.
 #[inline(always)]
 unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
     let values = values.cast::<J::N>();
@@ -128,7 +128,7 @@ unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
             // SAFETY: there are `n` values.
             all = J::join(all, unsafe { *values.add(i) });
         }
-        // SAFETY: there is room for one.
+        // SAFETY: `to` has space for one value.
         unsafe { *to.cast() = all };
         return;
     }
@@ -140,16 +140,16 @@ unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
             fetch(values.wrapping_add(at).cast::<u8>().wrapping_add(PAGE + line));
         }
         for (lane, joined) in lanes.iter_mut().enumerate() {
-            // SAFETY: below `n`.
+            // SAFETY: the index is below `n`.
             *joined = J::join(*joined, unsafe { *values.add(at + lane) });
         }
         at += LANES;
     }
     for (lane, joined) in lanes.iter_mut().enumerate().take(n - whole) {
-        // SAFETY: below `n`.
+        // SAFETY: the index is below `n`.
         *joined = J::join(*joined, unsafe { *values.add(whole + lane) });
     }
-    // Of fixed lengths, so that it stays in registers.
+    // Fixed lengths, so that the lanes stay in registers.
     macro_rules! halve {
         ($($width:literal)*) => {$(
             for lane in 0..$width {
@@ -158,12 +158,12 @@ unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
         )*};
     }
     halve!(16 8 4 2 1);
-    // SAFETY: there is room for one.
+    // SAFETY: `to` has space for one value.
     unsafe { *to.cast() = lanes[0] };
 }
 
 /// # Safety
-/// As `Folder::into`.
+/// Like `Folder::into`.
 #[inline(always)]
 unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
     let (to, values) = (to.cast::<J::N>(), values.cast::<J::N>());
@@ -174,11 +174,11 @@ unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
 }
 
 /// # Safety
-/// As `Folder::four`.
+/// Like `Folder::four`.
 #[inline(always)]
 unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize) {
     let (to, values) = (to.cast::<J::N>(), values.cast::<J::N>());
-    // SAFETY: the caller says that all hold `n` elements, of which this is one.
+    // SAFETY: the caller guarantees that all hold `n` elements, and `i` is below `n`.
     let sum = |i: usize| unsafe {
         let first = J::join(*values.add(i), *values.add(stride.wrapping_add(i)));
         let third = values.add(stride.wrapping_mul(2).wrapping_add(i));
@@ -188,7 +188,7 @@ unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize)
     let whole = n / LANES * LANES;
     let mut at = 0;
     while at < whole {
-        // A few in registers at a time: nobody has to ask whether what is written is read again.
+        // A few in registers at a time, so that the compiler needs no aliasing checks between loads and stores.
         let mut sums = [J::START; LANES];
         for (lane, joined) in sums.iter_mut().enumerate() {
             *joined = sum(at + lane);
@@ -211,26 +211,26 @@ macro_rules! levels {
             use super::Join;
 
             /// # Safety
-            /// As `Folder::row`, on a processor with these instructions.
+            /// Like `Folder::row`, on a processor with these instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { super::row::<J>(values, n, to) }
             }
 
             /// # Safety
-            /// As `Folder::into`, on a processor with these instructions.
+            /// Like `Folder::into`, on a processor with these instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { super::into::<J>(to, values, n) }
             }
 
             /// # Safety
-            /// As `Folder::four`, on a processor with these instructions.
+            /// Like `Folder::four`, on a processor with these instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { super::four::<J>(to, values, stride, n) }
             }
         }
@@ -242,11 +242,11 @@ levels! {
     avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
 }
 
-/// For types that are rare: each loop less is compiled faster.
+/// For rare types, compiled for one level only to save compile time.
 fn once<J: Join>(_: Level) -> Folder {
     let mut start = [0; 8];
     let (bytes, value) = (size_of::<J::N>(), J::START);
-    // SAFETY: no type of a register is wider than eight bytes, and all are plain numbers.
+    // SAFETY: no register type is wider than eight bytes, and all are plain numbers.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), start.as_mut_ptr(), bytes);
     }

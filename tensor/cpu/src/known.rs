@@ -1,4 +1,5 @@
-//! Plans that were made before: programs come back with every step of a loop, and making a plan takes longer than running it once over little.
+//! The plan cache: programs repeat with every step of a training loop, and building a plan takes longer than running it once over
+//! few elements.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +12,10 @@ use crate::level::Level;
 use crate::plan::{Plan, Refusal};
 use crate::quick_map::QuickMap;
 
-/// Plans that are kept. When there are more, all are forgotten.
+/// The most cached plans. When full, the whole cache is cleared.
 const MOST: usize = 1024;
 
-/// All that a plan depends on.
+/// Everything that a plan depends on.
 type Key = SmallVec<[u64; 24]>;
 
 type Plans = QuickMap<Key, Arc<Plan>>;
@@ -24,11 +25,11 @@ static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
 type Last = Option<(Key, Arc<Plan>)>;
 
 thread_local! {
-    /// What this thread asked for last: a loop asks for it again.
+    /// The last lookup of this thread: loops repeat it.
     static LAST: RefCell<Last> = const { RefCell::new(None) };
 }
 
-/// As [`Plan::new`].
+/// Like [`Plan::new`], but cached.
 pub fn plan(
     program: &Program,
     operands: &[DType],
@@ -100,7 +101,7 @@ fn key(program: &Program, operands: &[DType], outputs: Option<&[DType]>, level: 
         };
         key.push(next);
     }
-    // One by one: an iterator of unknown length takes longer than the few there are.
+    // One by one: extending from an iterator of unknown length is slower for so few.
     for &value in &program.results {
         key.push(u64::from(value));
     }
@@ -133,7 +134,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &plan(&with(0.25), DType::F32)));
         assert!(!Arc::ptr_eq(&first, &plan(&with(0.5), DType::F32)));
         assert!(!Arc::ptr_eq(&first, &plan(&with(0.25), DType::F64)));
-        // Equal, and yet another number.
+        // Equal numbers with different bits.
         assert!(!Arc::ptr_eq(&plan(&with(0.0), DType::F32), &plan(&with(-0.0), DType::F32)));
     }
 }

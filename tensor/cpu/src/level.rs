@@ -1,25 +1,25 @@
-//! Which vector instructions this processor has, asked once. Loops are compiled for each level and chosen at run time; all levels give the
-//! same bits, so a device that is asked to do with less computes the same, only slower.
+//! Vector instruction levels, detected once. Loops are compiled for each level and selected at run time. All levels produce the
+//! same bits, so a device limited to a lower level is only slower.
 
 use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Plain,
-    /// With FMA.
+    /// AVX2 with FMA.
     Avx2,
-    /// F, BW, DQ and VL.
+    /// AVX-512 F, BW, DQ and VL.
     Avx512,
 }
 
 impl Level {
-    /// The highest that this processor has.
+    /// Returns the highest level of this processor.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(detect)
     }
 
-    /// All that this processor has.
+    /// Returns all levels of this processor.
     pub fn all() -> impl Iterator<Item = Level> {
         [Level::Plain, Level::Avx2, Level::Avx512].into_iter().filter(|level| *level <= Level::best())
     }

@@ -1,5 +1,5 @@
-//! The CPU as a device: programs interpreted block by block in vector loops, matrix products and convolutions by one packed kernel, and
-//! everything else that a step can ask for. It refuses nothing that makes sense for an element type.
+//! The CPU device: interprets programs block by block in vector loops, computes matrix products and convolutions with one packed
+//! kernel, and implements every other step. It supports every operation that is defined for an element type.
 
 mod complex;
 mod contract;

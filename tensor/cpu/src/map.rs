@@ -1,4 +1,4 @@
-//! Programs over whole tensors.
+//! Elementwise launches: programs over whole tensors.
 
 use smallvec::SmallVec;
 use tensor_core::device::{Memory, Row};
@@ -14,7 +14,7 @@ use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
 
-/// Blocks that one task has at most.
+/// The most blocks of one task.
 const BLOCKS: usize = 32;
 
 pub fn map(
@@ -26,7 +26,7 @@ pub fn map(
     let Some(first) = outputs.first() else { return Ok(()) };
     let shape = first.shape();
     if inputs.iter().chain(outputs).any(|view| view.shape() != shape) {
-        return Err(wrong("a map's operands have different shapes"));
+        return Err(wrong("the operands of a map have different shapes"));
     }
     check_axes(program, shape.len())?;
     let types: SmallVec<[DType; 8]> = inputs.iter().map(|view| view.dtype).collect();
@@ -37,12 +37,13 @@ pub fn map(
         inputs.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())).collect();
     let targets: SmallVec<[(Shared<u8>, usize); 4]> =
         outputs.iter().map(|view| (Shared::new(view.start()), view.dtype.bytes())).collect();
-    // SAFETY: views lie in their buffers for every position of their shape, which all have; outputs are contiguous and apart from inputs.
+    // SAFETY: views are within their buffers for every position of their common shape; outputs are contiguous and do not overlap
+    // inputs.
     unsafe { run(threads, &plan, &Feeds(feeds), &targets, shape, first.elements()) };
     Ok(())
 }
 
-/// Programs over whole buffers: see [`tensor_core::device::Device::run_rows`].
+/// Runs a program over whole buffers: see [`tensor_core::device::Device::run_rows`].
 pub fn rows(
     threads: &Threads,
     program: &Program,
@@ -57,7 +58,7 @@ pub fn rows(
     for input in inputs {
         let memory = memory(&input.buffer)?;
         if memory.bytes() / input.dtype.bytes() < elements {
-            return Err(wrong("a row reaches beyond its buffer"));
+            return Err(wrong("a row exceeds its buffer"));
         }
         types.push(input.dtype);
         feeds.0.push(Feed::Row(memory.start().cast_const()));
@@ -65,29 +66,29 @@ pub fn rows(
     let plan =
         known::plan(program, &types, Some(&[dtype]), threads.level()).map_err(DeviceError::Unsupported)?;
     let target = [(Shared::new(output.start()), dtype.bytes())];
-    // SAFETY: the rows have so many elements, the output was made with room for as many, and nobody else has it.
+    // SAFETY: the rows have `elements` elements, the output was allocated for as many, and no other thread has it yet.
     unsafe { run(threads, &plan, &feeds, &target, &[], elements) };
     Ok(())
 }
 
-/// Indices are along axes that there are.
+/// Checks that a program only uses indices of existing axes.
 pub fn check_axes(program: &Program, rank: usize) -> Result<(), DeviceError> {
     let beyond = |instruction: &tensor_core::program::Instruction| matches!(instruction.code, tensor_core::program::Code::Index(axis) if usize::from(axis) >= rank);
     match program.instructions.iter().any(beyond) {
-        true => Err(wrong("a program asks for the index along an axis that is not there")),
+        true => Err(wrong("a program uses the index along an axis that does not exist")),
         false => Ok(()),
     }
 }
 
-/// Feeds that tasks share.
+/// Feeds shared by tasks.
 pub struct Feeds(pub SmallVec<[Feed; 3]>);
 
-// SAFETY: what they point to is only read while tasks run.
+// SAFETY: the memory they point to is only read while tasks run.
 unsafe impl Send for Feeds {}
 // SAFETY: as above.
 unsafe impl Sync for Feeds {}
 
-/// The walk of the index along an axis: a stride of one there and none elsewhere.
+/// The walk of the index along an axis: stride one there and zero elsewhere.
 pub fn index_walk(shape: &[usize], axis: usize) -> Walk {
     let strides: Vec<isize> = (0..shape.len()).map(|other| isize::from(other == axis)).collect();
     Walk::new(shape, &strides)
@@ -96,8 +97,8 @@ pub fn index_walk(shape: &[usize], axis: usize) -> Walk {
 /// Runs a plan over all positions of a shape.
 ///
 /// # Safety
-/// Feeds are readable and targets (with the bytes of their elements) writable for all `elements` positions; targets are apart from each
-/// other and from feeds.
+/// Feeds are readable and targets (with the bytes of their elements) writable for all `elements` positions; targets overlap
+/// neither each other nor feeds.
 pub unsafe fn run(
     threads: &Threads,
     plan: &Plan,
@@ -109,16 +110,16 @@ pub unsafe fn run(
     let cost = plan.cost(elements);
     let share = threads.share(elements, cost, BLOCK * BLOCKS).next_multiple_of(BLOCK);
     threads.each(elements.div_ceil(share), cost, |task| {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let mut frame = unsafe { Frame::new(plan, &feeds.0, &|axis| index_walk(shape, axis)) };
         let mut outputs: SmallVec<[*mut u8; 4]> = SmallVec::from_elem(std::ptr::null_mut(), targets.len());
         let end = elements.min((task + 1) * share);
         for start in (task * share..end).step_by(BLOCK) {
             for (output, (target, bytes)) in outputs.iter_mut().zip(targets) {
-                // SAFETY: the position is one of the target's.
+                // SAFETY: the position is within the target.
                 *output = unsafe { target.get().add(start * bytes) };
             }
-            // SAFETY: the caller's promise; tasks write positions of their own.
+            // SAFETY: guaranteed by the caller; tasks write disjoint positions.
             unsafe { frame.run(start, BLOCK.min(end - start), std::ptr::null(), &outputs) };
         }
     });

@@ -1,6 +1,6 @@
-//! Functions of f32 that a compiler turns into vector code: no branches, no tables, no calls. Each is within two and a half units in the last place
-//! of the true value, and the same bits at every level. Coefficients: exp by Taylor's terms fitted to half of ln 2; log and tanh as in
-//! S. L. Moshier's Cephes library; erf as published by N. Juffa.
+//! f32 functions that the compiler can vectorise: no branches, no tables, no calls. Each is within 2.5 ulp of the true value,
+//! with the same bits at every instruction level. Coefficients: exp by Taylor terms fitted to half of ln 2; log and tanh as in S.
+//! L. Moshier's Cephes library; erf as published by N. Juffa.
 
 /// e to the power of x.
 #[inline(always)]
@@ -18,7 +18,7 @@ pub fn exp(x: f32) -> f32 {
     sum = f32::mul_add(sum, rest, 1.666_666_7e-1);
     sum = f32::mul_add(sum, rest, 0.5);
     sum = f32::mul_add(sum, rest * rest, rest) + 1.0;
-    // Results below the normal numbers are made among them, and brought down at the end.
+    // Subnormal results are computed as normal numbers and scaled down at the end.
     let low = x < -87.0;
     let power = power.wrapping_add(if low { 64 } else { 0 });
     let result = f32::from_bits(sum.to_bits().wrapping_add((power as u32).wrapping_shl(23)));
@@ -34,7 +34,7 @@ pub fn log(x: f32) -> f32 {
     let tiny = x < f32::MIN_POSITIVE;
     let scaled = if tiny { x * 8_388_608.0 } else { x };
     let bits = scaled.to_bits();
-    // The mantissa lies between the roots of one half and of two.
+    // The mantissa is between the square roots of one half and of two.
     let exponent = (bits.wrapping_sub(0x3F35_04F3) as i32) >> 23;
     let mantissa = f32::from_bits(bits.wrapping_sub((exponent as u32).wrapping_shl(23)));
     let exponent = exponent as f32 - if tiny { 23.0 } else { 0.0 };
@@ -55,15 +55,15 @@ pub fn log(x: f32) -> f32 {
     let result = f32::mul_add(exponent, 0.693_359_4, z + sum);
     let result = if x == 0.0 { f32::NEG_INFINITY } else { result };
     let result = if x < 0.0 { f32::NAN } else { result };
-    // Infinity and NaN are their own logarithms.
+    // The logarithms of infinity and NaN are infinity and NaN.
     if x < f32::INFINITY { result } else { x }
 }
 
-/// By `e^-2|x| - 1`, which is exact near zero and minus one far out.
+/// Computed from `e^-2|x| - 1`, which is exact near zero and tends to minus one for large arguments.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();
-    // Beyond this it is one. NaN is not beyond.
+    // Beyond this it is one. NaN fails the comparison and stays.
     let magnitude = if magnitude > 9.1 { 9.1 } else { magnitude };
     let shifted = f32::mul_add(magnitude, -2.0 * std::f32::consts::LOG2_E, 12_582_912.0);
     let power = (shifted.to_bits() as i32).wrapping_sub(0x4B40_0000);
@@ -81,7 +81,7 @@ pub fn tanh(x: f32) -> f32 {
     let less = f32::mul_add(sum, scale, scale - 1.0);
     let below = less + 2.0;
     let quotient = less / below;
-    // What was lost of the divisor, which is about one where that matters.
+    // Corrects the rounding error of the divisor, which is about one where the error matters.
     let lost = less - (below - 2.0);
     f32::mul_add(lost, -quotient, quotient).copysign(x)
 }
@@ -106,7 +106,7 @@ pub fn erf(x: f32) -> f32 {
     large = f32::mul_add(large, magnitude, -6.348_467e-1);
     large = f32::mul_add(large, magnitude, -1.287_175_1e-1);
     large = f32::mul_add(large, magnitude, -magnitude);
-    // Beyond four nothing is left of the difference to one; the polynomial would turn round there.
+    // Beyond four the difference to one is below the precision, and the polynomial would turn around.
     let large = if magnitude > 4.0 { 1.0 } else { 1.0 - exp(large) };
     let mut small = -5.967_617e-4;
     small = f32::mul_add(small, square, 4.991_194_2e-3);
@@ -119,10 +119,10 @@ pub fn erf(x: f32) -> f32 {
     if x.is_nan() { x } else { result }
 }
 
-/// Up to this angle `sine` and `cosine` are right; `far_sine` and `far_cosine` go on to [`ANGLE`].
+/// The largest angle for which `sine` and `cosine` are accurate; `far_sine` and `far_cosine` cover up to [`ANGLE`].
 pub const NEAR: f32 = 1e4;
 
-/// Beyond this the library has to be asked.
+/// The largest angle of `far_sine` and `far_cosine`; beyond it libm is used.
 pub const ANGLE: f32 = 1e8;
 
 /// The sine of an angle in radians, of at most [`NEAR`].
@@ -131,7 +131,7 @@ pub fn sine(x: f32) -> f32 {
     near_turn(x, 0)
 }
 
-/// The cosine.
+/// The cosine of an angle in radians, of at most [`NEAR`].
 #[inline(always)]
 pub fn cosine(x: f32) -> f32 {
     near_turn(x, 1)
@@ -143,17 +143,17 @@ pub fn far_sine(x: f32) -> f32 {
     if x.abs() <= NEAR { sine(x) } else { turn(x, 0) }
 }
 
-/// The cosine.
+/// The cosine of an angle of at most [`ANGLE`].
 #[inline(always)]
 pub fn far_cosine(x: f32) -> f32 {
     if x.abs() <= NEAR { cosine(x) } else { turn(x, 1) }
 }
 
-/// The sine after so many more quarter turns. A quarter turn is taken away in three parts: the first difference is exact, and no part turns
-/// the sign of zero. Coefficients as in Cephes.
+/// The sine after `quarters` more quarter turns. The quarter turns are subtracted in three parts (Cody-Waite): the first
+/// difference is exact, and no part changes the sign of zero. Coefficients as in Cephes.
 #[inline(always)]
 fn near_turn(x: f32, quarters: u32) -> f32 {
-    // The number below half of pi, not the one nearest to it.
+    // The float below pi/2, not the nearest one.
     const FIRST: f32 = f32::from_bits(0x3fc9_0fda);
     let shifted = f32::mul_add(x, std::f32::consts::FRAC_2_PI, 12_582_912.0);
     let quarter = shifted.to_bits().wrapping_add(quarters);
@@ -174,7 +174,7 @@ fn near_turn(x: f32, quarters: u32) -> f32 {
     f32::from_bits(value.to_bits() ^ (quarter & 2) << 30)
 }
 
-/// The sine after so many more quarter turns: in f64, rounded once.
+/// The sine after `quarters` more quarter turns, in f64 and rounded once.
 #[inline(always)]
 fn turn(x: f32, quarters: u64) -> f32 {
     // Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
@@ -204,7 +204,7 @@ fn turn(x: f32, quarters: u64) -> f32 {
 mod tests {
     use super::*;
 
-    /// Units in the last place between a value and the truth.
+    /// The distance from the true value in ulp.
     fn units(value: f32, truth: f64) -> f64 {
         let nearest = truth as f32;
         if value == nearest || (value.is_nan() && nearest.is_nan()) {

@@ -1,5 +1,5 @@
-//! Buffers in main memory: aligned to cache lines, always initialised, and kept for the next one when they are given back, because fresh
-//! pages cost more than most computations.
+//! Buffers in main memory: aligned to cache lines, always initialised, and cached for reuse when freed, because fresh pages cost
+//! more than most computations.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
@@ -12,34 +12,34 @@ use tensor_core::error::DeviceError;
 use crate::quick_map::QuickMap;
 use crate::view::wrong;
 
-/// Where a buffer begins.
+/// Alignment of buffers, in bytes.
 pub const ALIGNMENT: usize = 64;
-/// From this size on large pages are asked for: walking small ones costs more than many a step.
+/// The size in bytes from which huge pages are requested: TLB misses with small pages cost more than many steps.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 4 << 20;
-/// Bytes of buffers that nobody uses and that are not given back to the system.
+/// The most bytes of free buffers that are kept instead of returned to the system.
 const KEPT: usize = 1 << 30;
 
-/// For memory that was not touched yet, if it is worth it.
+/// Requests huge pages for untouched memory, if it is large enough.
 pub fn ask_for_large_pages(start: *mut u8, size: usize) {
     #[cfg(target_os = "linux")]
     if size >= HUGE {
         let page = start.align_offset(4096);
-        // SAFETY: whole pages inside of it. It is only advice: nothing that anybody could read or write changes.
+        // SAFETY: the range is whole pages inside the allocation. This is only advice: it changes no content.
         unsafe { libc::madvise(start.wrapping_add(page).cast(), size - 4096, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (start, size);
 }
 
-/// Scratch memory is made of these, so that it is aligned as buffers are.
+/// One cache line. Scratch memory consists of these, so that it is aligned like buffers.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 pub struct Line {
     _words: [u64; 8],
 }
 
-/// Buffers that wait for their next use.
+/// The cache of free buffers.
 #[derive(Debug, Default)]
 pub struct Shelf {
     free: Mutex<Free>,
@@ -51,7 +51,7 @@ struct Free {
     bytes: usize,
 }
 
-/// What the allocator gave: `start` is inside it, aligned.
+/// An allocation: `start` is the aligned address inside it.
 #[derive(Debug)]
 struct Block {
     start: NonNull<u8>,
@@ -59,14 +59,14 @@ struct Block {
     size: usize,
 }
 
-// SAFETY: a block is only memory; whoever holds it decides who reads and writes.
+// SAFETY: a block is only an address range; the owner synchronises reads and writes.
 unsafe impl Send for Block {}
-// SAFETY: as above; no method of it touches the memory through a shared reference.
+// SAFETY: as above; no method accesses the memory through a shared reference.
 unsafe impl Sync for Block {}
 
 impl Block {
     fn layout(size: usize) -> Option<Layout> {
-        // With the system's own alignment zeroed memory is fresh pages, not pages that were written with zeros.
+        // With the system's own alignment, zeroed memory consists of fresh pages instead of pages that are explicitly cleared.
         Layout::from_size_align(size.checked_add(ALIGNMENT)?, 16).ok()
     }
 
@@ -84,13 +84,13 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let layout = Block::layout(self.size).expect("it was asked for with this layout");
+        let layout = Block::layout(self.size).expect("the block was allocated with this layout");
         // SAFETY: allocated in `new` with the same layout, and dropped once.
         unsafe { dealloc(self.given.as_ptr(), layout) }
     }
 }
 
-/// One buffer of the CPU device.
+/// A buffer of the CPU device.
 #[derive(Debug)]
 pub struct CpuMemory {
     block: Option<Block>,
@@ -122,7 +122,7 @@ impl CpuMemory {
     }
 }
 
-/// What is behind a buffer, if it is one of this device.
+/// Returns the CPU memory of a buffer, or an error if it belongs to another device.
 pub fn memory(buffer: &Buffer) -> Result<&CpuMemory, DeviceError> {
     buffer.as_any().downcast_ref().ok_or_else(|| wrong("a buffer of another device was given to the CPU"))
 }
@@ -172,7 +172,7 @@ impl Shelf {
     }
 }
 
-/// Sizes are rounded up to an eighth of a power of two, so that buffers fit again.
+/// Rounds sizes up to an eighth of a power of two, so that buffers can be reused.
 fn class(bytes: usize) -> Option<usize> {
     let step = (bytes.max(1).checked_next_power_of_two()? / 8).max(ALIGNMENT);
     bytes.max(1).div_ceil(step).checked_mul(step)

@@ -1,4 +1,4 @@
-//! Elements that go somewhere else: frames, joins, indices, overlapping windows.
+//! Data movement: padding, concatenation, gather, scatter, folding.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
@@ -11,10 +11,10 @@ use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::{Walk, gather, gather_bytes};
 
-/// Elements that a task moves, roughly.
+/// Elements that a task moves, approximately.
 const SHARE: usize = 16_384;
 
-/// Runs an expression with a type of so many bytes, for what only copies.
+/// Runs an expression with an unsigned type of `bytes` bytes, for pure copies.
 macro_rules! with_bytes {
     ($bytes:expr, $T:ident => $body:expr) => {
         match $bytes {
@@ -55,7 +55,7 @@ pub fn pad(
         && input.dtype == output.dtype
         && (0..inside.len()).all(|axis| before[axis].saturating_add(inside[axis]) <= outside[axis]);
     if !fits {
-        return Err(wrong("a frame does not fit its input"));
+        return Err(wrong("the padding does not match its input"));
     }
     map(threads, &constant(value, output.dtype), &[], std::slice::from_ref(output))?;
     if input.elements() == 0 {
@@ -71,10 +71,11 @@ pub fn pad(
         let mut position = task * SHARE;
         let end = elements.min(position + SHARE);
         target.runs(position, end - position, |offset, stride, length| {
-            // Rows of one element follow one another at some distance.
+            // A strided row is copied element by element.
             let (rows, length) = if stride == 1 { (1, length) } else { (length, 1) };
             for row in 0..rows {
-                // SAFETY: the inside lies in the output, as was checked, and so do its rows; views lie in their buffers.
+                // SAFETY: the padded input is within the output, as was checked, and so are its rows; views are within their
+                // buffers.
                 unsafe {
                     let at = (first + offset + row as isize * stride) as usize;
                     let to = to.get().add(at * bytes);
@@ -97,7 +98,7 @@ pub fn concat(threads: &Threads, axis: usize, inputs: &[View], output: &View) ->
         })
         && inputs.iter().map(|view| view.shape()[axis]).sum::<usize>() == shape[axis];
     if !fits {
-        return Err(wrong("the parts do not fit together along the axis"));
+        return Err(wrong("the shapes of the parts do not match along the axis"));
     }
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
@@ -111,7 +112,7 @@ pub fn concat(threads: &Threads, axis: usize, inputs: &[View], output: &View) ->
         let share = (SHARE / chunk.max(1)).max(1);
         threads.each(outer.div_ceil(share), outer * chunk, |task| {
             for row in task * share..outer.min((task + 1) * share) {
-                // SAFETY: the views lie in their buffers; each input's chunks have places of their own in the output.
+                // SAFETY: the views are within their buffers; the chunks of each input have disjoint positions in the output.
                 unsafe {
                     let to = to.get().add((row * whole + begun) * bytes);
                     gather_bytes(bytes, base.get().cast_const(), &walk, row * chunk, chunk, to);
@@ -123,17 +124,18 @@ pub fn concat(threads: &Threads, axis: usize, inputs: &[View], output: &View) ->
     Ok(())
 }
 
-/// Whether indices (of their own shape) may be used along an axis of something of another shape.
+/// Checks that indices can be used along an axis of a tensor of another shape.
 fn check_indices(axis: usize, of: &View, indices: &View) -> Result<(), DeviceError> {
     let (shape, wanted) = (of.shape(), indices.shape());
     let fits = indices.dtype == DType::I64
         && axis < shape.len()
         && wanted.len() == shape.len()
         && (0..shape.len()).all(|other| other == axis || wanted[other] <= shape[other]);
-    if fits { Ok(()) } else { Err(wrong("indices do not fit what they are used on")) }
+    if fits { Ok(()) } else { Err(wrong("the shape or type of the indices does not match the tensor")) }
 }
 
-/// The walk over positions of `indices` in something else, standing still along the axis; and the stride and length there.
+/// Returns the walk over positions of `indices` in another tensor, with stride zero along the axis; and the stride and length
+/// along it.
 fn beside(axis: usize, of: &View, indices: &View) -> (Walk, isize, usize) {
     let mut strides = of.layout.strides.clone();
     let stride = std::mem::replace(&mut strides[axis], 0);
@@ -149,7 +151,7 @@ pub fn gather_indices(
 ) -> Result<(), DeviceError> {
     check_indices(axis, input, indices)?;
     if output.shape() != indices.shape() || output.dtype != input.dtype {
-        return Err(wrong("what is gathered has the shape of the indices and the type of the input"));
+        return Err(wrong("a gather's output must have the shape of the indices and the type of the input"));
     }
     let (walk, stride, length) = beside(axis, input, indices);
     let elements = output.elements();
@@ -162,13 +164,13 @@ pub fn gather_indices(
             let end = elements.min((task + 1) * SHARE);
             for start in (task * SHARE..end).step_by(BLOCK) {
                 let count = BLOCK.min(end - start);
-                // SAFETY: the view of indices lies in its buffer; there is room for a block.
+                // SAFETY: the view of indices is within its buffer; there is space for a block.
                 unsafe { gather(index_base.get().cast_const(), &index_walk, start, count, wanted.as_mut_ptr()) };
                 let mut at = 0;
                 walk.runs(start, count, |offset, step, run| {
                     for n in 0..run {
                         let index = wanted[at + n];
-                        // SAFETY: an index below the length stays in the view; outputs have a place for each index.
+                        // SAFETY: an index below the length stays within the view; the output has an element for each index.
                         unsafe {
                             *to.get().add(start + at + n) = if (0..length as i64).contains(&index) {
                                 *from.get().offset(offset + n as isize * step + index as isize * stride)
@@ -185,7 +187,8 @@ pub fn gather_indices(
     Ok(())
 }
 
-/// In order of position, and so in order along the axis: the same bits every time. Halves are added up in f32 and rounded at the end.
+/// Scatters in order of position, and so in order along the axis: the same bits every time. Halves are accumulated in f32 and
+/// rounded at the end.
 pub fn scatter(
     threads: &Threads,
     axis: usize,
@@ -200,7 +203,7 @@ pub fn scatter(
         && values.dtype == output.dtype
         && values.shape() == indices.shape();
     if !fits {
-        return Err(wrong("what is scattered has the shape of the indices and the type of the input"));
+        return Err(wrong("a scatter's source must have the shape of the indices and the type of the input"));
     }
     with_element!(output.dtype, T => scatter_of::<T>(threads, axis, add, inputs, output));
     Ok(())
@@ -210,11 +213,11 @@ fn scatter_of<T: Element>(threads: &Threads, axis: usize, add: bool, inputs: [&V
     let [input, indices, values] = inputs;
     let elements = output.elements();
     let mut held: Vec<T> = vec![T::narrow(T::Wide::ZERO); elements];
-    // SAFETY: the view lies in its buffer, and there is room for all of it.
+    // SAFETY: the view is within its buffer, and there is space for all of it.
     unsafe { gather(input.start::<T>().cast_const(), &input.walk(), 0, elements, held.as_mut_ptr()) };
     let mut sums: Vec<T::Wide> = held.into_iter().map(T::widen).collect();
     let (walk, stride, length) = beside(axis, output, indices);
-    // Rows before the axis have nothing to do with each other.
+    // Rows before the axis are independent of each other.
     let outer: usize = indices.shape()[..axis].iter().product();
     let whole = indices.elements();
     let share = whole.checked_div(outer).unwrap_or(0);
@@ -226,7 +229,7 @@ fn scatter_of<T: Element>(threads: &Threads, axis: usize, add: bool, inputs: [&V
         let end = (row + 1) * share;
         for start in (row * share..end).step_by(BLOCK) {
             let count = BLOCK.min(end - start);
-            // SAFETY: views lie in their buffers; there is room for a block of each.
+            // SAFETY: views are within their buffers; there is space for a block of each.
             unsafe {
                 gather(index_base.get().cast_const(), &index_walk, start, count, wanted.as_mut_ptr());
                 gather(value_base.get().cast_const(), &value_walk, start, count, given.as_mut_ptr());
@@ -236,7 +239,8 @@ fn scatter_of<T: Element>(threads: &Threads, axis: usize, add: bool, inputs: [&V
                 for n in 0..run {
                     let index = wanted[at + n];
                     if (0..length as i64).contains(&index) {
-                        // SAFETY: an index below the length stays in the row of this task, in as many elements as the output has.
+                        // SAFETY: an index below the length stays within the row of this task, and `sums` has as many elements as
+                        // the output.
                         unsafe {
                             let place =
                                 target.get().offset(offset + n as isize * step + index as isize * stride);
@@ -251,12 +255,12 @@ fn scatter_of<T: Element>(threads: &Threads, axis: usize, add: bool, inputs: [&V
     });
     let to = output.start::<T>();
     for (n, &sum) in sums.iter().enumerate() {
-        // SAFETY: there is one for each element of the output.
+        // SAFETY: there is one sum for each element of the output.
         unsafe { *to.add(n) = T::narrow(sum) };
     }
 }
 
-/// Kernel, stride and dilation along each folded axis.
+/// A fold: kernel, stride and dilation along each folded axis.
 pub struct Fold<'a> {
     pub kernel: &'a [usize],
     pub stride: &'a [usize],
@@ -266,8 +270,10 @@ pub struct Fold<'a> {
 impl Fold<'_> {
     pub fn run(&self, threads: &Threads, input: &View, output: &View) -> Result<(), DeviceError> {
         let (folded, shape, from) = (self.kernel.len(), output.shape(), input.shape());
-        let outer =
-            shape.len().checked_sub(folded).ok_or_else(|| wrong("a fold has more axes than its output"))?;
+        let outer = shape
+            .len()
+            .checked_sub(folded)
+            .ok_or_else(|| wrong("a fold needs at least as many output axes as it folds"))?;
         let fits = self.stride.len() == folded
             && self.dilation.len() == folded
             && from.len() == outer + 2 * folded
@@ -281,7 +287,7 @@ impl Fold<'_> {
                 windows == 0 || self.kernel[axis] == 0 || reach < shape[outer + axis] as u128
             });
         if !fits {
-            return Err(wrong("a fold's windows do not fit its output"));
+            return Err(wrong("the windows of a fold do not match its output"));
         }
         with_element!(output.dtype, T => self.of::<T>(threads, outer, input, output));
         Ok(())
@@ -298,7 +304,7 @@ impl Fold<'_> {
         let window_count: usize = in_shape[outer..outer + folded].iter().product();
         let kernel_offsets =
             Walk::new(self.kernel, &in_strides[outer + folded..]).offsets(self.kernel.iter().product());
-        // Where a window and where a place of the kernel are in the output.
+        // Output offsets of windows and of kernel elements.
         let steps = |by: &[usize]| -> Vec<isize> {
             (0..folded).map(|axis| by[axis] as isize * strides[outer + axis]).collect()
         };
@@ -315,14 +321,14 @@ impl Fold<'_> {
                 let base = planes.offset(number);
                 for (&offset, &place) in kernel_offsets.iter().zip(&kernel_places) {
                     for (&window, &at) in window_offsets.iter().zip(&window_places) {
-                        // SAFETY: the view lies in its buffer.
+                        // SAFETY: the view is within its buffer.
                         let value = unsafe { *from.get().offset(base + offset + window) };
                         let sum = &mut sums[(place + at) as usize];
                         *sum = sum.add(value.widen());
                     }
                 }
                 for (n, &sum) in sums.iter().enumerate() {
-                    // SAFETY: planes of the output follow one another.
+                    // SAFETY: planes of the output are adjacent, and this is one of its elements.
                     unsafe { *to.get().add(number * plane + n) = T::narrow(sum) };
                 }
             }

@@ -1,7 +1,7 @@
-//! A program as a list of kernels over blocks of elements, and the block-sized registers they work in.
+//! Plans: a program compiled to a list of kernels over blocks of elements, and the block-sized registers they work in.
 //!
-//! Halves are f32 in registers, rounded after each instruction to what the type holds, so that a program gives the same whether its
-//! instructions run in one launch or in several.
+//! Halves are f32 in registers, rounded after each instruction to the half type, so that a program gives the same result whether
+//! its instructions run in one launch or in several.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ use crate::level::Level;
 use crate::memory::Line;
 use crate::walk::{Walk, gather_bytes};
 
-/// What a value is in a register.
+/// Returns the type of a value in a register.
 pub fn lane(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -29,7 +29,7 @@ fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
 }
 
-/// Where a kernel reads or writes.
+/// An operand of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Register(usize),
@@ -44,34 +44,35 @@ struct Action {
     from: [Place; 3],
 }
 
-/// What a source of blocks is.
+/// A source of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The step's nth operand, of that many bytes each.
+    /// The step's nth operand, with this many bytes per element.
     Operand(usize, usize),
     /// The index along an axis, as i64.
     Index(usize),
 }
 
-/// A program that is ready to run.
+/// A compiled program.
 #[derive(Debug)]
 pub struct Plan {
     actions: Vec<Action>,
     registers: usize,
-    /// Registers that hold one value for ever.
+    /// Registers that hold a constant.
     constants: Vec<(usize, [u8; 8], usize)>,
     sources: Vec<Source>,
-    /// Where each result is if no outputs were asked for, and its type in a register.
+    /// The location of each result if the plan has no outputs, and its register type.
     results: Vec<(Place, DType)>,
-    /// A guess, in picoseconds per element.
+    /// Estimated cost, in picoseconds per element.
     cost: usize,
 }
 
-/// Why a program cannot run.
+/// The reason why a program cannot be compiled.
 pub type Refusal = String;
 
 impl Plan {
-    /// For operands of these types. With `outputs`, results are written in these types; without, they stay in registers for whoever asks.
+    /// Compiles a program for operands of these types. With `outputs`, results are written in these types; without, they stay in
+    /// registers.
     pub fn new(
         program: &Program,
         operands: &[DType],
@@ -99,17 +100,17 @@ impl Plan {
         }
     }
 
-    /// The type in registers of a result.
+    /// The register type of a result.
     pub fn result(&self, number: usize) -> DType {
         self.results[number].1
     }
 
-    /// A guess, in nanoseconds for so many elements.
+    /// Estimated nanoseconds for this many elements.
     pub fn cost(&self, elements: usize) -> usize {
         elements.saturating_mul(self.cost) / 1000
     }
 
-    /// Gives registers whose values are used no more to later actions, so that all stay in the nearest cache.
+    /// Reuses registers whose values are dead, so that all registers stay in the first-level cache.
     fn reuse_registers(&mut self) {
         let mut last = vec![0; self.registers];
         for (when, action) in self.actions.iter().enumerate() {
@@ -167,7 +168,7 @@ struct Writer<'a> {
     operands: &'a [DType],
     level: Level,
     plan: Plan,
-    /// Of the values so far.
+    /// The location of each value so far.
     places: Vec<Place>,
 }
 
@@ -175,7 +176,7 @@ impl Writer<'_> {
     fn dtype(&self, value: u16) -> Result<DType, Refusal> {
         let number = usize::from(value);
         if number >= self.places.len() {
-            return Err(format!("value {value} is used before it is made"));
+            return Err(format!("value {value} is used before it is defined"));
         }
         Ok(self.program.instructions[number].dtype)
     }
@@ -201,7 +202,7 @@ impl Writer<'_> {
         self.plan.cost += cost;
     }
 
-    /// The place for a value of this type that is computed next, and where it has to be rounded to first.
+    /// Emits the kernel that computes a value, and the rounding of halves if needed.
     fn compute(&mut self, number: usize, kernel: Kernel, from: &[Place], round_it: bool, target: Target) {
         let dtype = self.program.instructions[number].dtype;
         let place = if is_half(dtype) && round_it {
@@ -224,7 +225,7 @@ impl Writer<'_> {
     fn lower(&mut self, number: usize, outputs: Option<&[DType]>) -> Result<(), Refusal> {
         let instruction = self.program.instructions[number];
         let dtype = instruction.dtype;
-        // A value that is an output is computed there; whoever else needs it reads it there.
+        // A value that is an output is computed in the output buffer; other users read it from there.
         let output = outputs.and_then(|types| {
             let output = self.program.results.iter().position(|&value| usize::from(value) == number)?;
             (types.get(output) == Some(&dtype) && !is_half(dtype)).then_some(output)
@@ -246,7 +247,9 @@ impl Writer<'_> {
                 self.convert(number, wide, from, target(50));
             }
             Code::Constant(value) => {
-                let Place::Register(register) = self.register() else { unreachable!("it is a register") };
+                let Place::Register(register) = self.register() else {
+                    unreachable!("`register` always returns a register")
+                };
                 let (bytes, size) = constant(value, dtype);
                 self.plan.constants.push((register, bytes, size));
                 self.places.push(Place::Register(register));
@@ -262,7 +265,7 @@ impl Writer<'_> {
             Code::Unary(what, value) => {
                 let from = self.dtype(value)?;
                 let kernel = unary(what, lane(from), lane(dtype), level)
-                    .ok_or_else(|| format!("there is no {what:?} of {from} that gives {dtype}"))?;
+                    .ok_or_else(|| format!("{what:?} from {from} to {dtype} is not defined"))?;
                 let exact = matches!(what, Unary::Neg | Unary::Abs | Unary::Sign);
                 self.compute(
                     number,
@@ -281,7 +284,7 @@ impl Writer<'_> {
                 };
                 let kernel = binary(what, lane(of), level)
                     .filter(|_| of == other && answers == dtype)
-                    .ok_or_else(|| format!("there is no {what:?} of {of} and {other} that gives {dtype}"))?;
+                    .ok_or_else(|| format!("{what:?} of {of} and {other} to {dtype} is not defined"))?;
                 let exact = matches!(what, Binary::Max | Binary::Min | Binary::Copysign);
                 let (left, right) = (self.places[usize::from(left)], self.places[usize::from(right)]);
                 self.compute(number, kernel, &[left, right], !exact, target(binary_cost(what, of)));
@@ -290,7 +293,7 @@ impl Writer<'_> {
                 let types = (self.dtype(condition)?, self.dtype(yes)?, self.dtype(no)?);
                 if types != (DType::Bool, dtype, dtype) {
                     return Err(format!(
-                        "there is no choice by {} between {} and {}",
+                        "a select by {} between {} and {} is not defined",
                         types.0, types.1, types.2
                     ));
                 }
@@ -301,11 +304,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A value that is there already, as this instruction's type.
+    /// Converts an available value to this instruction's type.
     fn convert(&mut self, number: usize, from: Place, dtype: DType, target: Target) {
         let to = self.program.instructions[number].dtype;
         if dtype == to || (lane(dtype) == lane(to) && !is_half(to)) {
-            // The same bits; a half is its f32.
+            // The same bits; a half is held as f32 anyway.
             self.places.push(from);
         } else if lane(dtype) == lane(to) {
             let rounded = self.register();
@@ -370,7 +373,7 @@ fn binary_cost(what: Binary, of: DType) -> usize {
     }
 }
 
-/// The bytes of a value in a register, and how many.
+/// Returns the register bytes of a constant, and their count.
 fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
     let (real, imaginary) = match value {
         Scalar::Bool(value) => (f64::from(u8::from(value)), 0.0),
@@ -410,43 +413,43 @@ fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
     (bytes, lane(dtype).bytes())
 }
 
-/// Where an operand lies.
+/// The location of an operand.
 #[derive(Clone, Debug)]
 pub enum Feed {
-    /// Elements in memory, from their first on.
+    /// Strided elements in memory, from the first on.
     Memory(*const u8, Walk),
-    /// The same, one after the other.
+    /// Contiguous elements in memory.
     Row(*const u8),
-    /// A block that whoever runs the frame names for each run.
+    /// A block that the caller passes to each run.
     Given,
 }
 
 #[derive(Debug)]
 enum Bound {
-    /// Blocks are where the elements are, of so many bytes.
+    /// Blocks are read in place, with this many bytes per element.
     Direct(*const u8, usize),
     Gathered(*const u8, Walk, usize),
     Counted(Walk),
-    /// Filled once.
+    /// A constant: the block is filled once.
     Constant,
     Given,
 }
 
-/// Room for one block of the widest type, and a line more so that blocks do not all begin at the same place of a cache.
+/// Space for one block of the widest type, and one more cache line so that blocks do not all map to the same cache sets.
 const LINES: usize = BLOCK * 8 / 64 + 1;
 
-/// Registers of a plan, bound to operands; one for each task.
+/// The registers of a plan, bound to operands; one for each task.
 pub struct Frame<'a> {
     plan: &'a Plan,
     bound: SmallVec<[Bound; 3]>,
-    /// Registers, then blocks of sources.
+    /// Registers, then source blocks.
     blocks: Vec<Line>,
-    /// Where each source is for the current block.
+    /// The address of each source for the current block.
     at: SmallVec<[*const u8; 6]>,
 }
 
 thread_local! {
-    /// Blocks of the last frame of this thread: clearing them would cost more than many a step.
+    /// Blocks of this thread's last frame: clearing new ones would cost more than many steps.
     static BLOCKS: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -457,13 +460,13 @@ impl Drop for Frame<'_> {
 }
 
 impl<'a> Frame<'a> {
-    /// `feeds` has one for each operand of the plan, `indices` the walk of the index along each axis.
+    /// `feeds` has one for each operand of the plan; `indices` returns the walk of the index along an axis.
     ///
     /// # Safety
     /// Every offset of a feed's walk, for every position that is run later, is readable and aligned for its type.
     pub unsafe fn new(plan: &'a Plan, feeds: &[Feed], indices: &dyn Fn(usize) -> Walk) -> Frame<'a> {
         let count = plan.registers + plan.sources.len();
-        // Taken, not borrowed: a task may be begun while this thread waits inside another.
+        // Taken, not borrowed: this thread may start a task while it waits inside another one.
         let mut blocks = BLOCKS.take();
         if blocks.len() < count * LINES {
             blocks.resize(count * LINES, Line::default());
@@ -476,7 +479,7 @@ impl<'a> Frame<'a> {
         };
         for (register, bytes, size) in &plan.constants {
             let block = frame.block(*register);
-            // SAFETY: a block has room for BLOCK elements of any size.
+            // SAFETY: a block has space for BLOCK elements of any size.
             unsafe { fill(block, &bytes[..*size]) };
         }
         for (number, source) in plan.sources.iter().enumerate() {
@@ -487,7 +490,7 @@ impl<'a> Frame<'a> {
                     Feed::Given => Bound::Given,
                     Feed::Row(base) => Bound::Direct(*base, bytes),
                     Feed::Memory(base, walk) if walk.is_constant() => {
-                        // SAFETY: the one element is readable, as the caller says; the block has room.
+                        // SAFETY: the caller guarantees that the one element is readable; the block has space.
                         unsafe { fill(block, std::slice::from_raw_parts(*base, bytes)) };
                         Bound::Constant
                     }
@@ -505,7 +508,8 @@ impl<'a> Frame<'a> {
         self.blocks[number * LINES..].as_mut_ptr().cast()
     }
 
-    /// Where the result of the first position is, if that is where an operand lies: nothing is computed, and runs may be of any length.
+    /// Returns the address of the result at the first position, if the result is an unmodified contiguous operand: nothing is
+    /// computed, and runs may be of any length.
     pub fn direct(&self) -> Option<*const u8> {
         let [(Place::Source(number), ..)] = self.plan.results[..] else { return None };
         match self.bound[number] {
@@ -514,28 +518,28 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Computes the positions from `start` on, at most a block of them.
+    /// Computes at most a block of positions from `start` on.
     ///
     /// # Safety
-    /// The positions are among those promised to `new`; `outputs` has a place for each output of the plan, aligned and with room for them,
-    /// apart from all operands; `given` holds `n` elements if an operand is [`Feed::Given`].
+    /// The positions are among those promised to `new`; `outputs` has an address for each output of the plan, aligned, with space
+    /// for `n` elements, not overlapping any operand; `given` holds `n` elements if an operand is [`Feed::Given`].
     pub unsafe fn run(&mut self, start: usize, n: usize, given: *const u8, outputs: &[*mut u8]) {
         debug_assert!(n <= BLOCK || self.direct().is_some());
         let registers = self.plan.registers;
         for number in 0..self.bound.len() {
             let block = self.block(registers + number);
             match &self.bound[number] {
-                // SAFETY: the position is readable, as was promised to `new`.
+                // SAFETY: the position is readable, as promised to `new`.
                 Bound::Direct(base, bytes) => self.at[number] = unsafe { base.add(start * bytes) },
                 Bound::Gathered(base, walk, bytes) => {
-                    // SAFETY: as above, and the block has room for a block of any type.
+                    // SAFETY: as above, and the block has space for a block of any type.
                     unsafe { gather_bytes(*bytes, *base, walk, start, n, block) };
                 }
                 Bound::Counted(walk) => {
                     let mut to = block.cast::<i64>();
                     walk.runs(start, n, |offset, stride, length| {
                         for i in 0..length {
-                            // SAFETY: the runs add up to `n` elements, which the block has room for.
+                            // SAFETY: the runs add up to `n` elements, which the block has space for.
                             unsafe { *to.add(i) = (offset + i as isize * stride) as i64 };
                         }
                         // SAFETY: as above.
@@ -548,7 +552,7 @@ impl<'a> Frame<'a> {
         }
         let base = self.blocks.as_mut_ptr();
         let read = |place: Place| match place {
-            // SAFETY: registers are numbered below their count.
+            // SAFETY: register numbers are below their count.
             Place::Register(register) => unsafe { base.add(register * LINES).cast_const().cast::<u8>() },
             Place::Source(number) => self.at[number],
             Place::Output(number) => outputs[number].cast_const(),
@@ -559,13 +563,13 @@ impl<'a> Frame<'a> {
                 place => read(place).cast_mut(),
             };
             let [a, b, c] = action.from.map(read);
-            // SAFETY: every place holds `n` elements of the type that the plan chose the kernel for; a register is given to an action only
-            // when nobody reads it any more, so what is written is apart from what is read.
+            // SAFETY: every location holds `n` elements of the type that the plan chose the kernel for. A register is reused only
+            // after its last read, so a kernel's output does not overlap its inputs.
             unsafe { (action.kernel)(to, a, b, c, n) };
         }
     }
 
-    /// Where a result of the last run is, if the plan has no outputs.
+    /// Returns the address of a result of the last run, if the plan has no outputs.
     pub fn result(&mut self, number: usize) -> *const u8 {
         match self.plan.results[number].0 {
             Place::Register(register) => self.block(register).cast_const(),
@@ -576,12 +580,12 @@ impl<'a> Frame<'a> {
 }
 
 /// # Safety
-/// There is room for BLOCK elements of the value's size, which is that of an element.
+/// There is space for BLOCK elements of the value's size, which is that of an element.
 unsafe fn fill(block: *mut u8, value: &[u8]) {
     macro_rules! spread {
         ($T:ty) => {{
-            let value = <$T>::from_ne_bytes(value.try_into().expect("matched by its length"));
-            // SAFETY: the caller's promise; blocks are aligned for every type.
+            let value = <$T>::from_ne_bytes(value.try_into().expect("the length was matched"));
+            // SAFETY: guaranteed by the caller; blocks are aligned for every type.
             unsafe { std::slice::from_raw_parts_mut(block.cast::<$T>(), BLOCK) }.fill(value);
         }};
     }

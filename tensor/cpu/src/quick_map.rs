@@ -1,4 +1,4 @@
-//! Maps of keys that no stranger chooses, so that a multiplication a word is hash enough.
+//! Hash maps for internal keys. Keys are never chosen by an attacker, so one multiplication per word is hash enough.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

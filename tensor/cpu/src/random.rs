@@ -1,4 +1,4 @@
-//! Random numbers, the same as on every other device: see `tensor_core::random`.
+//! Random numbers, identical to those of every other device: see `tensor_core::random`.
 
 use half::{bf16, f16};
 use tensor_core::dtype::DType;
@@ -12,7 +12,7 @@ use crate::element::with_element;
 use crate::threads::{Shared, Threads};
 use crate::view::View;
 
-/// Blocks of the generator that a task makes.
+/// Generator blocks per task.
 const BLOCKS: usize = 4096;
 
 pub fn random(
@@ -34,7 +34,7 @@ pub fn random(
                     let values = $values;
                     let first = number * each;
                     for (n, &value) in values.iter().enumerate().take(elements - first) {
-                        // SAFETY: below the number of elements of the output, and every block has its own.
+                        // SAFETY: the index is below the number of elements of the output, and every block has its own elements.
                         unsafe { *to.get().add(first + n) = value };
                     }
                 }
@@ -70,7 +70,7 @@ pub fn random(
     }
 }
 
-/// Rounded down to a type with so many bits less.
+/// Rounds down to a type with `bits` fewer mantissa bits.
 fn cut(value: f32, bits: u32) -> f32 {
     f32::from_bits(value.to_bits() >> bits << bits)
 }

@@ -1,5 +1,5 @@
-//! Reductions with a program before and one after. How the work is cut depends on the shape alone, never on how many threads there are, so
-//! that sums have the same bits every time.
+//! Reductions with a program before and one after. The work is divided by shape alone, never by the number of threads, so that
+//! sums have the same bits every time.
 
 use smallvec::smallvec;
 use tensor_core::dtype::DType;
@@ -20,10 +20,10 @@ use crate::walk::Walk;
 const CHUNK: usize = 64 * BLOCK;
 /// Rows that are added to each other before their sum is added to the others'.
 const ROWS: usize = 64;
-/// Columns of rows that are added to each other at a time, so that their sums stay near.
+/// Columns of rows that are added at a time, so that their sums stay in the cache.
 const COLUMNS: usize = 4096;
 
-/// What is reduced, as `[outer, reduced, inner]`.
+/// The shape of a reduction, as `[outer, reduced, inner]`.
 struct Shape3 {
     outer: usize,
     reduced: usize,
@@ -44,10 +44,10 @@ impl Reduce<'_> {
     pub fn run(&self, threads: &Threads, inputs: &[View], output: &View) -> Result<(), DeviceError> {
         let (mapped, others) = inputs
             .split_at_checked(self.mapped)
-            .ok_or_else(|| wrong("a reduction has fewer inputs than it maps"))?;
+            .ok_or_else(|| wrong("a reduction has fewer inputs than its mapped count"))?;
         let shape = match mapped.first() {
             Some(first) => first.shape(),
-            None => return Err(wrong("a reduction without an input has no shape")),
+            None => return Err(wrong("a reduction needs an input to determine its shape")),
         };
         let reduced_shape: Vec<usize> = shape
             .iter()
@@ -58,7 +58,7 @@ impl Reduce<'_> {
             || output.shape() != reduced_shape
             || others.iter().any(|view| view.shape() != reduced_shape)
         {
-            return Err(wrong("a reduction's operands do not fit its axes"));
+            return Err(wrong("the shapes of a reduction's operands do not match its axes"));
         }
         check_axes(self.program, shape.len())?;
         check_axes(self.epilogue, shape.len())?;
@@ -73,12 +73,12 @@ impl Reduce<'_> {
             .iter()
             .map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk_of(&three.order)))
             .collect();
-        // SAFETY: views lie in their buffers for every position of the shape, in whatever order.
+        // SAFETY: views are within their buffers for every position of the shape, in any axis order.
         let sums = unsafe { sums(threads, &plan, &Feeds(feeds), &folder, shape, &three) };
         self.finish(threads, sums.as_ptr().cast(), dtype, others, output)
     }
 
-    /// The epilogue, over what was reduced.
+    /// Runs the epilogue over the reduced values.
     fn finish(
         &self,
         threads: &Threads,
@@ -95,13 +95,13 @@ impl Reduce<'_> {
         let mut feeds = smallvec![Feed::Memory(sums, flat)];
         feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
         let target = [(Shared::new(output.start()), output.dtype.bytes())];
-        // SAFETY: there is a sum for each element of the output; views lie in their buffers.
+        // SAFETY: there is a sum for each element of the output; views are within their buffers.
         unsafe { map::run(threads, &plan, &Feeds(feeds), &target, output.shape(), output.elements()) };
         Ok(())
     }
 }
 
-/// Kept axes first, then those that are reduced, then the last kept ones, if the last axis of all is kept.
+/// Orders the axes: kept axes first, then reduced ones, then the trailing kept axes, if the last axis is kept.
 fn cut(shape: &[usize], axes: &[usize]) -> Shape3 {
     let mut tail = shape.len();
     while tail > 0 && (!axes.contains(&(tail - 1)) || shape[tail - 1] == 1) {
@@ -117,7 +117,7 @@ fn cut(shape: &[usize], axes: &[usize]) -> Shape3 {
     Shape3 { outer, reduced, inner, order }
 }
 
-/// Reduces everything: one value for each `[outer, inner]`, in words of eight bytes' alignment.
+/// Reduces everything: one value for each `[outer, inner]`, in 8-byte aligned words.
 ///
 /// # Safety
 /// The feeds are readable for every position of the shape in its new order.
@@ -148,12 +148,12 @@ unsafe fn sums(
         let target = Shared::new(result.as_mut_ptr().cast::<u8>());
         let share = threads.share(outer, cost, rows * 16).next_multiple_of(rows);
         threads.each(outer.div_ceil(share), cost, |task| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let mut frame = unsafe { Frame::new(plan, &feeds.0, &indices) };
             let end = outer.min((task + 1) * share);
             for first in (task * share..end).step_by(rows) {
                 let count = rows.min(end - first);
-                // SAFETY: the positions are of rows that there are; each row's value has a place of its own.
+                // SAFETY: the positions belong to existing rows; the value of each row has its own element.
                 unsafe {
                     frame.run(first * reduced, count * reduced, std::ptr::null(), &[]);
                     let values = frame.result(0);
@@ -174,13 +174,13 @@ unsafe fn sums(
     let pieces = outer * chunks * columns;
     let share = threads.share(pieces, cost, (CHUNK / length.min(reduced)).max(1));
     threads.each(pieces.div_ceil(share), cost, |task| {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let mut frame = unsafe { Frame::new(plan, &feeds.0, &indices) };
         for piece in task * share..pieces.min((task + 1) * share) {
             let (column, rest) = (piece % columns * COLUMNS, piece / columns);
             let (chunk, row) = (rest % chunks, rest / chunks);
             let rows = chunk * length..reduced.min((chunk + 1) * length);
-            // SAFETY: the caller's promise; each piece has values of its own row, chunk and columns.
+            // SAFETY: guaranteed by the caller; each piece has its own values by row, chunk and columns.
             unsafe {
                 let to = target.get().add(((chunk * outer + row) * inner + column) * bytes);
                 if inner == 1 {
@@ -201,7 +201,7 @@ unsafe fn sums(
     result
 }
 
-/// One row, block by block.
+/// Folds one row, block by block.
 ///
 /// # Safety
 /// The frame may run these positions; `to` holds one value.
@@ -216,7 +216,7 @@ unsafe fn fold_row(
     let there = frame.direct();
     for start in rows.clone().step_by(BLOCK) {
         let n = BLOCK.min(rows.end - start);
-        // SAFETY: the caller's promise; `part` has room for one value of any type.
+        // SAFETY: guaranteed by the caller; `part` has space for one value of any type.
         unsafe {
             let values = match there {
                 Some(first) => first.add((base + start) * folder.bytes),
@@ -231,7 +231,7 @@ unsafe fn fold_row(
     }
 }
 
-/// Many rows into one, side by side: `(first position's row, first column, columns of a row, columns wanted)`.
+/// Folds many rows into one, column by column: `(first position's row, first column, columns of a row, columns wanted)`.
 ///
 /// # Safety
 /// The frame may run these positions; `to` holds a value for each column.
@@ -242,7 +242,7 @@ unsafe fn fold_rows(
     rows: std::ops::Range<usize>,
     to: *mut u8,
 ) {
-    // As many rows at a time as fit in a block, or as are added up before the others if nothing is computed.
+    // As many rows at a time as fit in a block, or [`ROWS`] if values are read in place.
     let together = match frame.direct().is_some() {
         true => ROWS,
         false if width == inner => (BLOCK / inner).clamp(1, ROWS),
@@ -255,7 +255,7 @@ unsafe fn fold_rows(
         let most = if together == 1 { BLOCK } else { width };
         for beside in (0..width).step_by(most) {
             let wide = most.min(width - beside);
-            // SAFETY: the caller's promise; `part` holds a value for each column.
+            // SAFETY: guaranteed by the caller; `part` holds a value for each column.
             unsafe {
                 let start = (base + first) * inner + column + beside;
                 frame.run(start, (count - 1) * inner + wide, std::ptr::null(), &[]);
@@ -275,10 +275,10 @@ unsafe fn fold_rows(
     }
 }
 
-/// Rows that lie `stride` apart, into one.
+/// Folds rows that are `stride` apart into one.
 ///
 /// # Safety
-/// There are so many rows with so many columns wanted, and `to` holds a value for each column.
+/// There are `count` rows with `width` columns each, and `to` holds a value for each column.
 unsafe fn add_rows(
     folder: &Folder,
     values: *const u8,
@@ -286,7 +286,7 @@ unsafe fn add_rows(
     to: *mut u8,
 ) {
     let mut row = 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         while row + 4 <= count {
             (folder.four)(to, values.add(row * stride * folder.bytes), stride, width);
@@ -298,7 +298,7 @@ unsafe fn add_rows(
     }
 }
 
-/// Neighbouring chunks are joined until one is left, which is then the first.
+/// Joins neighbouring chunks pairwise until only the first is left.
 fn join_parts(folder: &Folder, parts: &mut [u64], kept: usize, chunks: usize) {
     let start = parts.as_mut_ptr().cast::<u8>();
     let mut step = 1;
@@ -314,7 +314,7 @@ fn join_parts(folder: &Folder, parts: &mut [u64], kept: usize, chunks: usize) {
     }
 }
 
-/// Words that hold so many values that change nothing.
+/// Returns words filled with `count` neutral elements.
 fn filled(folder: &Folder, count: usize) -> Vec<u64> {
     let mut words = vec![0_u64; (count * folder.bytes).div_ceil(8)];
     if folder.start != [0; 8] {
@@ -325,7 +325,7 @@ fn filled(folder: &Folder, count: usize) -> Vec<u64> {
 
 fn refill(folder: &Folder, words: &mut [u64], count: usize) {
     assert!(count * folder.bytes <= words.len() * 8);
-    // Beginnings side by side in a word: all sizes divide its own.
+    // Neutral elements side by side in a word: all element sizes divide eight.
     let mut word = [0; 8];
     word.chunks_exact_mut(folder.bytes).for_each(|one| one.copy_from_slice(&folder.start[..folder.bytes]));
     words[..(count * folder.bytes).div_ceil(8)].fill(u64::from_ne_bytes(word));

@@ -1,4 +1,5 @@
-//! Softmax and normalisation: rows that are read a few times while they are near, computed in f32 (f64 for f64) and rounded once.
+//! Softmax and normalisation: rows that are read several times while in the cache, computed in f32 (f64 for f64) and rounded
+//! once.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -12,7 +13,7 @@ use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::{Walk, gather};
 
-/// What rows are computed in.
+/// A type that rows are computed in.
 trait Real: Number + PartialOrd {
     const DTYPE: DType;
     fn of(value: f64) -> Self;
@@ -48,27 +49,27 @@ reals! {
     f64, DType::F64, f64::exp;
 }
 
-/// Compiles a loop for each level.
+/// Compiles a loop for each instruction level.
 macro_rules! leveled {
     ($(#[$doc:meta])* unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
         $(#[$doc])*
-        #[allow(clippy::too_many_arguments, reason = "a level more than the loop itself has")]
+        #[allow(clippy::too_many_arguments, reason = "the level is one more argument than the loop has")]
         unsafe fn $name<$($G: $B),*>(level: Level, $($argument: $T),*) {
             #[inline(always)]
             unsafe fn body<$($G: $B),*>($($argument: $T),*) $body
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             unsafe fn avx2<$($G: $B),*>($($argument: $T),*) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { body::<$($G),*>($($argument),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
             unsafe fn avx512<$($G: $B),*>($($argument: $T),*) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { body::<$($G),*>($($argument),*) }
             }
-            // SAFETY: the caller's promise; the level was found on this processor.
+            // SAFETY: guaranteed by the caller; the level was detected on this processor.
             unsafe {
                 match level {
                     #[cfg(target_arch = "x86_64")]
@@ -83,40 +84,40 @@ macro_rules! leveled {
 }
 
 leveled! {
-    /// `to = exp(from - less)`. Safety: both hold `n` and are apart.
+    /// `to = exp(from - less)`. Safety: both hold `n` elements and do not overlap.
     unsafe fn exponentials<W: Real>(from: *const W, less: W, to: *mut W, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = (*from.add(i)).sub(less).exp() };
         }
     }
 }
 
 leveled! {
-    /// `row *= by`. Safety: it holds `n`.
+    /// `row *= by`. Safety: it holds `n` elements.
     unsafe fn scale<W: Real>(row: *mut W, by: W, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *row.add(i) = (*row.add(i)).mul(by) };
         }
     }
 }
 
 leveled! {
-    /// `to = from - less`. Safety: both hold `n` and are apart.
+    /// `to = from - less`. Safety: both hold `n` elements and do not overlap.
     unsafe fn shift<W: Real>(from: *const W, less: W, to: *mut W, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = (*from.add(i)).sub(less) };
         }
     }
 }
 
 leveled! {
-    /// `to = (from - less)^2`. Safety: both hold `n` and are apart.
+    /// `to = (from - less)^2`. Safety: both hold `n` elements and do not overlap.
     unsafe fn squares<W: Real>(from: *const W, less: W, to: *mut W, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let apart = (*from.add(i)).sub(less);
                 *to.add(i) = apart.mul(apart);
@@ -126,9 +127,10 @@ leveled! {
 }
 
 leveled! {
-    /// `to = (from - less) * by * weight + bias`, without what is null. Safety: all others hold `n`, and `to` is apart.
+    /// `to = (from - less) * by * weight + bias`; null operands are skipped. Safety: all others hold `n` elements, and `to` does
+    /// not overlap them.
     unsafe fn spread<W: Real>(from: *const W, less: W, by: W, weight: *const W, bias: *const W, to: *mut W, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match (weight.is_null(), bias.is_null()) {
                 (true, true) => for i in 0..n {
@@ -149,26 +151,26 @@ leveled! {
 }
 
 leveled! {
-    /// Safety: both hold `n` and are apart.
+    /// Safety: both hold `n` elements and do not overlap.
     unsafe fn widen<T: Element>(from: *const T, to: *mut T::Wide, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = (*from.add(i)).widen() };
         }
     }
 }
 
 leveled! {
-    /// Safety: both hold `n` and are apart.
+    /// Safety: both hold `n` elements and do not overlap.
     unsafe fn narrow<T: Element>(from: *const T::Wide, to: *mut T, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = T::narrow(*from.add(i)) };
         }
     }
 }
 
-/// Runs an expression with the type of a float element.
+/// Runs an expression with the Rust type of a float element type.
 macro_rules! with_float {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -188,7 +190,7 @@ macro_rules! with_float {
                 type $T = f64;
                 $body
             }
-            other => Err(DeviceError::Unsupported(format!("rows of {other}"))),
+            other => Err(DeviceError::Unsupported(format!("softmax or normalisation of {other}"))),
         }
     };
 }
@@ -201,7 +203,7 @@ pub fn softmax(
     output: &View,
 ) -> Result<(), DeviceError> {
     if input.shape() != output.shape() || axis >= input.shape().len() || input.dtype != output.dtype {
-        return Err(wrong("a softmax's operands do not fit"));
+        return Err(wrong("the operands of a softmax do not match"));
     }
     with_float!(input.dtype, T => {
         softmax_of::<T>(threads, axis, log, input, output);
@@ -233,7 +235,7 @@ fn softmax_of<T: Element<Wide: Real>>(
         let mut buffer = vec![T::Wide::ZERO; length * 2];
         let mut raw = vec![T::narrow(T::Wide::ZERO); length];
         for number in range {
-            // SAFETY: views lie in their buffers, rows are apart; a direct row has the type it is computed in.
+            // SAFETY: views are within their buffers, rows do not overlap; a direct row has the type it is computed in.
             unsafe {
                 if direct {
                     let at = number * length;
@@ -264,14 +266,14 @@ struct Softmax<W> {
 }
 
 fn folder_of<W: Real>(reduction: Reduction, level: Level) -> Folder {
-    folder(reduction, W::DTYPE, level).expect("floats have all of these")
+    folder(reduction, W::DTYPE, level).expect("every reduction is defined for floats")
 }
 
 /// # Safety
 /// The row holds `n` elements of the folder's type.
 unsafe fn folded<W: Real>(folder: &Folder, row: *const W, n: usize) -> W {
     let mut value = W::ZERO;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { (folder.row)(row.cast(), n, (&raw mut value).cast()) };
     value
 }
@@ -283,15 +285,15 @@ impl<W: Real> Softmax<W> {
     }
 
     /// # Safety
-    /// Both hold `n` elements and are apart.
+    /// Both hold `n` elements and do not overlap.
     unsafe fn run(&self, from: *const W, to: *mut W, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let largest = folded(&self.largest, from, n);
             exponentials(self.level, from, largest, to, n);
             let sum = folded(&self.sum, to.cast_const(), n);
             if self.log {
-                // Less the largest first: together they could lose all digits of the logarithm.
+                // Subtract the maximum first: its sum with the logarithm could lose all digits of the logarithm.
                 shift(self.level, from, largest, to, n);
                 let logarithm = sum.ln();
                 for i in 0..n {
@@ -312,11 +314,13 @@ pub fn normalise(
     outputs: &[View],
 ) -> Result<(), DeviceError> {
     let ([input, affine @ ..], [output, statistics @ ..]) = (inputs, outputs) else {
-        return Err(wrong("a normalisation has an input and an output"));
+        return Err(wrong("a normalisation needs an input and an output"));
     };
     let shape = input.shape();
-    let kept =
-        shape.len().checked_sub(axes).ok_or_else(|| wrong("a normalisation has more axes than its input"))?;
+    let kept = shape
+        .len()
+        .checked_sub(axes)
+        .ok_or_else(|| wrong("a normalisation has more axes than its input has"))?;
     let mut small = shape.to_vec();
     small[kept..].fill(1);
     let wide = if input.dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -327,7 +331,7 @@ pub fn normalise(
         || affine.iter().any(|view| view.dtype != input.dtype && view.dtype != wide)
         || statistics.iter().any(|view| view.shape() != small || view.dtype != wide)
     {
-        return Err(wrong("a normalisation's operands do not fit"));
+        return Err(wrong("the operands of a normalisation do not match"));
     }
     with_float!(input.dtype, T => {
         normalise_of::<T>(threads, kept, epsilon, input, affine, output, statistics);
@@ -335,11 +339,11 @@ pub fn normalise(
     })
 }
 
-/// A weight or a bias: one row for all, or another for each.
+/// A weight or a bias: one row for all, or a different one for each.
 struct Affine<W> {
     view: (Shared<u8>, DType),
     walk: Walk,
-    /// Whether every row is the same.
+    /// Whether all rows are equal.
     same: bool,
     row: Vec<W>,
     level: Level,
@@ -357,7 +361,7 @@ impl<W: Real> Affine<W> {
 
     fn read<T: Element<Wide = W>>(&mut self, number: usize) {
         let (length, start) = (self.row.len(), number * self.row.len());
-        // SAFETY: the view lies in its buffer for all rows; its type is one of these two, as was checked.
+        // SAFETY: the view is within its buffer for all rows; its type is one of these two, as was checked.
         unsafe {
             if self.view.1 == W::DTYPE {
                 let from = self.view.0.get().cast::<W>().cast_const();
@@ -371,7 +375,7 @@ impl<W: Real> Affine<W> {
         }
     }
 
-    /// The row with this number.
+    /// Returns the row with this number.
     fn at<T: Element<Wide = W>>(&mut self, number: usize) -> *const W {
         if !self.same {
             self.read::<T>(number);
@@ -408,7 +412,7 @@ fn normalise_of<T: Element<Wide: Real>>(
         let mut wide = vec![T::Wide::ZERO; if direct { 0 } else { length }];
         let mut other = vec![T::Wide::ZERO; length];
         for number in range {
-            // SAFETY: views lie in their buffers, rows are apart; a direct row has the type it is computed in.
+            // SAFETY: views are within their buffers, rows do not overlap; a direct row has the type it is computed in.
             unsafe {
                 let row = if direct {
                     from.get().add(number * length).cast_const().cast::<T::Wide>()
@@ -441,7 +445,7 @@ fn normalise_of<T: Element<Wide: Real>>(
     });
 }
 
-/// Rows in shares that are worth a task; `picoseconds` is a guess for one element.
+/// Divides rows into tasks of worthwhile size; `picoseconds` is the estimated cost of one element.
 fn each_row(
     threads: &Threads,
     rows: usize,

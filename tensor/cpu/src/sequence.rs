@@ -1,4 +1,4 @@
-//! Along one axis: where the largest is, sorting, sums so far.
+//! Operations along one axis: argmax and argmin, sorting, cumulative sums and products.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -8,12 +8,12 @@ use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::{Walk, gather};
 
-/// All rows along an axis of the input, and where their answers go.
+/// All rows along an axis of the input, and the positions of their results.
 struct Rows<T> {
     from: Shared<T>,
     walk: Walk,
     length: usize,
-    /// Elements between neighbours along the axis, in contiguous outputs.
+    /// The distance between neighbours along the axis in contiguous outputs, in elements.
     inner: usize,
     count: usize,
 }
@@ -34,7 +34,7 @@ impl<T: Copy + Send + Sync> Rows<T> {
         }
     }
 
-    /// Where the first element of a row is in a contiguous output with so many elements along the axis.
+    /// Returns the position of a row's first element in a contiguous output with `length` elements along the axis.
     fn place(&self, row: usize, length: usize) -> usize {
         row / self.inner * self.inner * length + row % self.inner
     }
@@ -49,7 +49,7 @@ impl<T: Copy + Send + Sync> Rows<T> {
         threads.each(self.count.div_ceil(share), cost, |number| {
             let mut row: Vec<T> = Vec::with_capacity(self.length);
             for index in number * share..self.count.min((number + 1) * share) {
-                // SAFETY: the view lies in its buffer, and there is room for a row, which is whole afterwards.
+                // SAFETY: the view is within its buffer, and there is space for a row, which is completely written afterwards.
                 unsafe {
                     gather(
                         self.from.get().cast_const(),
@@ -72,10 +72,10 @@ fn check(axis: usize, input: &View, output: &View, along: usize) -> Result<(), D
         && output.shape()[axis] == along
         && (0..input.shape().len())
             .all(|other| other == axis || input.shape()[other] == output.shape()[other]);
-    if fits { Ok(()) } else { Err(wrong("the operands do not fit along the axis")) }
+    if fits { Ok(()) } else { Err(wrong("the shapes of the operands do not match along the axis")) }
 }
 
-/// The first of equals, NaN before all else.
+/// Index of the extreme; the first of equals, NaN wins over everything.
 pub fn arg_reduce(
     threads: &Threads,
     largest: bool,
@@ -85,7 +85,7 @@ pub fn arg_reduce(
 ) -> Result<(), DeviceError> {
     check(axis, input, output, 1)?;
     if output.dtype != DType::I64 {
-        return Err(wrong("indices are int64"));
+        return Err(wrong("indices must be int64"));
     }
     let to = Shared::new(output.start::<i64>());
     with_element!(input.dtype, T => {
@@ -114,7 +114,7 @@ fn extreme<T: Element>(row: &[T], largest: bool) -> usize {
     at
 }
 
-/// Stable, NaN last.
+/// Stable sort, NaN last.
 pub fn sort(
     threads: &Threads,
     axis: usize,
@@ -139,7 +139,7 @@ pub fn sort(
             order.sort_by(|one, other| compare(one.0, other.0, descending));
             let start = rows.place(number, rows.length);
             for (n, &(value, index)) in order.iter().enumerate() {
-                // SAFETY: every element of the row has a place in each output.
+                // SAFETY: every element of the row has a position in each output.
                 unsafe {
                     *to.get().add(start + n * rows.inner) = value;
                     if let Some(indices) = indices {
@@ -170,7 +170,7 @@ fn compare<T: Element>(one: T, other: T, descending: bool) -> std::cmp::Ordering
     }
 }
 
-/// Halves are added up in f32 and rounded where they are written.
+/// Cumulative sum or product. Halves are accumulated in f32 and rounded where they are written.
 pub fn cumulative(
     threads: &Threads,
     axis: usize,
@@ -180,7 +180,7 @@ pub fn cumulative(
 ) -> Result<(), DeviceError> {
     check(axis, input, output, input.shape().get(axis).copied().unwrap_or(0))?;
     if input.dtype != output.dtype {
-        return Err(wrong("a cumulative sum keeps its element type"));
+        return Err(wrong("a cumulative sum must keep its element type"));
     }
     with_element!(input.dtype, T => {
         let rows = Rows::<T>::new(input, axis);
@@ -190,7 +190,7 @@ pub fn cumulative(
             let mut sum = if product { <T as Element>::Wide::ONE } else { <T as Element>::Wide::ZERO };
             for (n, value) in row.iter().enumerate() {
                 sum = if product { sum.mul(value.widen()) } else { sum.add(value.widen()) };
-                // SAFETY: every element of the row has a place in the output.
+                // SAFETY: every element of the row has a position in the output.
                 unsafe { *to.get().add(start + n * rows.inner) = T::narrow(sum) };
             }
         });

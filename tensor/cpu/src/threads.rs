@@ -1,14 +1,15 @@
-//! The device's own threads: made when first needed, and made again in a process that was forked, where the parent's do not exist.
+//! The device's thread pool: started on first use, and restarted after a fork, because the parent's threads do not exist in the
+//! child.
 
 use std::sync::{Arc, Mutex};
 
 use crate::crew::Crew;
 use crate::level::Level;
 
-/// Below this many nanoseconds of work, roughly, waking threads costs more than they save.
+/// Nanoseconds of work, approximately, below which waking threads costs more than it saves.
 const WORTH: usize = 40_000;
 
-/// How many threads there are at most, and which instructions they may use.
+/// The maximum number of threads, and the instruction level they use.
 #[derive(Debug)]
 pub struct Threads {
     crew: Mutex<Option<(u32, Arc<Crew>)>>,
@@ -17,7 +18,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// As many as there are processors, or fewer.
+    /// Limits the threads to `most`; by default one for each CPU.
     pub fn new(most: Option<usize>, level: Level) -> Threads {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Threads { crew: Mutex::default(), most: most.unwrap_or(processors).max(1), level }
@@ -27,8 +28,8 @@ impl Threads {
         self.level
     }
 
-    /// Does `task` for every number below `count`, in any order, on several threads if the whole work is worth it. `cost` is a guess in
-    /// nanoseconds.
+    /// Runs `task` for every number below `count`, in any order, on several threads if the whole work is worth it. `cost` is an
+    /// estimate in nanoseconds.
     pub fn each(&self, count: usize, cost: usize, task: impl Fn(usize) + Sync) {
         if count > 1
             && cost >= WORTH
@@ -41,13 +42,13 @@ impl Threads {
         }
     }
 
-    /// How many of `all` a task should have, at most `most`: all of them if they are not worth several threads.
+    /// Returns how many of `all` items a task should have, at most `most`: all of them if several threads are not worthwhile.
     pub fn share(&self, all: usize, cost: usize, most: usize) -> usize {
         let count = if cost < WORTH { 1 } else { self.most };
         if count == 1 { all } else { all.div_ceil(count * 4).min(most) }.max(1)
     }
 
-    /// How many there are.
+    /// Returns the number of threads.
     pub fn count(&self) -> usize {
         self.most
     }
@@ -60,17 +61,17 @@ impl Threads {
             _ => {}
         }
         let crew = Arc::new(Crew::new(self.most - 1)?);
-        // The parent's crew has no threads here that could end it.
+        // Leak the parent's pool: dropping it would join threads that do not exist in this process.
         std::mem::forget(held.replace((process, crew.clone())));
         Some(crew)
     }
 }
 
-/// A pointer that tasks share; each writes a part of its own.
+/// A pointer shared by tasks; each task writes a disjoint part.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<T>(*mut T);
 
-// SAFETY: it is only an address; every use is argued where it is dereferenced.
+// SAFETY: it is only an address; every dereference has its own safety argument.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}

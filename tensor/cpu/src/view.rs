@@ -1,4 +1,4 @@
-//! An operand whose every element is known to lie in its buffer: what makes the unsafe code behind it safe.
+//! An operand that was checked to be within its buffer. The unsafe code of the kernels relies on this check.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -10,20 +10,20 @@ use crate::walk::Walk;
 
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// Of the first element.
+    /// The address of the first element.
     start: *mut u8,
     pub layout: &'a Layout,
     pub dtype: DType,
 }
 
 impl<'a> View<'a> {
-    /// Refuses buffers of other devices and layouts that reach beyond the buffer.
+    /// Returns an error for buffers of other devices and for layouts that exceed the buffer.
     pub fn new(operand: &'a Operand) -> Result<View<'a>, DeviceError> {
         let memory = memory(&operand.buffer)?;
         let layout = &operand.layout;
         let (shape, strides) = (&layout.shape, &layout.strides);
         if shape.len() != strides.len() {
-            return Err(wrong("a layout has not one stride for each axis"));
+            return Err(wrong("a layout needs one stride for each axis"));
         }
         if !shape.contains(&0) {
             let (mut low, mut high) = (layout.offset as i128, layout.offset as i128);
@@ -34,14 +34,14 @@ impl<'a> View<'a> {
             }
             let room = (operand.buffer.bytes() / operand.dtype.bytes()) as i128;
             if low < 0 || high >= room {
-                return Err(wrong("a layout reaches beyond its buffer"));
+                return Err(wrong("a layout exceeds its buffer"));
             }
         }
         let start = memory.start().wrapping_add(layout.offset.wrapping_mul(operand.dtype.bytes()));
         Ok(View { start, layout, dtype: operand.dtype })
     }
 
-    /// The same, for an operand that is written: it has to be contiguous.
+    /// Like [`View::new`], for an operand that is written: it must be contiguous.
     pub fn output(operand: &'a Operand) -> Result<View<'a>, DeviceError> {
         let view = View::new(operand)?;
         if !view.layout.is_contiguous() {
@@ -66,7 +66,7 @@ impl<'a> View<'a> {
         Walk::new(&self.layout.shape, &self.layout.strides)
     }
 
-    /// With the axes in another order, and only these.
+    /// Returns a walk over only these axes, in this order.
     pub fn walk_of(&self, axes: &[usize]) -> Walk {
         let shape: Vec<_> = axes.iter().map(|&axis| self.layout.shape[axis]).collect();
         let strides: Vec<_> = axes.iter().map(|&axis| self.layout.strides[axis]).collect();
@@ -74,12 +74,12 @@ impl<'a> View<'a> {
     }
 }
 
-// SAFETY: a view is an address and a description; whoever reads or writes through it argues that.
+// SAFETY: a view is an address and a description; every read or write through it has its own safety argument.
 unsafe impl Send for View<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for View<'_> {}
 
-/// What was asked for makes no sense; the graph above should have refused it.
+/// An error for an invalid step; the graph should have rejected it before.
 pub fn wrong(why: impl Into<String>) -> DeviceError {
     DeviceError::Call { call: "run", error: why.into() }
 }

@@ -1,8 +1,8 @@
-//! Strided memory as one long row: which runs of memory a range of row-major positions is.
+//! Strided memory as one long row: maps ranges of row-major positions to runs of memory.
 
 use smallvec::SmallVec;
 
-/// A shape and strides with all axes merged that can be.
+/// A shape and strides, with adjacent axes merged where possible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
     shape: SmallVec<[usize; 6]>,
@@ -30,7 +30,7 @@ impl Walk {
         walk
     }
 
-    /// Whether position `p` lies at offset `p`.
+    /// Whether position `p` is at offset `p`.
     pub fn is_contiguous(&self) -> bool {
         match *self.strides {
             [] => true,
@@ -39,12 +39,12 @@ impl Walk {
         }
     }
 
-    /// Whether all positions lie at one offset.
+    /// Whether all positions are at one offset.
     pub fn is_constant(&self) -> bool {
         self.strides.iter().all(|&stride| stride == 0)
     }
 
-    /// Where a position lies.
+    /// Returns the offset of a position.
     pub fn offset(&self, mut position: usize) -> isize {
         let mut offset = 0;
         for (&length, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -54,7 +54,7 @@ impl Walk {
         offset
     }
 
-    /// All offsets, in order of position.
+    /// Returns all offsets, in order of position.
     pub fn offsets(&self, count: usize) -> Vec<isize> {
         let mut all = Vec::with_capacity(count);
         self.runs(0, count, |offset, stride, length| {
@@ -63,7 +63,7 @@ impl Walk {
         all
     }
 
-    /// Calls `run(offset, stride, length)` for each stretch of evenly spaced elements of the positions from `start` on.
+    /// Calls `run(offset, stride, length)` for each stretch of evenly spaced elements among `count` positions from `start` on.
     #[inline]
     pub fn runs(&self, start: usize, count: usize, mut run: impl FnMut(isize, isize, usize)) {
         if count == 0 {
@@ -72,7 +72,8 @@ impl Walk {
         let Some((&inner, outer)) = self.shape.split_last() else {
             return run(0, 0, count);
         };
-        let (&stride, outer_strides) = self.strides.split_last().expect("as long as the shape");
+        let (&stride, outer_strides) =
+            self.strides.split_last().expect("strides and shape have equal length");
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
         let mut position = start / inner;
         let mut offset = 0;
@@ -103,14 +104,16 @@ impl Walk {
     }
 }
 
-/// Copies elements of a size from wherever they lie into a row.
+/// Copies strided elements into a contiguous row.
 ///
 /// # Safety
-/// `base` plus every offset of the range is readable, `into` is writable for `count` elements and apart from it; both are aligned for T.
+/// `base` plus every offset of the range is readable; `into` is writable for `count` elements and does not overlap; both are
+/// aligned for T.
 pub unsafe fn gather<T: Copy>(base: *const T, walk: &Walk, start: usize, count: usize, into: *mut T) {
     let mut to = into;
     walk.runs(start, count, |offset, stride, length| {
-        // SAFETY: the caller says that these offsets are readable and that there is room for `count` elements, which the runs add up to.
+        // SAFETY: the caller guarantees that these offsets are readable and that there is space for `count` elements, which the
+        // runs add up to.
         unsafe {
             let from = base.offset(offset);
             match stride {
@@ -132,10 +135,10 @@ pub unsafe fn gather<T: Copy>(base: *const T, walk: &Walk, start: usize, count: 
     });
 }
 
-/// The same for elements of so many bytes.
+/// Like [`gather`], for elements of `bytes` bytes.
 ///
 /// # Safety
-/// As `gather`, for elements of `bytes` bytes (1, 2, 4 or 8).
+/// Like `gather`, for elements of `bytes` bytes (1, 2, 4 or 8).
 pub unsafe fn gather_bytes(
     bytes: usize,
     base: *const u8,
@@ -144,7 +147,7 @@ pub unsafe fn gather_bytes(
     count: usize,
     into: *mut u8,
 ) {
-    // SAFETY: the caller's promise, for the type of this size.
+    // SAFETY: guaranteed by the caller, for the type of this size.
     unsafe {
         match bytes {
             1 => gather(base, walk, start, count, into),

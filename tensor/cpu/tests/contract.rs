@@ -1,4 +1,4 @@
-//! Contractions against the definition: a chain of fused multiply-adds, in panels.
+//! Contractions against their definition: a chain of fused multiply-adds, in panels.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn contract(axes: [usize; 4], epilogue: Program) -> Work {
     Work::Contract { batch, rows, columns, depth, accumulation: Accumulation::Ordered, epilogue }
 }
 
-/// The ordered sum of products, as `step.rs` has it.
+/// The ordered sum of products, as specified in `step.rs`.
 fn ordered(left: &[f32], right: &[f32]) -> f32 {
     let panel = |(left, right): (&[f32], &[f32])| {
         left.iter().zip(right).fold(0.0, |sum, (&a, &b)| f32::mul_add(a, b, sum))
@@ -98,7 +98,7 @@ fn windows_are_contracted_without_being_written_out() {
             let truth = ordered(&a[position / channels], &b[position % channels]);
             assert_eq!((value.0 as f32).to_bits(), truth.to_bits());
         }
-        // The other way round: channels first, which is how images are stored.
+        // Operands swapped: channels first, which is how images are stored.
         let out = [channels, layout.shape[0], layout.shape[1], layout.shape[2]];
         let work = contract([0, 1, 3, 3], Program::identity(DType::F32));
         let turned = bench.run(work, &[&weight, &image], &[(DType::F32, &out)]).remove(0);
@@ -139,7 +139,7 @@ fn every_type_is_contracted() {
     }
 }
 
-/// What an integer type makes of a sum.
+/// Wraps a sum as an integer type does.
 fn wrapped(dtype: DType, value: f64) -> f64 {
     let whole = value as i64;
     match dtype {

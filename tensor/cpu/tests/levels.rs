@@ -1,4 +1,4 @@
-//! What a processor without the widest instructions computes: the same bits. Only NaN may differ, in what its bits are beyond that.
+//! All instruction levels produce the same bits. Only the payload bits of NaN may differ.
 
 mod support;
 
@@ -10,7 +10,7 @@ use tensor_core::program::{Binary, Program, Unary};
 use tensor_core::step::{Accumulation, Reduction, Work};
 use tensor_cpu::{CpuDevice, CpuOptions, Level};
 
-/// A device for each level, and for one thread and for three, and what the plainest makes of random inputs compared with all others.
+/// A device for each level, with one thread and with three; results of the lowest level are compared with all others.
 struct Levels {
     benches: Vec<(Level, Bench)>,
 }
@@ -24,7 +24,7 @@ impl Levels {
         Levels { benches: Level::all().flat_map(|level| [bench(level, 1), bench(level, 3)]).collect() }
     }
 
-    /// `inputs` makes the same on every device.
+    /// `inputs` must produce the same samples on every device.
     fn agree(
         &self,
         what: &str,
@@ -55,7 +55,7 @@ impl Levels {
 #[test]
 fn every_level_contracts_to_the_same_bits() {
     let levels = Levels::new();
-    // Few rows, many rows, more than one thread's, depths beside a panel's.
+    // Few rows, many rows, more rows than one thread's share, depths next to the panel size.
     let sizes = [
         (1, 1, 70, 300),
         (2, 3, 65, 20),

@@ -1,4 +1,4 @@
-//! Tensors that are computed one at a time, which takes a shorter way than the graph's: the results are the same, and so is what stays in memory.
+//! The fast path for single tensors: it gives the same results as the full plan and keeps the same tensors in memory.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn times(x: &Tensor, number: f64) -> Tensor {
     binary_scalar(Binary::Mul, x, Scalar::Float(number), false).unwrap()
 }
 
-/// The same expression by both ways.
+/// Evaluates the same expression on both paths.
 fn both(expression: impl Fn() -> Tensor) {
     let (short, long) = (expression(), expression());
     let other = add(&long, &long).unwrap();
@@ -51,9 +51,9 @@ fn the_short_way_gives_what_the_long_one_gives() {
     both(|| permute(&x, &[1, 0]).and_then(|turned| add(&turned, &turned)).unwrap());
     both(|| x.cast(DType::I32).unwrap());
     both(|| broadcast_to(&row, &[3, 5]).and_then(|wide| mul(&wide, &x)).unwrap());
-    // Longer than the short way goes.
+    // Longer than the fast path allows.
     both(|| (0..50).fold(x.clone(), |sum, _| add(&sum, &y).unwrap()));
-    // Not made of what is there alone.
+    // Depends on more than stored tensors.
     both(|| add(&tensor_core::ops::reduce::sum(&x, None, false).unwrap(), &y).unwrap());
 }
 

@@ -1,4 +1,4 @@
-//! Every other kind of work against plain loops over random shapes and layouts.
+//! Every other kind of work against reference loops, over random shapes and layouts.
 
 mod support;
 
@@ -71,7 +71,7 @@ fn indices_and_casts_reach_every_type() {
     }
 }
 
-/// What every type has to say about two numbers, by plain arithmetic in wide types.
+/// Checks binary functions of every type against plain arithmetic in wide types.
 #[test]
 fn arithmetic_of_every_type_is_that_of_its_kind() {
     let bench = Bench::new();
@@ -145,7 +145,7 @@ fn arithmetic(what: Binary, dtype: DType, a: (f64, f64), b: (f64, f64)) -> (f64,
         Binary::Div => real(a.0 / b.0),
         Binary::FloorDiv => real((a.0 / b.0).floor()),
         Binary::Rem => real(a.0 - (a.0 / b.0).floor() * b.0),
-        _ => unreachable!("not asked for"),
+        _ => unreachable!("not tested"),
     }
 }
 
@@ -239,7 +239,7 @@ fn reductions_agree_for_every_choice_of_axes() {
                 for dtype in [DType::F32, DType::I64] {
                     let input = bench.random(&mut dice, dtype, shape);
                     let more = bench.random(&mut dice, dtype, &kept);
-                    // The square before, another input after.
+                    // A square as the prologue, another input in the epilogue.
                     let mut writer = Writer::default();
                     let x = writer.input(0, dtype);
                     let square = writer.binary(Binary::Mul, x, x, dtype);
@@ -288,7 +288,7 @@ fn sums_are_accurate_the_same_every_time_and_reduce_indices() {
     for _ in 0..20 {
         assert_eq!(sum(&noise).to_bits(), first.to_bits());
     }
-    // The sum of indices along the second axis, for each along the first and third.
+    // The sum of indices along the second axis, for each position of the first and third.
     let shape = [4, 30, 5];
     let input = bench.contiguous(DType::I64, &shape, &[1.0; 600]);
     let mut writer = Writer::default();
@@ -533,7 +533,7 @@ fn indices_gather_and_scatter() {
             wanted[axis] = 9;
             let input = bench.random(&mut dice, dtype, &shape);
             let count = wanted.iter().product::<usize>();
-            // Some are out of bounds on either side.
+            // Some indices are out of bounds on either side.
             let indices: Vec<f64> = (0..count).map(|_| dice.below(shape[axis] + 2) as f64 - 1.0).collect();
             let indices = bench.contiguous(DType::I64, &wanted, &indices);
             let work = Work::Gather { axis };
@@ -666,6 +666,6 @@ fn what_makes_no_sense_is_refused() {
     assert!(run(bits, vec![fine.clone()], bench.empty(DType::F32, &[4])).is_err());
     assert!(bench.device.upload(&fine.buffer, 13, &[0; 4]).is_err());
     assert!(bench.device.download(&fine.buffer, usize::MAX, &mut [0; 4]).is_err());
-    // And the device still works.
+    // The device still works after errors.
     assert!(run(identity(), vec![fine], bench.empty(DType::F32, &[4])).is_ok());
 }

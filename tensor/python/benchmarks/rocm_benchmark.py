@@ -1,10 +1,10 @@
-"""How fast operations are on the current GPU, or on the CPU with `--device cpu`.
+"""Benchmarks operations on the current GPU, or on the CPU with `--device cpu`.
 
     python benchmarks/rocm_benchmark.py --all
     python benchmarks/rocm_benchmark.py --matmul --conv --iterations 200 --warmup 20
 
-Each line is the best and the mean of all iterations, and what that is in arithmetic or bytes. A software GPU is a program on the CPU:
-`--small` divides the sizes so that it comes to an end.
+Each line shows the best and the mean time of all iterations, and the rate in FLOP/s or bytes/s. A software GPU runs on the CPU:
+`--small` divides the sizes so that the benchmark finishes in reasonable time.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Bench:
         self.rows = []
 
     def size(self, number, least=1):
-        """A size, or a sixteenth of it for devices that are slow."""
+        """The size, or a sixteenth of it (at least `least`) with `--small`."""
         return max(number // 16, least) if self.options.small else number
 
     def measure(self, group, name, work, flops=0, bytes_moved=0):
@@ -168,7 +168,7 @@ def attention(bench):
 
 
 def plot(rows, path):
-    """One bar for each line, longest times last."""
+    """Plots one bar for each line, longest times last."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -185,14 +185,14 @@ def plot(rows, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="every group; also if none is named")
+    parser.add_argument("--all", action="store_true", help="run every group (the default)")
     for name in GROUPS:
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--device", default="rocm")
-    parser.add_argument("--small", action="store_true", help="sizes for a software GPU")
-    parser.add_argument("--plot", metavar="FILE", help="draw the times (needs matplotlib)")
+    parser.add_argument("--small", action="store_true", help="smaller sizes, for a software GPU")
+    parser.add_argument("--plot", metavar="FILE", help="plot the times to FILE (needs matplotlib)")
     options = parser.parse_args()
     if options.iterations < 1 or options.warmup < 0:
         parser.error("at least one iteration is needed")

@@ -1,4 +1,4 @@
-//! Arrays of others: NumPy's by their array interface, nested lists element by element.
+//! Import and export of arrays: NumPy arrays through their array interface, nested lists element by element.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -9,17 +9,17 @@ use tensor_core::dtype::{DType, Scalar};
 use crate::element;
 use crate::tensor::PyTensor;
 
-/// Elements row by row, as they are about to become a tensor.
+/// Row-major elements for a new tensor.
 pub struct Elements {
     pub dtype: DType,
     pub shape: Vec<usize>,
     pub bytes: Vec<u8>,
 }
 
-/// No list is nested deeper.
+/// The deepest nesting of lists.
 const DEEPEST: usize = 64;
 
-/// Whatever can become a tensor: an array, a number, lists of numbers, lists of tensors.
+/// Reads anything that can become a tensor: an array, a number, lists of numbers, lists of tensors.
 pub fn read(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Elements> {
     if let Some(value) = element::number(data)? {
         let dtype = dtype.unwrap_or(element::natural(value));
@@ -47,7 +47,7 @@ pub fn read(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Elements>
         return Ok(Elements { dtype, shape, bytes });
     }
     Err(PyTypeError::new_err(format!(
-        "a tensor is made of numbers, lists of numbers, or arrays, not of {}",
+        "a tensor can be made from numbers, lists of numbers, or arrays, not from {}",
         data.get_type().name()?
     )))
 }
@@ -74,19 +74,19 @@ fn flatten(
         return flatten(&tensor.call_method0("tolist")?, depth, shape, values);
     }
     if depth == DEEPEST {
-        return Err(PyValueError::new_err(format!("tensor: lists may be nested {DEEPEST} deep")));
+        return Err(PyValueError::new_err(format!("tensor: lists may be nested at most {DEEPEST} deep")));
     }
     if data.hasattr("__array_interface__")? {
         return flatten(&data.call_method0("tolist")?, depth, shape, values);
     }
     let Ok(sequence) = data.cast::<PySequence>() else {
         return Err(PyTypeError::new_err(format!(
-            "a tensor is made of numbers, and {} is none",
+            "a tensor can only contain numbers, not {}",
             data.get_type().name()?
         )));
     };
     if data.is_instance_of::<pyo3::types::PyString>() || data.is_instance_of::<pyo3::types::PyBytes>() {
-        return Err(PyTypeError::new_err("a tensor is made of numbers, not of text"));
+        return Err(PyTypeError::new_err("a tensor can only contain numbers, not strings"));
     }
     let length = sequence.len()?;
     if depth == shape.len() {
@@ -162,7 +162,7 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
         DType::C64
     } else {
         typed(told.trim_start_matches(['<', '|', '=']))
-            .ok_or_else(|| PyTypeError::new_err(format!("tensors have no elements of NumPy's type {name}")))?
+            .ok_or_else(|| PyTypeError::new_err(format!("NumPy's type {name} is not supported")))?
     };
     let length: usize = array.getattr("nbytes")?.extract()?;
     let interface = array.getattr("__array_interface__")?;
@@ -170,13 +170,14 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
     let bytes = if length == 0 {
         Vec::new()
     } else {
-        // SAFETY: NumPy says that this contiguous array has so many bytes there, and `array` keeps them for as long as this copies.
+        // SAFETY: NumPy reports `length` bytes at the address of this contiguous array, and `array` keeps them alive during the
+        // copy.
         unsafe { std::slice::from_raw_parts(address as *const u8, length) }.to_vec()
     };
     Ok(Elements { dtype, shape, bytes })
 }
 
-/// Bytes that came from a device, as NumPy likes to see them. NumPy's array keeps this alive.
+/// Downloaded elements with NumPy's array interface. The NumPy array keeps this object alive.
 #[pyclass(frozen, module = "pyflame._pyflame")]
 struct Downloaded {
     bytes: Vec<u8>,
@@ -197,7 +198,7 @@ impl Downloaded {
     }
 }
 
-/// A NumPy array with the tensor's elements. NumPy has no bfloat16; where ml_dtypes is not installed it becomes float32.
+/// Returns a NumPy array with the tensor's elements. NumPy has no bfloat16; without ml_dtypes it becomes float32.
 pub fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let brain = if tensor.dtype() == DType::BF16 { Some(py.import("ml_dtypes").ok()) } else { None };
@@ -221,7 +222,7 @@ pub fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Py
     }
 }
 
-/// Lists of lists of numbers.
+/// Returns nested lists of numbers.
 pub fn to_list(py: Python<'_>, tensor: &Tensor) -> PyResult<Py<PyAny>> {
     let bytes = crate::tensor::download(py, tensor)?;
     nested(py, &bytes, tensor.dtype(), tensor.shape())

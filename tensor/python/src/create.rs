@@ -1,4 +1,4 @@
-//! Tensors out of nothing: constants, ranges, random numbers.
+//! Creation functions: constants, ranges, random numbers.
 
 use std::sync::Mutex;
 
@@ -16,12 +16,12 @@ use crate::error::raise;
 use crate::operand::{length_of, shape_of};
 use crate::tensor::{PyTensor, chosen, made_of};
 
-/// The seed, and how far its numbers are used.
+/// The random generator: the seed, and the position of the next block.
 static GENERATOR: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
-/// The seed and the position for the next numbers.
+/// Returns the seed and the position for the next numbers, and advances the position.
 pub fn draw(blocks: u64) -> (u64, u64) {
-    let mut generator = GENERATOR.lock().expect("nothing panics while it holds this");
+    let mut generator = GENERATOR.lock().expect("no code panics while holding this lock");
     let position = generator.1;
     generator.1 = position.wrapping_add(blocks);
     (generator.0, position)
@@ -39,7 +39,7 @@ fn finished(
     Ok(PyTensor::new(tensor, placed))
 }
 
-/// A tensor of numbers, lists of numbers, or an array; the elements are copied.
+/// A tensor from numbers, lists of numbers, or an array; the elements are copied.
 #[pyfunction]
 #[pyo3(signature = (data, dtype=None, device=None, requires_grad=false))]
 fn tensor(
@@ -103,10 +103,10 @@ macro_rules! filled {
 filled! {
     zeros zeros_like Scalar::Int(0), "Zeros.";
     ones ones_like Scalar::Int(1), "Ones.";
-    empty empty_like Scalar::Int(0), "A tensor whose elements do not matter yet; they are zero.";
+    empty empty_like Scalar::Int(0), "A tensor for elements that are set later; they are zero.";
 }
 
-/// Where a tensor made like another is.
+/// Returns the device for a tensor created like another.
 fn beside(py: Python<'_>, other: &Bound<'_, PyTensor>, device: Option<&str>) -> PyResult<(AnyDevice, bool)> {
     match device {
         Some(_) => chosen(py, device),
@@ -124,7 +124,7 @@ fn a_number(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     Err(PyTypeError::new_err(format!("a number is needed, not {}", value.get_type().name()?)))
 }
 
-/// One number everywhere.
+/// A tensor with one value for all elements.
 #[pyfunction]
 #[pyo3(signature = (size, fill_value, dtype=None, device=None, requires_grad=false))]
 fn full(
@@ -180,7 +180,7 @@ fn arange(
     finished(create::arange(&device, dtype, start, end, step), placed, requires_grad)
 }
 
-/// `steps` numbers from `start` to `end`, both among them.
+/// `steps` evenly spaced numbers from `start` to `end`, both included.
 #[pyfunction]
 #[pyo3(signature = (start, end, steps, dtype=None, device=None))]
 fn linspace(
@@ -196,7 +196,7 @@ fn linspace(
     finished(create::linspace(&device, dtype, start, end, length_of(steps)?), placed, false)
 }
 
-/// Ones on the diagonal.
+/// A matrix with ones on the diagonal and zeros elsewhere.
 #[pyfunction]
 #[pyo3(signature = (n, m=None, dtype=None, device=None, requires_grad=false))]
 fn eye(
@@ -284,7 +284,9 @@ fn randint(
         (Some(size), None) => (0..low, size),
         (None, Some(size)) => (0..low, size),
         (None, None) => {
-            return Err(PyTypeError::new_err("randint: the size is missing: randint(low, high, size)"));
+            return Err(PyTypeError::new_err(
+                "randint: the size argument is missing: randint(low, high, size)",
+            ));
         }
     };
     let shape = shape_of(&PyTuple::new(py, [size])?)?;
@@ -294,32 +296,32 @@ fn randint(
     finished(create::integers(&device, dtype, &shape, range, seed, offset), placed, false)
 }
 
-/// Random numbers from now on are those of this seed.
+/// Seeds the random number generator.
 #[pyfunction]
 fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<()> {
     let seed = match seed.extract::<u64>() {
         Ok(seed) => seed,
         Err(_) => seed.extract::<i64>().map_err(|_| PyValueError::new_err("a seed has 64 bits"))? as u64,
     };
-    *GENERATOR.lock().expect("nothing panics while it holds this") = (seed, 0);
+    *GENERATOR.lock().expect("no code panics while holding this lock") = (seed, 0);
     Ok(())
 }
 
-/// The seed and the position of the generator.
+/// The seed and the position of the random number generator.
 #[pyfunction]
 fn get_rng_state() -> (u64, u64) {
-    *GENERATOR.lock().expect("nothing panics while it holds this")
+    *GENERATOR.lock().expect("no code panics while holding this lock")
 }
 
 #[pyfunction]
 fn set_rng_state(state: (u64, u64)) {
-    *GENERATOR.lock().expect("nothing panics while it holds this") = state;
+    *GENERATOR.lock().expect("no code panics while holding this lock") = state;
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // A seed that nobody chose is another one in every process.
+    // The default seed differs in every process.
     let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0);
-    *GENERATOR.lock().expect("nothing panics while it holds this") = (seed, 0);
+    *GENERATOR.lock().expect("no code panics while holding this lock") = (seed, 0);
     register_filled(module)?;
     register_random(module)?;
     module.add_function(wrap_pyfunction!(tensor, module)?)?;

@@ -1,7 +1,7 @@
-//! Which devices there are, and on which one operations run.
+//! Devices, and the choice of the device on which operations run.
 //!
-//! `set_device` says where tensors are made and where operations run whose operands were not placed: such operands follow. A tensor that was
-//! placed, by `to` or `device=`, draws the operations that use it to its device.
+//! `set_device` sets where tensors are created, and where operations run whose operands were not explicitly placed: such operands
+//! are moved there. A tensor placed by `to` or `device=` makes operations that use it run on its device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ pub type AnyDevice = Arc<dyn Device>;
 static CPU: OnceLock<AnyDevice> = OnceLock::new();
 static ROCM: Mutex<Option<HashMap<u32, AnyDevice>>> = Mutex::new(None);
 static CURRENT: RwLock<Option<AnyDevice>> = RwLock::new(None);
-/// Where the current device is in memory: all that most operations need to know of it.
+/// The address of the current device: all that most operations need to compare.
 static CURRENT_ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-/// The folder for compiled kernels, once somebody chose.
+/// The folder of the kernel cache, if the program has set it.
 static KERNELS: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
-/// Whether launches that come again may be begun as graphs, once somebody chose.
+/// Whether repeated launches may be replayed as graphs, if the program has set it.
 static GRAPHS: Mutex<Option<bool>> = Mutex::new(None);
-/// The process that opened the first GPU; a child of it has none of its threads and connections.
+/// The process id that opened the first GPU. A forked child has none of its threads and connections.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
 pub fn cpu() -> &'static AnyDevice {
@@ -37,7 +37,7 @@ pub fn cpu() -> &'static AnyDevice {
     })
 }
 
-/// A name taken apart: nothing for the CPU, else the number of the GPU.
+/// Parses a device name: `None` for the CPU, else the number of the GPU.
 fn parsed(name: &str) -> PyResult<Option<u32>> {
     let number = match name {
         "cpu" => return Ok(None),
@@ -56,7 +56,7 @@ fn parsed(name: &str) -> PyResult<Option<u32>> {
     }
 }
 
-/// What GPUs are opened with.
+/// The options that GPUs are opened with.
 fn options() -> RocmOptions {
     RocmOptions {
         library: crate::env::hip_library(),
@@ -65,39 +65,39 @@ fn options() -> RocmOptions {
     }
 }
 
-/// Whether launches that come again may be begun as graphs.
+/// Whether repeated launches may be replayed as graphs.
 pub fn graphs() -> bool {
-    GRAPHS.lock().expect("nothing panics while it holds this").unwrap_or_else(crate::env::graphs)
+    GRAPHS.lock().expect("no code panics while holding this lock").unwrap_or_else(crate::env::graphs)
 }
 
-/// From now on, on GPUs that are open and on those that will be.
+/// Sets that for GPUs that are open and for those opened later.
 pub fn use_graphs(enabled: bool) -> PyResult<()> {
-    *GRAPHS.lock().expect("nothing panics while it holds this") = Some(enabled);
+    *GRAPHS.lock().expect("no code panics while holding this lock") = Some(enabled);
     opened().iter().try_for_each(|device| crate::rocm::use_graphs(device, enabled))
 }
 
 fn opened() -> Vec<AnyDevice> {
-    let opened = ROCM.lock().expect("nothing panics while it holds this");
+    let opened = ROCM.lock().expect("no code panics while holding this lock");
     opened.iter().flat_map(HashMap::values).cloned().collect()
 }
 
-/// Where compiled kernels are kept.
+/// Returns the folder of the kernel cache.
 pub fn kernel_folder() -> Option<PathBuf> {
-    let chosen = KERNELS.lock().expect("nothing panics while it holds this").clone();
+    let chosen = KERNELS.lock().expect("no code panics while holding this lock").clone();
     chosen.unwrap_or_else(crate::env::kernel_cache)
 }
 
-/// Compiled kernels are kept there from now on.
+/// Sets the folder of the kernel cache, for GPUs that are open and for those opened later.
 pub fn keep_kernels(folder: Option<&Path>) -> PyResult<()> {
-    *KERNELS.lock().expect("nothing panics while it holds this") = Some(folder.map(Path::to_path_buf));
+    *KERNELS.lock().expect("no code panics while holding this lock") = Some(folder.map(Path::to_path_buf));
     opened().iter().try_for_each(|device| crate::rocm::keep(device, folder))
 }
 
 fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
-    let mut opened = ROCM.lock().expect("nothing panics while it holds this");
+    let mut opened = ROCM.lock().expect("no code panics while holding this lock");
     if opened.is_some() && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
         return Err(PyRuntimeError::new_err(
-            "this process was forked from one that uses ROCm, and a GPU cannot be shared with it; \
+            "this process was forked from one that uses ROCm, and cannot share its GPU; \
              start processes with multiprocessing's 'spawn' method, or fork before the first use of 'rocm'",
         ));
     }
@@ -118,7 +118,7 @@ fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
     Ok(device)
 }
 
-/// The device of that name; a GPU is opened when it is asked for first.
+/// Returns the device of that name; a GPU is opened on first use.
 pub fn named(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
     match parsed(name)? {
         None => Ok(cpu().clone()),
@@ -126,7 +126,7 @@ pub fn named(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
     }
 }
 
-/// Refuses a device whose process is another one: its memory and connection stayed there.
+/// Returns an error for a device opened by another process: after a fork, its memory and connection belong to the parent.
 pub fn usable(device: &AnyDevice) -> PyResult<()> {
     if device.name() != "cpu" && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
         return Err(PyRuntimeError::new_err(format!(
@@ -138,7 +138,7 @@ pub fn usable(device: &AnyDevice) -> PyResult<()> {
 }
 
 pub fn current() -> AnyDevice {
-    let current = CURRENT.read().expect("nothing panics while it holds this").clone();
+    let current = CURRENT.read().expect("no code panics while holding this lock").clone();
     current.unwrap_or_else(|| cpu().clone())
 }
 
@@ -148,7 +148,7 @@ pub fn is_current(device: &AnyDevice) -> bool {
 
 pub fn make_current(device: AnyDevice) {
     CURRENT_ADDRESS.store(Arc::as_ptr(&device).cast::<()>().cast_mut(), Ordering::Release);
-    *CURRENT.write().expect("nothing panics while it holds this") = Some(device);
+    *CURRENT.write().expect("no code panics while holding this lock") = Some(device);
 }
 
 fn described(py: Python<'_>, info: DeviceInfo) -> PyResult<Bound<'_, PyDict>> {
@@ -167,20 +167,20 @@ fn described(py: Python<'_>, info: DeviceInfo) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-/// Operations run on this device from now on: 'cpu', 'rocm' or 'rocm:N'.
+/// Sets the current device, on which operations run: 'cpu', 'rocm' or 'rocm:N'.
 #[pyfunction]
 fn set_device(py: Python<'_>, device: String) -> PyResult<()> {
     make_current(named(py, &device)?);
     Ok(())
 }
 
-/// The device on which operations run: 'cpu', 'rocm:0'.
+/// The current device: 'cpu', 'rocm:0'.
 #[pyfunction]
 fn get_device() -> String {
     current().name().to_owned()
 }
 
-/// What is known of the current device, or of another.
+/// Properties of the current device, or of another.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
 fn device_info(py: Python<'_>, device: Option<String>) -> PyResult<Bound<'_, PyDict>> {
@@ -192,7 +192,7 @@ fn device_info(py: Python<'_>, device: Option<String>) -> PyResult<Bound<'_, PyD
     described(py, py.detach(|| device.info()).map_err(raise_device)?)
 }
 
-/// Waits until everything that was begun on the current device, or another, is done.
+/// Waits until all work submitted to the current device, or another, has finished.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
 fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
@@ -204,17 +204,17 @@ fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
     py.detach(|| device.synchronize()).map_err(raise_device)
 }
 
-/// How many GPUs there are; none if ROCm's library, or a worker, is not there.
+/// The number of GPUs; zero if no HIP library or no worker is available.
 #[pyfunction]
 fn rocm_device_count(py: Python<'_>) -> usize {
     py.detach(|| device_count_with(&options()).unwrap_or(0))
 }
 
-/// Why ROCm cannot be used, or nothing.
+/// The reason why ROCm cannot be used, or None.
 #[pyfunction]
 fn rocm_trouble(py: Python<'_>) -> Option<String> {
     match py.detach(|| device_count_with(&options())) {
-        Ok(0) => Some("there are no GPUs".to_owned()),
+        Ok(0) => Some("no GPUs were found".to_owned()),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),
     }

@@ -1,5 +1,5 @@
-//! DLPack: arrays between libraries. Tensors go out as copies in this machine's memory, whatever their device: a GPU that is far away has no
-//! address here. What comes in is copied too.
+//! DLPack: array exchange between libraries. Tensors are exported as copies in host memory, whatever their device: a remote GPU
+//! has no address in this process. Imported arrays are copied too.
 
 use std::ffi::{CStr, c_void};
 
@@ -34,7 +34,7 @@ struct DlTensor {
     dims: i32,
     dtype: DlType,
     shape: *mut i64,
-    /// Null for row by row.
+    /// Null means row-major.
     strides: *mut i64,
     byte_offset: u64,
 }
@@ -46,9 +46,9 @@ struct DlManaged {
     deleter: Option<unsafe extern "C" fn(*mut DlManaged)>,
 }
 
-/// What an exported tensor owns.
+/// The memory owned by an exported tensor.
 struct Exported {
-    /// Eight bytes each, so that every element is where its type wants it.
+    /// 8-byte words, so that elements of every type are aligned.
     bytes: Vec<u64>,
     shape: Vec<i64>,
     strides: Vec<i64>,
@@ -80,13 +80,13 @@ fn meant(dtype: DlType) -> Option<DType> {
     })
 }
 
-/// Frees what `export` made.
+/// Frees what `export` allocated.
 ///
 /// # Safety
-/// `managed` came from `export` and is used by nobody else any more.
+/// `managed` came from `export` and is not used any more.
 unsafe extern "C" fn delete(managed: *mut DlManaged) {
     if !managed.is_null() {
-        // SAFETY: `export` made both boxes, and DLPack says that this is called once.
+        // SAFETY: `export` created both boxes, and DLPack guarantees that the deleter is called once.
         unsafe {
             let managed = Box::from_raw(managed);
             drop(Box::from_raw(managed.context.cast::<Exported>()));
@@ -94,9 +94,9 @@ unsafe extern "C" fn delete(managed: *mut DlManaged) {
     }
 }
 
-/// Frees a tensor that nobody took out of its capsule.
+/// Capsule destructor: frees a tensor that no consumer took.
 unsafe extern "C" fn forget(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with the capsule that `export` made; one that was taken has the other name.
+    // SAFETY: Python calls this with the capsule that `export` created; a consumed capsule has another name.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
             delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
@@ -130,10 +130,10 @@ fn export<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> 
         deleter: Some(delete),
     });
     let managed = Box::into_raw(managed);
-    // SAFETY: the pointer is not null, the name lives for ever, and `forget` frees what nobody takes.
+    // SAFETY: the pointer is not null, the name is static, and `forget` frees an unconsumed tensor.
     let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), NAME.as_ptr(), Some(forget)) };
     if capsule.is_null() {
-        // SAFETY: nobody else has it.
+        // SAFETY: no other code has the pointer yet.
         unsafe { delete(managed) };
         return Err(PyErr::fetch(py));
     }
@@ -141,18 +141,18 @@ fn export<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> 
     Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
 }
 
-/// The most bytes that an array of others may claim to have.
+/// The largest imported array, in bytes.
 const LARGEST: usize = 1 << 46;
 
-/// Copies an array of this machine's memory row by row.
+/// Copies a host array to row-major order.
 ///
 /// # Safety
-/// `tensor` describes memory that can be read.
+/// `tensor` describes readable memory.
 unsafe fn gathered(tensor: &DlTensor, dtype: DType) -> PyResult<(Vec<usize>, Vec<u8>)> {
     let refuse = |why: &str| PyBufferError::new_err(format!("from_dlpack: {why}"));
     let dims = usize::try_from(tensor.dims).ok().filter(|&dims| dims <= 64);
     let dims = dims.ok_or_else(|| refuse("it has more than 64 dimensions"))?;
-    // SAFETY: DLPack says that there are `dims` lengths, and as many strides or none.
+    // SAFETY: DLPack guarantees `dims` lengths, and as many strides or a null pointer.
     let (shape, strides) = unsafe {
         let shape = if dims == 0 { &[][..] } else { std::slice::from_raw_parts(tensor.shape, dims) };
         let strides = if dims == 0 || tensor.strides.is_null() {
@@ -176,12 +176,12 @@ unsafe fn gathered(tensor: &DlTensor, dtype: DType) -> PyResult<(Vec<usize>, Vec
     if total == 0 {
         return Ok((shape, bytes));
     }
-    // SAFETY: the data begins there, by DLPack's word.
+    // SAFETY: DLPack guarantees that the data begins at this offset.
     let start = unsafe { tensor.data.cast::<u8>().add(tensor.byte_offset as usize) };
     let mut index = vec![0; dims];
     loop {
         let offset: isize = index.iter().zip(&strides).map(|(&at, &stride)| at as isize * stride).sum();
-        // SAFETY: the index is inside of the shape, so the element is inside of the memory that the array describes.
+        // SAFETY: the index is within the shape, so the element is within the memory that the array describes.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(start.offset(offset * size as isize).cast_const(), size)
         });
@@ -200,7 +200,7 @@ unsafe fn gathered(tensor: &DlTensor, dtype: DType) -> PyResult<(Vec<usize>, Vec
     }
 }
 
-/// A tensor with a copy of the elements of any array that speaks DLPack.
+/// A tensor with a copy of the elements of any array that supports DLPack.
 #[pyfunction]
 #[pyo3(signature = (array, device=None))]
 fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -> PyResult<PyTensor> {
@@ -221,11 +221,13 @@ fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -
     }
     let capsule = array.call_method0("__dlpack__")?;
     let pointer = capsule.as_ptr();
-    // SAFETY: the capsule is valid under this name, so it holds a managed tensor, which stays until its deleter is called below; it is renamed
-    // so that nobody else frees it.
+    // SAFETY: the capsule is valid under this name, so it holds a managed tensor, which lives until its deleter is called below.
+    // The capsule is renamed so that nothing else frees the tensor.
     unsafe {
         if ffi::PyCapsule_IsValid(pointer, NAME.as_ptr()) != 1 {
-            return Err(PyBufferError::new_err("from_dlpack: this is no capsule that nobody took yet"));
+            return Err(PyBufferError::new_err(
+                "from_dlpack: not a DLPack capsule, or one that was already consumed",
+            ));
         }
         let managed = ffi::PyCapsule_GetPointer(pointer, NAME.as_ptr()).cast::<DlManaged>();
         let tensor = &(*managed).tensor;
@@ -234,7 +236,7 @@ fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -
             None => {
                 let DlType { code, bits, lanes } = tensor.dtype;
                 Err(PyBufferError::new_err(format!(
-                    "from_dlpack: elements of code {code} with {bits} bits in {lanes} lanes are not known"
+                    "from_dlpack: elements of type code {code} with {bits} bits and {lanes} lanes are not supported"
                 )))
             }
         };
@@ -250,7 +252,7 @@ fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -
 
 #[pymethods]
 impl PyTensor {
-    /// A copy in this machine's memory, for whoever takes it.
+    /// Exports a copy in host memory.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -265,7 +267,7 @@ impl PyTensor {
             return Err(PyBufferError::new_err("a tensor's elements cannot be shared, only copied"));
         }
         if dl_device.is_some_and(|(kind, _)| kind != CPU) {
-            return Err(PyBufferError::new_err("tensors are given away in the CPU's memory only"));
+            return Err(PyBufferError::new_err("tensors can only be exported in CPU memory"));
         }
         export(py, &self.tensor().detach())
     }

@@ -1,4 +1,4 @@
-//! Element types as objects: `pf.float32`.
+//! Element types as Python objects: `pf.float32`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 use tensor_core::dtype::{DType, Kind};
 
-/// The type of a tensor's elements. There is one object of each.
+/// The type of a tensor's elements. Each type is a singleton.
 #[pyclass(name = "dtype", module = "pyflame", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PyDType(pub DType);
@@ -53,7 +53,7 @@ impl PyDType {
 
 static OBJECTS: PyOnceLock<Vec<Py<PyDType>>> = PyOnceLock::new();
 
-/// The one object of a type.
+/// Returns the singleton of a type.
 pub fn object(py: Python<'_>, dtype: DType) -> PyResult<Py<PyDType>> {
     let all = OBJECTS.get_or_try_init(py, || {
         DType::ALL.iter().map(|&dtype| Py::new(py, PyDType(dtype))).collect::<PyResult<Vec<_>>>()
@@ -61,7 +61,7 @@ pub fn object(py: Python<'_>, dtype: DType) -> PyResult<Py<PyDType>> {
     Ok(all[dtype as usize].clone_ref(py))
 }
 
-/// The type that a name, a Python type, or a NumPy type means.
+/// Resolves a name, a Python type, or a NumPy type to an element type.
 pub fn meant(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     if let Ok(dtype) = object.cast::<PyDType>() {
         return Ok(dtype.get().0);
@@ -92,7 +92,7 @@ pub fn meant(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     };
     named(&name).ok_or_else(|| {
         PyTypeError::new_err(format!(
-            "{name} is no element type; there are {}",
+            "{name} is not an element type; valid types are {}",
             DType::ALL.map(|dtype| dtype.name()).join(", ")
         ))
     })
@@ -127,7 +127,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for AnyDType {
     }
 }
 
-/// What `finfo` and `iinfo` tell: bits, smallest, largest, the step after one, and the smallest normal number.
+/// The values of `finfo`: bits, smallest, largest, epsilon, and the smallest normal number.
 #[pyfunction]
 pub fn limits(dtype: AnyDType) -> PyResult<(usize, f64, f64, f64, f64)> {
     let (largest, step, normal) = match dtype.0 {
@@ -137,19 +137,19 @@ pub fn limits(dtype: AnyDType) -> PyResult<(usize, f64, f64, f64, f64)> {
             (f64::from(f32::MAX), f64::from(f32::EPSILON), f64::from(f32::MIN_POSITIVE))
         }
         DType::F64 => (f64::MAX, f64::EPSILON, f64::MIN_POSITIVE),
-        other => return Err(PyTypeError::new_err(format!("finfo: {other} is no floating point type"))),
+        other => return Err(PyTypeError::new_err(format!("finfo: {other} is not a floating point type"))),
     };
     let bits = if dtype.0 == DType::C64 { 32 } else { dtype.0.bytes() * 8 };
     Ok((bits, -largest, largest, step, normal))
 }
 
-/// Bits, smallest and largest of an integer type.
+/// Bits, smallest and largest value of an integer type.
 #[pyfunction]
 pub fn integer_limits(dtype: AnyDType) -> PyResult<(usize, i128, i128)> {
     let bits = dtype.0.bytes() * 8;
     match dtype.0.kind() {
         Kind::Unsigned => Ok((bits, 0, (1_i128 << bits) - 1)),
         Kind::Signed => Ok((bits, -(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)),
-        _ => Err(PyTypeError::new_err(format!("iinfo: {} is no integer type", dtype.0))),
+        _ => Err(PyTypeError::new_err(format!("iinfo: {} is not an integer type", dtype.0))),
     }
 }

@@ -1,4 +1,4 @@
-//! One element: between its bytes, `Scalar`, and Python's numbers.
+//! Conversion of single elements between bytes, `Scalar`, and Python numbers.
 
 use half::{bf16, f16};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 use tensor_core::dtype::{DType, Scalar};
 
-/// The number that a Python object is, if it is one. NumPy's numbers and others that know how to become one are numbers too.
+/// Converts a Python object to a scalar, if it is a number. NumPy scalars and objects convertible to a number count too.
 pub fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     if object.is_exact_instance_of::<PyFloat>() {
         return Ok(Some(Scalar::Float(object.extract()?)));
@@ -60,10 +60,10 @@ fn numpy_number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     })
 }
 
-/// Writes a number as an element. What does not fit wraps, as casts of arrays do.
+/// Writes a number as an element. Values out of range wrap, as in casts of arrays.
 pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) -> PyResult<()> {
     if dtype != DType::C64 && matches!(value, Scalar::Complex(..)) {
-        return Err(PyTypeError::new_err(format!("a complex number is no {dtype}")));
+        return Err(PyTypeError::new_err(format!("a complex number cannot be converted to {dtype}")));
     }
     let float = match value {
         Scalar::Bool(value) => f64::from(u8::from(value)),
@@ -107,7 +107,7 @@ pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) -> PyResult<()> {
     Ok(())
 }
 
-/// The element that begins `bytes`.
+/// Reads the element at the start of `bytes`.
 pub fn decode(bytes: &[u8], dtype: DType) -> Scalar {
     macro_rules! read {
         ($type:ty) => {{
@@ -151,7 +151,7 @@ pub fn to_python(py: Python<'_>, value: Scalar) -> PyResult<Py<PyAny>> {
     })
 }
 
-/// The type that Python's number has as a tensor.
+/// The default element type of a Python number.
 pub fn natural(value: Scalar) -> DType {
     match value {
         Scalar::Bool(_) => DType::Bool,

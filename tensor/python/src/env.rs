@@ -1,4 +1,4 @@
-//! The only reader of the environment.
+//! Environment variables. No other code of the package reads the environment.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The device that programs begin with, if they do not choose: `PYFLAME_DEVICE=rocm:1`.
+/// The initial device: `PYFLAME_DEVICE=rocm:1`.
 pub fn first_device() -> Option<String> {
     text("PYFLAME_DEVICE")
 }
 
-/// How many threads the CPU device has at most: `PYFLAME_THREADS`, else as many as there are processors.
+/// The maximum number of threads of the CPU device: `PYFLAME_THREADS`, by default the number of CPUs.
 pub fn threads() -> Option<usize> {
     text("PYFLAME_THREADS")?.parse().ok()
 }
 
-/// The libamdhip64 to use: `PYFLAME_HIP_LIBRARY`, else the one in `ROCM_PATH` if it is there, else whatever the loader finds.
+/// The libamdhip64 to use: `PYFLAME_HIP_LIBRARY`, else the one in `ROCM_PATH` if it exists, else the one that the loader finds.
 pub fn hip_library() -> Option<PathBuf> {
     if let Some(file) = text("PYFLAME_HIP_LIBRARY") {
         return Some(file.into());
@@ -25,12 +25,12 @@ pub fn hip_library() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// Whether launches that come again may be begun as graphs: unless `PYFLAME_GRAPHS=0`.
+/// Whether repeated launches may be replayed as graphs: unless `PYFLAME_GRAPHS=0`.
 pub fn graphs() -> bool {
     text("PYFLAME_GRAPHS").is_none_or(|value| value != "0")
 }
 
-/// The folder for compiled kernels: `PYFLAME_CACHE`, else one in the user's cache. "0" keeps none.
+/// The folder of the kernel cache: `PYFLAME_CACHE`, by default one in the user's cache folder. "0" disables the cache.
 pub fn kernel_cache() -> Option<PathBuf> {
     match text("PYFLAME_CACHE") {
         Some(folder) if folder == "0" => None,

@@ -1,4 +1,4 @@
-//! Errors as Python knows them.
+//! Conversion of errors to Python exceptions.
 
 use std::error::Error;
 
@@ -11,10 +11,10 @@ create_exception!(
     pyflame,
     OutOfMemoryError,
     PyRuntimeError,
-    "A device has no room for a tensor, even after its pool was emptied."
+    "A device is out of memory for a tensor, even after its memory pool was emptied."
 );
 
-/// The message and the messages of all causes.
+/// Joins the message and the messages of all causes.
 fn told(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

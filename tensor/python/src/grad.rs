@@ -1,4 +1,4 @@
-//! Whether operations remember how to go back.
+//! The gradient mode: whether operations record a graph for gradients.
 
 use std::sync::Mutex;
 
@@ -22,17 +22,17 @@ macro_rules! modes {
 
                 fn __enter__(&self) {
                     let before = grad_mode::is_enabled();
-                    self.before.lock().expect("nothing panics while it holds this").push(before);
+                    self.before.lock().expect("no code panics while holding this lock").push(before);
                     grad_mode::set_enabled($enabled);
                 }
 
                 #[pyo3(signature = (*_error))]
                 fn __exit__(&self, _error: &Bound<'_, PyTuple>) {
-                    let before = self.before.lock().expect("nothing panics while it holds this").pop();
+                    let before = self.before.lock().expect("no code panics while holding this lock").pop();
                     grad_mode::set_enabled(before.unwrap_or(true));
                 }
 
-                /// As a decorator.
+                /// Use as a decorator.
                 fn __call__<'py>(&self, py: Python<'py>, function: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
                     py.import("pyflame.autograd")?.call_method1("_decorated", (py.get_type::<Self>(), function))
                 }
@@ -42,8 +42,8 @@ macro_rules! modes {
 }
 
 modes! {
-    NoGrad "no_grad" false, "Operations inside remember nothing for gradients. Also a decorator.";
-    EnableGrad "enable_grad" true, "Operations inside remember what gradients need. Also a decorator.";
+    NoGrad "no_grad" false, "Operations inside record no graph for gradients. Also a decorator.";
+    EnableGrad "enable_grad" true, "Operations inside record a graph for gradients. Also a decorator.";
 }
 
 #[pyfunction]
@@ -56,7 +56,7 @@ fn set_grad_mode(enabled: bool) {
     grad_mode::set_enabled(enabled);
 }
 
-/// The device and type that arguments of `to` name.
+/// Parses the arguments of `to` into a device and a type.
 #[pyfunction]
 #[pyo3(signature = (*arguments, **named))]
 pub fn parse_to<'py>(

@@ -1,4 +1,4 @@
-//! The lazy graph, for those who want to see it or to have it computed now.
+//! Inspection and explicit evaluation of the lazy graph.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -19,10 +19,7 @@ fn collect(arguments: &Bound<'_, PyAny>, into: &mut Vec<Tensor>) -> PyResult<()>
         return Ok(());
     }
     let Ok(items) = arguments.try_iter() else {
-        return Err(PyTypeError::new_err(format!(
-            "a tensor is needed, not {}",
-            arguments.get_type().name()?
-        )));
+        return Err(PyTypeError::new_err(format!("expected a tensor, not {}", arguments.get_type().name()?)));
     };
     for item in items {
         collect(&item?, into)?;
@@ -30,7 +27,7 @@ fn collect(arguments: &Bound<'_, PyAny>, into: &mut Vec<Tensor>) -> PyResult<()>
     Ok(())
 }
 
-/// Begins to compute tensors, or lists of them, together. Waits for nothing.
+/// Submits the computation of tensors, or lists of them, together. Does not wait.
 #[pyfunction]
 #[pyo3(signature = (*tensors))]
 fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -46,7 +43,7 @@ fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
     profile::begun("eval", first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
 }
 
-/// One small tensor, if it takes the short way.
+/// Evaluates one small tensor on the fast path, if it qualifies.
 fn eval_alone(tensors: &Bound<'_, PyTuple>) -> Option<PyResult<()>> {
     if tensors.len() != 1 {
         return None;
@@ -60,7 +57,7 @@ fn eval_alone(tensors: &Bound<'_, PyTuple>) -> Option<PyResult<()>> {
     Some(done.map_err(raise))
 }
 
-/// The gradients of outputs with regard to inputs; None where an input had no part.
+/// The gradients of outputs with respect to inputs; None for an input that the outputs do not depend on.
 #[pyfunction]
 fn gradients_of(
     outputs: Vec<Bound<'_, PyTensor>>,
@@ -74,7 +71,7 @@ fn gradients_of(
     let gradients: Vec<Option<Tensor>> =
         gradients.iter().map(|gradient| gradient.as_ref().map(|gradient| gradient.get().tensor())).collect();
     if gradients.len() != outputs.len() {
-        return Err(PyTypeError::new_err("grad: as many gradients as outputs are needed"));
+        return Err(PyTypeError::new_err("grad: there must be as many gradients as outputs"));
     }
     let begun: Vec<_> = outputs.iter().zip(gradients.iter().map(Option::as_ref)).collect();
     let way = tensor_core::autograd::Backward { retain_graph, create_graph };
@@ -84,7 +81,7 @@ fn gradients_of(
     Ok(found.map(|(gradient, placed)| gradient.map(|gradient| PyTensor::new(gradient, placed))).collect())
 }
 
-/// What computing tensors takes: the nodes of the graph, the launches they become, and the bytes those read and write.
+/// What computing tensors takes: the nodes of the graph, the launches they become, and the bytes that those read and write.
 #[pyclass(name = "Graph", module = "pyflame", frozen)]
 struct Explained(Explanation);
 
@@ -144,7 +141,7 @@ impl Explained {
         self.0.bytes_written()
     }
 
-    /// Whether the GPU has done these launches before and would begin them all at once, as a graph.
+    /// Whether the GPU has run these launches before and would replay them as one graph.
     #[getter]
     fn replayed(&self) -> bool {
         self.0.replayed
@@ -159,7 +156,7 @@ impl Explained {
     }
 }
 
-/// What computing these tensors would take; nothing is computed.
+/// Explains what computing these tensors would take; nothing is computed.
 #[pyfunction]
 #[pyo3(signature = (*tensors))]
 fn explain(tensors: &Bound<'_, PyTuple>) -> PyResult<Explained> {

@@ -1,4 +1,5 @@
-//! The Python module `pyflame._pyflame`: tensors, devices and operations. Networks and optimizers are written in Python, in the package around it.
+//! The Python module `pyflame._pyflame`: tensors, devices and operations. Networks and optimizers are written in Python, in the
+//! package around it.
 
 mod array;
 mod create;
@@ -47,7 +48,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     graph::register(module)?;
     profile::register(module)?;
     rocm::register(module)?;
-    // Methods that make sense as functions are functions too.
+    // Every suitable method is also a function of the module.
     let class = py.get_type::<tensor::PyTensor>();
     for name in class.dir()?.iter() {
         let name: String = name.extract()?;
@@ -59,7 +60,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Methods whose names mean something else in a module.
+/// Methods that are not module functions, because their names mean something else there.
 const ONLY_METHODS: &[&str] = &[
     "backward",
     "bool",

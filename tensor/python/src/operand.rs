@@ -1,4 +1,5 @@
-//! Arguments: what may stand where a tensor, a shape or axes are wanted, and where an operation on several tensors runs.
+//! Argument conversion: what is accepted as a tensor, a shape or axes, and the device on which an operation on several tensors
+//! runs.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::element;
 use crate::error::raise;
 use crate::tensor::PyTensor;
 
-/// A tensor, or whatever can stand in its place.
+/// A tensor with its placement, or a number.
 #[derive(Clone)]
 pub enum Operand {
     Tensor(Tensor, bool),
@@ -35,10 +36,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
             let made = crate::tensor::made_of(object.py(), &object, None, None)?;
             return Ok(Operand::Tensor(made.tensor(), made.is_placed()));
         }
-        Err(PyTypeError::new_err(format!(
-            "a tensor or a number is needed, not {}",
-            object.get_type().name()?
-        )))
+        Err(PyTypeError::new_err(format!("expected a tensor or a number, not {}", object.get_type().name()?)))
     }
 }
 
@@ -48,7 +46,7 @@ impl From<&PyTensor> for Operand {
     }
 }
 
-/// The type of a number beside a tensor: the tensor's, unless the number is of a higher kind.
+/// The type of a number combined with a tensor: the tensor's, unless the number is of a higher kind.
 pub fn beside(value: Scalar, dtype: DType) -> DType {
     let kind = match value {
         Scalar::Bool(_) => Kind::Bool,
@@ -61,7 +59,7 @@ pub fn beside(value: Scalar, dtype: DType) -> DType {
 }
 
 impl Operand {
-    /// As a tensor beside others of a type, on a device.
+    /// Converts to a tensor on a device, to be combined with tensors of a type.
     pub fn tensor(&self, device: &AnyDevice, dtype: Option<DType>) -> PyResult<Tensor> {
         match self {
             Operand::Tensor(tensor, _) => tensor.to_device(device).map_err(raise),
@@ -80,7 +78,8 @@ impl Operand {
     }
 }
 
-/// Where an operation on all of these runs, and whether somebody said so: where a placed one is, else on the current device.
+/// Returns the device on which an operation on these operands runs, and whether it was chosen by a placed tensor; else it is the
+/// current device.
 pub fn place<'a>(operands: impl Iterator<Item = &'a Operand>) -> PyResult<(AnyDevice, bool)> {
     let mut found: Option<&Tensor> = None;
     for operand in operands {
@@ -103,13 +102,13 @@ pub fn place<'a>(operands: impl Iterator<Item = &'a Operand>) -> PyResult<(AnyDe
     })
 }
 
-/// The tensors of an operation, side by side on one device.
+/// The tensors of an operation, on one device.
 pub struct Together {
     pub tensors: Vec<Tensor>,
     pub placed: bool,
 }
 
-/// All of them where the operation runs. Numbers have the type of the tensors beside them.
+/// Moves all operands to the device of the operation. Numbers take the type of the tensors.
 pub fn together(operands: &[Operand]) -> PyResult<Together> {
     let (device, placed) = place(operands.iter())?;
     let dtype = operands.iter().filter_map(Operand::dtype).reduce(DType::promote);
@@ -117,7 +116,7 @@ pub fn together(operands: &[Operand]) -> PyResult<Together> {
     Ok(Together { tensors, placed })
 }
 
-/// The result of an operation on several tensors.
+/// Runs an operation on several tensors.
 pub fn apply(
     operands: &[Operand],
     operation: impl FnOnce(&[Tensor]) -> tensor_core::Result<Tensor>,
@@ -126,7 +125,7 @@ pub fn apply(
     Ok(PyTensor::new(operation(&tensors).map_err(raise)?, placed))
 }
 
-/// As `apply`, for operations some of whose tensors may be missing.
+/// Like `apply`, for operations with optional tensors.
 pub fn apply_some(
     operands: &[Option<Operand>],
     operation: impl FnOnce(&[Option<&Tensor>]) -> tensor_core::Result<Tensor>,
@@ -155,7 +154,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Dims {
     }
 }
 
-/// Lengths given one by one or as one list: `randn(2, 3)`, `randn((2, 3))`.
+/// Lengths as separate arguments or as one list: `randn(2, 3)`, `randn((2, 3))`.
 pub fn lengths(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
     if arguments.len() == 1 {
         let only = arguments.get_item(0)?;
@@ -169,21 +168,21 @@ pub fn lengths(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
     arguments.extract()
 }
 
-/// The same, or by name: `flip(0, 1)`, `flip((0, 1))`, `flip(dims=(0, 1))`.
+/// Like [`lengths`], or by name: `flip(0, 1)`, `flip((0, 1))`, `flip(dims=(0, 1))`.
 pub fn lengths_or(arguments: &Bound<'_, PyTuple>, named: Option<Dims>) -> PyResult<Vec<isize>> {
     match named {
         None => lengths(arguments),
         Some(named) if arguments.is_empty() => Ok(named.0),
-        Some(_) => Err(PyTypeError::new_err("the numbers were given twice, by place and by name")),
+        Some(_) => Err(PyTypeError::new_err("the numbers were passed twice, by position and by name")),
     }
 }
 
-/// Lengths that are not negative.
+/// Non-negative lengths.
 pub fn shape_of(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
     lengths(arguments)?.into_iter().map(length_of).collect()
 }
 
-/// One length that is not negative.
+/// One non-negative length.
 pub fn length_of(length: isize) -> PyResult<usize> {
     usize::try_from(length)
         .map_err(|_| PyValueError::new_err(format!("a tensor cannot have the length {length}")))
@@ -200,7 +199,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Each {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let negative =
-            |_| PyValueError::new_err(format!("sizes, strides and paddings are not negative: {}", *object));
+            |_| PyValueError::new_err(format!("sizes, strides and paddings must be >= 0, not {}", *object));
         if let Ok(number) = object.extract::<isize>() {
             return usize::try_from(number).map(Each::Same).map_err(negative);
         }
@@ -213,7 +212,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Each {
     }
 }
 
-/// The size of what a pool answers: `None` is the input's own.
+/// The output size of pooling: `None` keeps the input's.
 pub enum OutputSize {
     Same(Option<usize>),
     List(Vec<Option<usize>>),
@@ -233,14 +232,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for OutputSize {
 }
 
 impl OutputSize {
-    /// For an input whose last lengths are these.
+    /// Resolves the size for an input with these last lengths.
     pub fn of(&self, lengths: &[usize], operation: &str) -> PyResult<Vec<usize>> {
         let each = match self {
             OutputSize::Same(number) => vec![*number; lengths.len()],
             OutputSize::List(list) if list.len() == lengths.len() => list.clone(),
             OutputSize::List(list) => {
                 return Err(PyValueError::new_err(format!(
-                    "{operation}: output_size is one number or {}, not {}",
+                    "{operation}: output_size must be one number or {}, not {}",
                     lengths.len(),
                     list.len()
                 )));
@@ -257,7 +256,7 @@ impl Each {
             Each::List(list) if list.len() == 1 => Ok(vec![list[0]; dims]),
             Each::List(list) if list.len() == dims => Ok(list.clone()),
             Each::List(list) => Err(PyValueError::new_err(format!(
-                "{operation}: {name} is one number or {dims}, not {}",
+                "{operation}: {name} must be one number or {dims}, not {}",
                 list.len()
             ))),
         }

@@ -1,4 +1,4 @@
-//! What was done and how long it took, while somebody wants to know.
+//! The profiler: records operations and their durations while enabled.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 static ON: AtomicBool = AtomicBool::new(false);
 static EVENTS: Mutex<Option<(Instant, Vec<Event>)>> = Mutex::new(None);
 
-/// More are not kept.
+/// The most events that are kept.
 const MOST: usize = 1_000_000;
 
 #[derive(Clone)]
@@ -28,7 +28,7 @@ fn timed<T>(name: &str, device: &str, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = work();
     let end = Instant::now();
-    if let Some((begin, events)) = EVENTS.lock().expect("nothing panics while it holds this").as_mut()
+    if let Some((begin, events)) = EVENTS.lock().expect("no code panics while holding this lock").as_mut()
         && events.len() < MOST
     {
         events.push(Event {
@@ -41,27 +41,27 @@ fn timed<T>(name: &str, device: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Elements are brought here, after everything they need.
+/// Records a download, including the wait for everything it depends on.
 pub fn waited<T>(device: &str, work: impl FnOnce() -> T) -> T {
     timed("download", device, work)
 }
 
-/// Steps are planned and begun.
+/// Records planning and submission of steps.
 pub fn begun<T>(name: &str, device: &str, work: impl FnOnce() -> T) -> T {
     timed(name, device, work)
 }
 
 #[pyfunction]
 fn profile_start() {
-    *EVENTS.lock().expect("nothing panics while it holds this") = Some((Instant::now(), Vec::new()));
+    *EVENTS.lock().expect("no code panics while holding this lock") = Some((Instant::now(), Vec::new()));
     ON.store(true, Ordering::Relaxed);
 }
 
-/// Everything since the start: name, device, begin and length in microseconds.
+/// Stops the profiler. Returns all events: name, device, start and duration in microseconds.
 #[pyfunction]
 fn profile_stop() -> Vec<(String, String, f64, f64)> {
     ON.store(false, Ordering::Relaxed);
-    let events = EVENTS.lock().expect("nothing panics while it holds this").take();
+    let events = EVENTS.lock().expect("no code panics while holding this lock").take();
     events
         .map(|(_, events)| {
             events.into_iter().map(|event| (event.name, event.device, event.start, event.length)).collect()

@@ -1,4 +1,4 @@
-//! What AMD GPUs offer beyond computing: their pools of memory and their kernels. The package's `backend.rocm` speaks to people.
+//! GPU features beyond computation: memory pools, kernel cache, tuning. `pyflame.backend.rocm` is the public interface.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tensor_rocm::{PinnedBuffer, RocmDevice, tuning_cache};
 use crate::device::{self, AnyDevice};
 use crate::error::raise_device;
 
-/// A device of that name, which has to be a GPU.
+/// Returns the device of that name, which must be a GPU.
 fn opened(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
     let device = device::named(py, name)?;
     gpu(&device)?;
@@ -22,10 +22,10 @@ fn gpu(device: &AnyDevice) -> PyResult<&RocmDevice> {
     device
         .as_any()
         .downcast_ref::<RocmDevice>()
-        .ok_or_else(|| PyValueError::new_err(format!("{} is no ROCm device", device.name())))
+        .ok_or_else(|| PyValueError::new_err(format!("{} is not a ROCm device", device.name())))
 }
 
-/// Gives memory that no tensor uses back to the GPU.
+/// Returns memory that no tensor uses to the GPU.
 #[pyfunction]
 fn rocm_clear_pool(py: Python<'_>, name: &str) -> PyResult<()> {
     let device = opened(py, name)?;
@@ -90,7 +90,7 @@ fn rocm_pinned_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     Ok(stats)
 }
 
-/// Page-locked memory. It goes back to its pool with `release`, or with the object.
+/// Page-locked memory. It returns to its pool with `release`, or when the object is freed.
 #[pyclass(frozen, module = "pyflame.backend.rocm")]
 struct Pinned {
     buffer: Mutex<Option<PinnedBuffer>>,
@@ -98,7 +98,7 @@ struct Pinned {
 
 impl Pinned {
     fn with<T>(&self, work: impl FnOnce(&mut PinnedBuffer) -> PyResult<T>) -> PyResult<T> {
-        match self.buffer.lock().expect("nothing panics while it holds this").as_mut() {
+        match self.buffer.lock().expect("no code panics while holding this lock").as_mut() {
             Some(buffer) => work(buffer),
             None => Err(PyRuntimeError::new_err("the buffer was released")),
         }
@@ -123,19 +123,19 @@ impl Pinned {
             let end = offset.checked_add(data.len()).filter(|&end| end <= buffer.bytes().len());
             match end {
                 Some(end) => buffer.bytes_mut()[offset..end].copy_from_slice(data),
-                None => return Err(PyValueError::new_err("the data reaches beyond the buffer")),
+                None => return Err(PyValueError::new_err("the data exceeds the buffer")),
             }
             Ok(())
         })
     }
 
-    /// A copy of what is in the buffer.
+    /// A copy of the buffer's content.
     fn tobytes(&self) -> PyResult<Vec<u8>> {
         self.with(|buffer| Ok(buffer.bytes().to_vec()))
     }
 
     fn release(&self) {
-        self.buffer.lock().expect("nothing panics while it holds this").take();
+        self.buffer.lock().expect("no code panics while holding this lock").take();
     }
 }
 
@@ -147,7 +147,7 @@ fn rocm_pinned_acquire(py: Python<'_>, name: &str, bytes: usize) -> PyResult<Pin
     Ok(Pinned { buffer: Mutex::new(Some(buffer)) })
 }
 
-/// Where kernels came from.
+/// Kernel counts by origin.
 #[pyfunction]
 fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
     let device = opened(py, name)?;
@@ -165,14 +165,14 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     Ok(stats)
 }
 
-/// Kernels are kept in this folder from now on, by GPUs that are open and by those that will be.
+/// Sets the folder of the kernel cache, for GPUs that are open and for those opened later.
 #[pyfunction]
 #[pyo3(signature = (folder))]
 fn rocm_set_kernel_cache(folder: Option<PathBuf>) -> PyResult<()> {
     device::keep_kernels(folder.as_deref())
 }
 
-/// Whether launches that come again are begun as graphs from now on.
+/// Enables or disables replaying repeated launches as graphs.
 #[pyfunction]
 fn rocm_set_graphs(enabled: bool) -> PyResult<()> {
     device::use_graphs(enabled)
@@ -183,7 +183,7 @@ fn rocm_graphs() -> bool {
     device::graphs()
 }
 
-/// Whether what is not known yet is tried in all ways.
+/// Enables or disables trying all alternatives for unknown steps.
 #[pyfunction]
 fn rocm_exhaustive_search(enabled: bool) {
     tuning_cache().enable_exhaustive_search(enabled);

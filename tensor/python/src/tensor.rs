@@ -1,4 +1,4 @@
-//! The class `Tensor`: what it tells of itself, and how it comes and goes. Its operations are in `methods/`.
+//! The class `Tensor`: its properties, creation and conversion. Its operations are in `methods/`.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use crate::dtype::{AnyDType, PyDType};
 use crate::error::raise;
 use crate::{array, element};
 
-/// An array of numbers on a device. Operations on it are remembered, and done together when somebody looks.
+/// An array of numbers on a device. Operations on it are recorded lazily and computed together when a value is needed.
 #[pyclass(name = "Tensor", module = "pyflame", subclass, frozen)]
 #[derive(Debug)]
 pub struct PyTensor {
-    /// Another one after a change in place.
+    /// Replaced by an in-place change.
     inner: RwLock<Tensor>,
-    /// Whether somebody said where it is to be.
+    /// Whether the program placed it on its device explicitly.
     placed: AtomicBool,
 }
 
@@ -31,14 +31,14 @@ impl PyTensor {
     }
 
     pub fn tensor(&self) -> Tensor {
-        self.inner.read().expect("nothing panics while it holds this").clone()
+        self.inner.read().expect("no code panics while holding this lock").clone()
     }
 
     pub fn is_placed(&self) -> bool {
         self.placed.load(Ordering::Relaxed)
     }
 
-    /// Its tensor where operations on it alone run.
+    /// Returns the tensor on the device where operations on it run.
     pub fn here(&self) -> PyResult<Tensor> {
         let tensor = self.tensor();
         if self.is_placed() || device::is_current(tensor.device()) {
@@ -47,13 +47,13 @@ impl PyTensor {
         tensor.to_device(&device::current()).map_err(raise)
     }
 
-    /// The result of an operation on it alone.
+    /// Applies an operation to this tensor.
     pub fn map(&self, operation: impl FnOnce(&Tensor) -> tensor_core::Result<Tensor>) -> PyResult<PyTensor> {
         let tensor = self.here()?;
         Ok(PyTensor::new(operation(&tensor).map_err(raise)?, self.is_placed()))
     }
 
-    /// Becomes another tensor in place. What an optimizer or autograd knows it by stays, wherever that is possible.
+    /// Replaces the tensor in place. Its identity for optimizers and autograd is kept where possible.
     pub fn replace(&self, with: &Tensor) -> PyResult<()> {
         let own = self.tensor();
         let recorded = !with.is_leaf();
@@ -68,11 +68,11 @@ impl PyTensor {
         if same && own.is_leaf() && !recorded {
             return own.set_data(with).map_err(raise);
         }
-        *self.inner.write().expect("nothing panics while it holds this") = with.clone();
+        *self.inner.write().expect("no code panics while holding this lock") = with.clone();
         Ok(())
     }
 
-    /// Its only element.
+    /// Returns its only element.
     pub fn element(&self, py: Python<'_>) -> PyResult<Scalar> {
         let tensor = self.tensor();
         if tensor.elements() != 1 {
@@ -86,16 +86,16 @@ impl PyTensor {
     }
 }
 
-/// A tensor taken apart: type, shape, elements row by row, and the device if it was placed.
+/// A serialised tensor: type, shape, row-major elements, and the device if it was placed.
 type Parts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>);
 
-/// Computes and waits, while other threads of Python go on.
+/// Evaluates and downloads, with the GIL released.
 pub fn download(py: Python<'_>, tensor: &Tensor) -> PyResult<Vec<u8>> {
     device::usable(tensor.device())?;
     crate::profile::waited(tensor.device().name(), || py.detach(|| tensor.to_bytes())).map_err(raise)
 }
 
-/// The device that an argument names, if it names one.
+/// Returns the device named by an argument, or the current device.
 pub fn chosen(py: Python<'_>, name: Option<&str>) -> PyResult<(AnyDevice, bool)> {
     match name {
         Some(name) => Ok((device::named(py, name)?, true)),
@@ -177,7 +177,7 @@ impl PyTensor {
         self.tensor().rank()
     }
 
-    /// The number of elements; it may be called too, as PyTorch's.
+    /// The number of elements; also callable, as in PyTorch.
     #[getter]
     fn numel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("pyflame._size")?.getattr("Count")?.call1((self.tensor().elements(),))
@@ -257,7 +257,7 @@ impl PyTensor {
             && (grad.shape() != own.shape() || grad.dtype() != own.dtype())
         {
             return Err(PyRuntimeError::new_err(format!(
-                "a gradient is of its tensor's shape and type: {:?} of {} is not {:?} of {}",
+                "a gradient must have its tensor's shape and type: {:?} of {} is not {:?} of {}",
                 grad.shape(),
                 grad.dtype(),
                 own.shape(),
@@ -277,7 +277,7 @@ impl PyTensor {
         self.tensor().is_leaf()
     }
 
-    /// The name of the operation that gradients go back through.
+    /// The name of the function that recorded this tensor's gradient.
     #[getter]
     fn grad_fn(&self) -> Option<String> {
         self.tensor().grad_fn().map(|name| format!("<{name} backward>"))
@@ -288,7 +288,7 @@ impl PyTensor {
         self.detach()
     }
 
-    /// Other elements in place: of an optimizer, or a file. The type and the device may change, the shape may not.
+    /// Replaces the elements in place, for an optimizer or a loaded file. The type and the device may change, the shape must not.
     #[setter]
     fn set_data(&self, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         let own = self.tensor();
@@ -299,7 +299,7 @@ impl PyTensor {
         }
         if own.shape() != given.shape() {
             return Err(PyValueError::new_err(format!(
-                "data: {:?} cannot take the place of {:?}",
+                "data: a tensor of shape {:?} cannot replace one of shape {:?}",
                 given.shape(),
                 own.shape()
             )));
@@ -308,7 +308,7 @@ impl PyTensor {
             given.set_requires_grad(true).map_err(raise)?;
         }
         self.placed.store(data.get().is_placed(), Ordering::Relaxed);
-        *self.inner.write().expect("nothing panics while it holds this") = given;
+        *self.inner.write().expect("no code panics while holding this lock") = given;
         Ok(())
     }
 
@@ -316,7 +316,7 @@ impl PyTensor {
         PyTensor::new(self.tensor().detach(), self.is_placed())
     }
 
-    /// Adds to `grad` of every tensor that requires it and that this one came of.
+    /// Accumulates gradients into `grad` of every leaf that requires it and that this tensor depends on.
     #[pyo3(signature = (gradient=None, retain_graph=false, create_graph=false))]
     fn backward(
         &self,
@@ -384,7 +384,7 @@ impl PyTensor {
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
         match self.element(py)? {
             Scalar::Complex(_, imaginary) if imaginary != 0.0 => {
-                Err(PyTypeError::new_err("a complex number is no float"))
+                Err(PyTypeError::new_err("a complex number cannot be converted to float"))
             }
             Scalar::Complex(real, _) => Ok(f64::from(real)),
             Scalar::Bool(value) => Ok(f64::from(u8::from(value))),
@@ -437,7 +437,7 @@ impl PyTensor {
         Self::__repr__(slf)
     }
 
-    /// The type, shape, bytes and device that `from_parts` takes.
+    /// The type, shape, bytes and device, as `from_parts` takes them.
     fn to_parts<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
         let tensor = self.tensor();
         let bytes = download(py, &tensor)?;
@@ -458,9 +458,7 @@ impl PyTensor {
         let _ = memo;
         let tensor = self.tensor();
         if !tensor.is_leaf() {
-            return Err(PyRuntimeError::new_err(
-                "only tensors that no operation made can be deep copied; detach it",
-            ));
+            return Err(PyRuntimeError::new_err("only leaf tensors can be deep copied; detach() it first"));
         }
         let copy = tensor_core::ops::shape::clone(&tensor.detach()).map_err(raise)?;
         copy.set_requires_grad(tensor.requires_grad()).map_err(raise)?;
@@ -477,12 +475,14 @@ impl PyTensor {
         if let Some(version) = api_version
             && !matches!(version, "2022.12" | "2023.12" | "2024.12")
         {
-            return Err(PyValueError::new_err(format!("the array API of {version} is not known")));
+            return Err(PyValueError::new_err(format!(
+                "version {version} of the array API is not supported"
+            )));
         }
         Ok(py.import("pyflame.array_api")?.into_any())
     }
 
-    /// As the array API standard has it; `to` does more.
+    /// The array API's method to move a tensor; `to` does more.
     #[pyo3(signature = (device, /, *, stream=None))]
     fn to_device(
         slf: &Bound<'_, Self>,
@@ -498,7 +498,7 @@ impl PyTensor {
     }
 }
 
-/// A tensor of what `to_parts` told.
+/// Creates a tensor from the result of `to_parts`.
 #[pyfunction]
 #[pyo3(signature = (dtype, shape, bytes, device=None, requires_grad=false))]
 pub fn from_parts(
@@ -517,12 +517,12 @@ pub fn from_parts(
     Ok(PyTensor::new(tensor, placed))
 }
 
-/// A shape as Python sees it: a tuple that can tell the number of elements.
+/// A shape as a Python tuple.
 pub fn size<'py>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     Ok(PyTuple::new(py, shape)?.into_any())
 }
 
-/// An axis counted from the front.
+/// Resolves an axis; negative values count from the end.
 pub fn axis(dim: isize, rank: usize, operation: &str) -> PyResult<usize> {
     let count = rank.max(1) as isize;
     if dim < -count || dim >= count {

@@ -1,4 +1,4 @@
-"""A software MI300X for the tests: `remora worker` with two GPUs on a Unix socket, and its client library as ROCm."""
+"""A software MI300X for the tests: `remora worker` with two GPUs on a Unix socket, and its client library as the HIP runtime."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ _worker = None
 
 
 def _start():
-    """Starts a worker if there is one to start. It has to be there before the first use of ROCm, so before any test is collected."""
+    """Starts a worker if REMORA_BIN is set. It must run before the first use of ROCm, so before any test is collected."""
     binary = os.environ.get("REMORA_BIN")
     if not binary:
         return None
@@ -43,12 +43,12 @@ def pytest_sessionfinish():
 
 
 def pytest_report_header():
-    return "devices: " + ", ".join(DEVICES) + ("" if _worker else " (REMORA_BIN names no worker)")
+    return "devices: " + ", ".join(DEVICES) + ("" if _worker else " (REMORA_BIN is not set)")
 
 
 @pytest.fixture(params=DEVICES)
 def device(request):
-    """Every test runs on each device."""
+    """Runs every test on each device."""
     import pyflame as pf
 
     before = pf.get_device()
@@ -60,9 +60,9 @@ def device(request):
 
 @pytest.fixture
 def gpu():
-    """For tests that only make sense with a GPU."""
+    """For tests that need a GPU."""
     if not _worker:
-        pytest.skip("REMORA_BIN names no worker")
+        pytest.skip("REMORA_BIN is not set")
     import pyflame as pf
 
     before = pf.get_device()

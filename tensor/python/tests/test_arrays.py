@@ -103,7 +103,7 @@ def test_a_transform_has_a_gradient():
     spectrum = pf.fft.rfft(x)
     (spectrum * spectrum.conj()).real.sum().backward()
     values = x.detach().numpy()
-    # Parseval, where the first and the last term have no mirror image.
+    # Parseval's theorem; the first and the last term have no mirror image.
     sign = np.array([1, -1] * 3)
     expected = 6 * values + values.sum() + sign * (sign * values).sum()
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-4, atol=1e-4)
@@ -203,7 +203,7 @@ def test_functions_of_complex_numbers_are_numpys_also_at_the_edges(name):
     found = getattr(xp, name)(pf.tensor(z)).numpy()
     for part in ("real", "imag"):
         a, b = getattr(found, part), getattr(expected, part)
-        # Signs that the standards leave open are left open here.
+        # Signs that the standard leaves unspecified are not compared.
         finite = np.isfinite(a) & np.isfinite(b)
         np.testing.assert_allclose(a[finite], b[finite], rtol=1e-5, atol=1e-6, err_msg=str(z[finite]))
         assert (np.isnan(a) == np.isnan(b)).all(), z[np.isnan(a) != np.isnan(b)]

@@ -1,4 +1,4 @@
-"""Indices out of bounds are told of on every device, by the operation that met them, without a round trip of their own."""
+"""Indices out of bounds are reported on every device, with the operation's name, without an extra round trip."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pyflame as pf
 
 
 def _wrong():
-    """Operations with one index out of bounds, by their names."""
+    """Operations with one index out of bounds, by name."""
     x, w = pf.ones(5, 3), pf.ones(5, 3)
     far = pf.tensor([0, 5, 1])
     return {
@@ -34,7 +34,7 @@ def test_an_index_out_of_bounds_is_an_index_error_that_names_the_operation(devic
     where = "" if device == "cpu" and name in ("embedding", "index") else rf"{name}: "
     with pytest.raises(IndexError, match=where + r"index -?\d+ is out of bounds"):
         _wrong()[name]().numpy()
-    # It was told once; everything works as before.
+    # The error is reported once; everything works as before.
     assert (pf.ones(3) * 2).tolist() == [2.0, 2.0, 2.0]
     assert pf.ones(5, 3)[pf.tensor([4, -1])].sum().item() == 6.0
     pf.synchronize()

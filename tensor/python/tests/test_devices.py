@@ -1,4 +1,4 @@
-"""Devices: how they are chosen, what they say, and where operations run."""
+"""Devices: selection, properties, and where operations run."""
 
 import os
 import subprocess
@@ -173,7 +173,7 @@ def test_a_machine_without_rocm_says_so():
 def test_a_worker_that_dies_gives_an_error_and_leaves_the_process_usable(tmp_path):
     binary = os.environ.get("REMORA_BIN")
     if not binary:
-        pytest.skip("REMORA_BIN names no worker")
+        pytest.skip("REMORA_BIN is not set")
     socket = tmp_path / "worker"
     command = [binary, "worker", "--listen", f"unix:{socket}", "--device", "mi300x", "--ready", "--exit-with-parent"]
     worker = subprocess.Popen(command + ["--no-upload-cache"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""The tutorial's blocks run as printed, on every device; the stubs and the array API namespace are there."""
+"""The tutorial's blocks run as printed, on every device; the stubs and the array API namespace are up to date."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The digits example from far away: the worker is behind a link of 5 ms, and a step waits for it once."""
+"""The digits example over a slow link: the worker is behind 5 ms of latency, and a step waits for it once."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "pyflame" / "digits.py"
-# Of one epoch.
+# Steps of one epoch.
 STEPS = 22
 
 
@@ -24,7 +24,7 @@ def test_the_digits_example_waits_for_a_far_worker_once_a_step():
     pytest.importorskip("sklearn")
     binary = os.environ.get("REMORA_BIN")
     if not binary:
-        pytest.skip("REMORA_BIN names no worker")
+        pytest.skip("REMORA_BIN is not set")
     worker, address = _listening(
         [binary, "worker", "--listen", "127.0.0.1:0", "--device", "mi300x", "--ready", "--exit-with-parent", "--watchdog", "0"]
     )
@@ -36,10 +36,10 @@ def test_the_digits_example_waits_for_a_far_worker_once_a_step():
         answer = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
         assert answer.returncode == 0, answer.stderr
         trips, posted = re.search(r"(\d+) round trips, (\d+) posted", answer.stderr).groups()
-        return int(trips), int(posted), float(re.search(r"([\d.]+) ms a step", answer.stdout).group(1))
+        return int(trips), int(posted), float(re.search(r"([\d.]+) ms per step", answer.stdout).group(1))
 
     try:
-        # The first time kernels are compiled and kept.
+        # The first run compiles and caches kernels.
         trained(1)
         once, twice = trained(1), trained(2)
     finally:
@@ -48,7 +48,7 @@ def test_the_digits_example_waits_for_a_far_worker_once_a_step():
         link.wait()
         worker.wait()
     assert twice[0] - once[0] == STEPS
-    # Two tensors of the batch, two numbers of the optimizer, one graph, and what looks at the classes.
+    # Two tensors of the batch, two scalars of the optimizer, one graph launch, and the bounds check of the classes.
     assert twice[1] - once[1] <= 7 * STEPS
-    # The link is there.
+    # The latency is in effect.
     assert twice[2] >= 5.0

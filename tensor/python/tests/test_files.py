@@ -1,4 +1,4 @@
-"""Models on disk, and files that are not what they seem."""
+"""Saving and loading models, and damaged files."""
 
 import json
 import struct

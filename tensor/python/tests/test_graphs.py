@@ -1,4 +1,4 @@
-"""Launches that come again are begun as HIP graphs: the same numbers, fewer calls."""
+"""Repeated launches are replayed as HIP graphs: the same numbers, fewer calls."""
 
 import threading
 
@@ -12,13 +12,13 @@ from pyflame.backend.rocm import get_kernel_cache, get_memory_manager, is_graph_
 
 @pytest.fixture
 def replay(gpu):
-    """The switch, which is on again afterwards."""
+    """The replay switch; on again afterwards."""
     yield set_graph_replay
     set_graph_replay(True)
 
 
 def _counted(work):
-    """What it answers, and what it adds to the statistics of kernels."""
+    """Returns the result of `work`, and its change of the kernel statistics."""
     before = get_kernel_cache().get_stats()
     answer = work()
     after = get_kernel_cache().get_stats()
@@ -26,7 +26,7 @@ def _counted(work):
 
 
 def _train(batches=(8,), between=None):
-    """Twenty steps with all that changes from one to the next: the batch, Adam's corrections, the learning rate, what is dropped."""
+    """Twenty steps in which the batch, Adam's bias corrections, the learning rate and dropout change."""
     pf.manual_seed(3)
     model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Dropout(0.5), nn.Linear(12, 4))
     learner = pf.optim.Adam(model.parameters(), lr=0.05)
@@ -62,7 +62,7 @@ def test_twenty_steps_are_the_same_bit_by_bit_with_and_without_graphs(replay, ho
     assert losses == expected
     assert without["graph_launches"] == 0
     assert with_graphs["launches"] == without["launches"]
-    # Each kind of step is only remembered the first time, and memory that is new every time is worth no graph.
+    # A sequence is only recorded the first time, and no graph is captured when memory is new every time.
     assert with_graphs["graph_launches"] >= 8 and with_graphs["replayed_launches"] > 0
 
 
@@ -79,7 +79,7 @@ def test_a_steady_step_is_one_graph_with_no_argument_changed(replay):
         learner.step()
         loss.item()
         told.append(get_kernel_cache().get_stats())
-    # It takes a few turns until every tensor has the places that it will have from then on.
+    # It takes a few steps until every tensor has a stable address.
     counted = {name: told[39][name] - told[29][name] for name in told[39]}
     assert counted["graph_launches"] == 10 and counted["replayed_launches"] == counted["launches"]
     assert counted["graphs"] == 0 and counted["changed_launches"] == 0

@@ -18,7 +18,7 @@ def _numbers(*shape):
 
 
 def _conv2d(x, w, b, stride, padding, dilation, groups):
-    """Convolution as its definition says it."""
+    """Convolution by its definition."""
     x = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     n, c, h, width = x.shape
     o, per_group, kh, kw = w.shape
@@ -102,7 +102,7 @@ def test_activations_are_their_formulas(device):
         (F.hardswish(t), x * np.clip(x + 3, 0, 6) / 6), (F.logsigmoid(t), np.log(sigmoid)),
         (F.log_softmax(t, -1), x - np.log(np.exp(x).sum())), (F.softsign(t), x / (1 + abs(x))),
     ]  # fmt: skip
-    # Together, so that all kernels are compiled at once.
+    # Evaluated together, so that all kernels are compiled at once.
     pf.eval(ours for ours, _ in pairs)
     for ours, theirs in pairs:
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-6)
@@ -188,7 +188,7 @@ def test_modules_know_their_parts(device):
 
 
 def _minimum(make, steps=3):
-    """Some steps on a bowl, and the same in NumPy by the formula that `make` returns."""
+    """Some steps on a quadratic function, and the same in NumPy by the formula that `make` returns."""
     start = np.array([1.0, -2.0, 3.0], np.float64)
     parameter = nn.Parameter(pf.tensor(start, dtype=pf.float64))
     optimizer, formula = make([parameter])
@@ -291,5 +291,5 @@ def test_fused_patterns_are_one_launch(device):
 def test_truncated_normal_numbers_stay_between_their_bounds(device):
     weights = nn.init.trunc_normal_(pf.empty(2000), mean=0.5, std=2.0, a=-1.0, b=3.0).numpy()
     assert weights.min() >= -1.0 and weights.max() <= 3.0
-    # Those of the whole distribution between the bounds have this mean and deviation.
+    # Mean and deviation of the truncated distribution.
     assert abs(weights.mean() - 0.86) < 0.1 and abs(weights.std() - 1.07) < 0.1

@@ -1,4 +1,4 @@
-"""Arguments and edges of operations that PyTorch's users rely on, against NumPy or by hand."""
+"""Arguments and edge cases of operations that PyTorch users rely on, against NumPy or explicit values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The documentation that this library was made after: every Python block of it runs as printed. `PYFLAME_SEED` names the document."""
+"""Runs every Python block of the library's specification document as printed. `PYFLAME_SEED` is the path of the document."""
 
 import os
 import re
@@ -20,12 +20,12 @@ def _blocks():
 BLOCKS = _blocks()
 
 
-@pytest.mark.skipif(not BLOCKS, reason="PYFLAME_SEED names no document")
+@pytest.mark.skipif(not BLOCKS, reason="PYFLAME_SEED is not set")
 def test_every_block_runs_as_printed(device, tmp_path):
     import pyflame as pf
     from pyflame.backend.rocm import get_tuning_cache
 
-    # Later blocks use names of earlier ones, and one name that the document leaves to the reader.
+    # Later blocks use names of earlier ones, and one name that the document leaves undefined.
     names = {"batch_size": 2}
     try:
         for number, block in enumerate(BLOCKS):
@@ -35,7 +35,7 @@ def test_every_block_runs_as_printed(device, tmp_path):
                 block = re.sub(r"'rocm(:\d)?'", "'cpu'", block)
             exec(compile(block, f"block {number}", "exec"), names)
     finally:
-        # The document asks for a search, and for a file in a folder that nobody has.
+        # The document enables the search, and sets a file in a folder that does not exist.
         get_tuning_cache().enable_exhaustive_search(False)
         get_tuning_cache().set_cache_file(tmp_path / "tuned")
     assert names["result_cpu"].shape == names["result_gpu"].shape == (1024, 1024)

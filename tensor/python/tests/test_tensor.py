@@ -1,4 +1,4 @@
-"""What a tensor is in Python, against NumPy."""
+"""The Python tensor class, against NumPy."""
 
 import copy
 import pickle
@@ -115,7 +115,7 @@ def test_operators_are_those_of_numbers(device):
         (x > y, a > b), (x <= 1, a <= 1), (x == x, a == a), (x != y, a != b), (a + y, a + b), (np.float64(2) * x, 2 * a),
         (x + np.ones(2, np.float32), a + 1),
     ]  # fmt: skip
-    # Together, so that all kernels are compiled at once.
+    # Evaluated together, so that all kernels are compiled at once.
     pf.eval(ours for ours, _ in pairs)
     for ours, theirs in pairs:
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)

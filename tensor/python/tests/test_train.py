@@ -1,4 +1,4 @@
-"""Networks that learn to read digits, the same on every device."""
+"""Networks that learn to classify digits, with the same result on every device."""
 
 import os
 import re
@@ -117,6 +117,6 @@ def test_a_step_is_one_round_trip(gpu):
         answer = subprocess.run([sys.executable, "-c", STEPS, str(steps)], env=env, capture_output=True, text=True, check=True)
         return int(re.search(r"(\d+) round trips", answer.stderr).group(1))
 
-    # The first time kernels are compiled and kept; then both begin alike.
+    # The first run compiles and caches kernels; then both runs start from the same state.
     trips(3)
     assert trips(13) - trips(3) == 10

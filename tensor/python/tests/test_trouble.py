@@ -1,4 +1,4 @@
-"""Bad ends: a worker that dies in the middle of a training, a GPU that is full. The exception is the right one, and the process goes on."""
+"""Failures: a worker that dies during training, a full GPU. The exception has the right type, and the process continues."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 def _worker(socket, *more):
     binary = os.environ.get("REMORA_BIN")
     if not binary:
-        pytest.skip("REMORA_BIN names no worker")
+        pytest.skip("REMORA_BIN is not set")
     command = [binary, "worker", "--listen", f"unix:{socket}", "--device", "mi300x", "--ready", "--exit-with-parent"]
     worker = subprocess.Popen(
         command + ["--no-upload-cache", "--watchdog", "0", *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -55,7 +55,7 @@ try:
 except RuntimeError as error:
     print('told:', error)
 assert 5 <= got[-1] < 49, got
-# Again, and for what was begun and not waited for.
+# Again, also for work that was submitted and not waited for.
 for work in (lambda: train('rocm', 3), lambda: pf.ones(3, device='rocm').tolist(), lambda: pf.synchronize('rocm')):
     try:
         work()
@@ -89,7 +89,7 @@ def block(mega):
     pf.eval(x)
     return x
 
-# Kept for later in two pieces, and then needed in one: the pool is emptied and it is tried again.
+# Cached in two blocks, then needed as one: the pool is emptied and the allocation retried.
 first, second = block(20), block(20)
 del first, second
 assert stats()['kept'] >= 40 * MEGA, stats()
@@ -102,7 +102,7 @@ except pf.OutOfMemoryError as error:
     print(error)
 else:
     raise SystemExit('no error')
-# What was there is there, and what is freed is there for others.
+# Existing tensors are intact, and freed memory is available again.
 assert large[:3].tolist() == [1.0, 1.0, 1.0]
 del large
 assert block(40).sum().item() == 10 * MEGA
@@ -115,6 +115,6 @@ def test_a_full_gpu_is_tried_again_after_trimming_and_then_says_what_is_held(tmp
     worker.terminate()
     worker.wait()
     assert answer.returncode == 0, answer.stderr
-    assert "out of memory" in answer.stdout and f"{40 << 20} bytes were asked for" in answer.stdout, answer.stdout
+    assert "out of memory" in answer.stdout and f"{40 << 20} bytes requested" in answer.stdout, answer.stdout
     held = int(re.search(r"tensors hold (\d+) bytes", answer.stdout).group(1))
     assert 50 << 20 <= held < 64 << 20, answer.stdout

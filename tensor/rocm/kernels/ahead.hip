@@ -1,4 +1,4 @@
-// Kernels of what nearly every program does, as src/work writes them. A test of src/ahead.rs makes this file.
+// Kernels that nearly every program uses, as src/work generates them. A test in src/ahead.rs writes this file.
 PF_KERNEL(256) void pf_contract_e905a983d32694e3(const pf::Words<16> a) {
 typedef pf::i32 I;
 const I rows = (I)a.w[2], columns = (I)a.w[3];

@@ -1,9 +1,10 @@
-// Contractions by tiles in shared memory, in the one order that every device keeps: chains of fused multiply-adds over 256 of the depth, the chains'
-// sums added in order. Where things lie and what becomes of a sum are functions that the generator writes.
+// Contractions by tiles in shared memory, in the fixed order of additions that every device uses: chains of fused multiply-adds
+// over 256 elements of depth, and the chains' sums added in order. The generator writes the functions that address operands and
+// store a sum.
 namespace pf {
 
-// 256 threads in 16 rows of 16 compute T by U results. `LK` and `RK`: neighbours in depth are neighbours in memory, left and right.
-// Panels [from, to) of the depth are added; all of them, or one when the panels are spread over groups.
+// 256 threads in 16 rows of 16 compute T by U results. `LK` and `RK`: neighbours in depth are adjacent in memory, left and right.
+// Adds the depth range [from, to): all of it, or one panel when panels are distributed over work-groups.
 template <class D, int T, int U, bool LK, bool RK, class I, class Row, class Column, class Depth, class Left, class Right, class Store>
 PF_DEVICE void contract(I rows, I columns, I from, I to, I row0, I column0, Row row, Column column, Depth depth, Left left, Right right,
                         Store store) {
@@ -84,7 +85,8 @@ typedef float quad __attribute__((ext_vector_type(4)));
 typedef _Float16 quad_f16 __attribute__((ext_vector_type(4)));
 typedef short quad_bf16 __attribute__((ext_vector_type(4)));
 
-// One instruction's worth: 16 by 16 results, `depth` deep. `at` is where this lane's first element of depth lies, `STEP` the next.
+// One MFMA instruction: 16 by 16 results, `depth` deep. `at` is the position of this lane's first element of depth, `STEP` the
+// distance to the next.
 template <class D> struct Matrix;
 template <> struct Matrix<F32> {
     static constexpr int depth = 4;
@@ -114,7 +116,7 @@ template <> struct Matrix<BF16> {
     }
 };
 
-// Four waves compute 64 by 64 results, each 32 by 32 of them.
+// Four wavefronts compute 64 by 64 results, each 32 by 32 of them.
 template <class D, bool LK, bool RK, class I, class Row, class Column, class Depth, class Left, class Right, class Store>
 PF_DEVICE void contract_matrix(I rows, I columns, I length, I row0, I column0, Row row, Column column, Depth depth, Left left, Right right,
                                Store store) {

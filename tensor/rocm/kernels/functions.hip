@@ -1,4 +1,4 @@
-// The functions that programs are made of, by the names that the generator uses.
+// The functions used by programs, under the names that the generator emits.
 namespace pf {
 
 #define PF_FLOAT(name, single, twice)                     \
@@ -105,7 +105,7 @@ template <class T> PF_DEVICE T shr(T x, T y) {
 }
 
 PF_DEVICE c64 divided(c64 x, c64 y) {
-    // Smith's way, so that large and small numbers do not overflow on the way.
+    // Smith's method, so that intermediate results do not overflow.
     if (abs(y.x) >= abs(y.y)) {
         float ratio = y.y / y.x, scale = y.x + y.y * ratio;
         return c64{(x.x + x.y * ratio) / scale, (x.y - x.x * ratio) / scale};

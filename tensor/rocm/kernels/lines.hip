@@ -1,4 +1,4 @@
-// What is done line by line: a thread each where lines are short, else a group. B is how many threads a line has.
+// Operations on lines: one thread per line if lines are short, else one work-group. B is the number of threads per line.
 namespace pf {
 
 template <class R, class V, int B, class I, class Load> PF_DEVICE V team(I length, Load load) {
@@ -20,7 +20,7 @@ template <class A, int B, bool LOG, class I, class Load, class Store> PF_DEVICE 
     }
 }
 
-// `store` gets the normal numbers, `keep` mean and 1 / deviation.
+// `store` gets the normalised numbers, `keep` mean and 1 / deviation.
 template <class A, int B, class I, class Load, class Store, class Keep>
 PF_DEVICE void normalise(I length, A epsilon, Load load, Store store, Keep keep) {
     const A mean = team<Sum, A, B>(length, load) / (A)length;
@@ -41,7 +41,7 @@ template <bool LARGEST, class V, class I> PF_DEVICE bool before(V x, I i, V y, I
 
 template <class V, int B, bool LARGEST, class I, class Load> PF_DEVICE I arg_reduce(I length, Load load) {
     I at = (I)place<B>();
-    // Threads beyond the end hold what another has, too.
+    // Threads beyond the end take the first element, which another thread has too.
     if (at >= length) at = 0;
     V best = load(at);
     for (I i = at + B; i < length; i += B) {
@@ -68,7 +68,7 @@ template <class V, int B, bool LARGEST, class I, class Load> PF_DEVICE I arg_red
     return at;
 }
 
-// Numbers whose order is that of the values, NaN last either way.
+// Sort keys: unsigned integers in the order of the values, NaN last in either direction.
 template <bool DESCENDING> struct Key {
     PF_MEMBER u64 end(u64 key) { return DESCENDING ? ~key : key; }
     PF_MEMBER u64 of(double x) {
@@ -91,7 +91,7 @@ template <bool DESCENDING> struct Key {
 
 PF_DEVICE bool behind(u64 x, u32 i, u64 y, u32 j) { return x > y || (x == y && i > j); }
 
-// A bitonic network over P pairs, by B threads.
+// A bitonic sorting network over P pairs, by B threads.
 template <int P, int B, class Load, class Store> PF_DEVICE void sort_line(u32 length, Load load, Store store) {
     PF_SHARED u64 keys[P];
     PF_SHARED u32 places[P];

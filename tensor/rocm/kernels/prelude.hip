@@ -1,7 +1,7 @@
-// What every kernel is written in: element types, arithmetic on them, indices. It includes nothing, so that it compiles in a moment and with
-// every compiler that knows the target.
+// The base of every kernel: element types, arithmetic on them, indices. It includes nothing, so that it compiles quickly and with
+// every compiler that supports the target.
 //
-// All kernels take one argument, an array of 64-bit words. What the words mean is between a kernel and the Rust that launches it.
+// All kernels take one argument, an array of 64-bit words. Its meaning is private to a kernel and the Rust code that launches it.
 #pragma clang fp contract(off)
 #define PF_DEVICE static __attribute__((device, always_inline)) inline
 #define PF_MEMBER static __attribute__((device, always_inline))
@@ -51,7 +51,8 @@ PF_DEVICE void barrier() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-// An index from zero to below the length in the lower 48 bits of `bound`, or minus one; the first that is not is remembered with its bound.
+// Returns the index if it is from zero to below the length (the lower 48 bits of `bound`), else minus one. The first index out of
+// bounds is recorded with its bound.
 PF_DEVICE i64 within(i64 index, i64 bound, u64 faults) {
     if ((u64)index < ((u64)bound & 0xFFFFFFFFFFFFul)) return index;
     PF_GLOBAL u64* to = (PF_GLOBAL u64*)faults;
@@ -73,7 +74,7 @@ PF_DEVICE u16 to_bf16(float x) {
 PF_DEVICE float from_bf16(u16 x) { return bits<float>((u32)x << 16); }
 PF_DEVICE float round_bf16(float x) { return from_bf16(to_bf16(x)); }
 
-// Element types: S is how one lies in memory, V is what is computed with, A what sums are made in.
+// Element types: S is the storage type, V the type of computation, A the accumulator.
 template <class T> struct Plain {
     typedef T S;
     typedef T V;
@@ -121,7 +122,7 @@ template <class D, class I> PF_DEVICE void put(u64 base, I at, typename D::V val
     ((PF_GLOBAL typename D::S*)base)[at] = D::store(value);
 }
 
-// The remainder by a length; `rest` becomes the quotient. The second word is what makes a multiplication of the division.
+// Returns the remainder of a division by a length; `rest` becomes the quotient. `magic` turns the division into a multiplication.
 PF_DEVICE i32 split(i32& rest, u64 length, u64 magic) {
     u32 n = (u32)rest;
     u32 quotient = (u32)((((u64)n * (u32)magic) >> 32) + n) >> (u32)(magic >> 32);
@@ -135,7 +136,7 @@ PF_DEVICE i64 split(i64& rest, u64 length, u64) {
     return (i64)(n - quotient * length);
 }
 
-// Floats to integers towards zero, what does not fit to the nearest that does, NaN to zero.
+// Floats to integers: truncates and saturates; NaN becomes zero.
 template <class T> struct Limits;
 template <> struct Limits<u8> { static constexpr u8 low = 0, high = 0xFF; };
 template <> struct Limits<u16> { static constexpr u16 low = 0, high = 0xFFFF; };

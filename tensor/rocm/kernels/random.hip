@@ -1,4 +1,4 @@
-// Philox 4x32-10 and what is made of it, step for step as tensor-core's `random.rs` has it: the same bits.
+// Philox 4x32-10 and its distributions, step by step as in tensor-core's `random.rs`: the same bits.
 namespace pf {
 
 struct Four {
@@ -72,7 +72,7 @@ PF_DEVICE Two normal_pair_f64(Four block) {
     return box_muller(uniform_f64(block.w[0], block.w[1]) + 1.0 / 9007199254740992.0, uniform_f64(block.w[2], block.w[3]));
 }
 
-// Narrower uniform numbers are rounded down, so that 1 is never reached.
+// Uniform numbers of narrower types are rounded down, so that 1 is never reached.
 PF_DEVICE float down_f16(float x) {
     const float nearest = round_f16(x);
     return nearest > x ? (float)bits<_Float16>((u16)(bits<u16>((_Float16)x) - 1)) : nearest;

@@ -1,4 +1,4 @@
-// Reductions: who reads what in which order. What is reduced and what becomes of it are functions that the generator writes.
+// Reductions: which thread reads what in which order. The generator writes the functions that load a value and store a result.
 namespace pf {
 
 struct Sum {
@@ -42,7 +42,7 @@ struct All {
     template <class V> PF_MEMBER V join(V x, V y) { return (V)(x & y); }
 };
 
-// All threads of a group get what they have between them.
+// Reduces one value per thread over the work-group; all threads get the result.
 template <class R, int B, class V> PF_DEVICE V together(V mine) {
     PF_SHARED V part[B];
     part[lane()] = mine;
@@ -56,14 +56,14 @@ template <class R, int B, class V> PF_DEVICE V together(V mine) {
     return all;
 }
 
-// One group reads [from, to) of one result.
+// One work-group reads [from, to) of one result.
 template <class R, class V, int B, class I, class Load> PF_DEVICE V by_group(I from, I to, Load load) {
     V mine = R::template first<V>();
     for (I r = from + (I)lane(); r < to; r += B) mine = R::template join<V>(mine, load(r));
     return together<R, B, V>(mine);
 }
 
-// One thread reads all of one result, in pieces, so that sums of many stay exact for longer.
+// One thread reads all of one result, in pieces of 64, to keep rounding errors of long sums small.
 template <class R, class V, class I, class Load> PF_DEVICE V by_thread(I length, Load load) {
     V all = R::template first<V>();
     for (I from = 0; from < length; from += 64) {

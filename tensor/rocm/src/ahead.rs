@@ -1,12 +1,13 @@
-//! Kernels that were compiled when this crate was built, if a compiler was there. `kernels/ahead.hip` has their text, as steps would write it.
+//! Kernels that were compiled ahead of time when this crate was built, if a compiler was available. `kernels/ahead.hip` contains
+//! their source, as steps would generate it.
 
 include!(concat!(env!("OUT_DIR"), "/ahead.rs"));
 
-/// Code objects are read in place.
+/// Aligned, because code objects are read in place.
 #[repr(C, align(4096))]
 pub(crate) struct Aligned<T: ?Sized>(pub T);
 
-/// The code that has a kernel, for a target such as "gfx942".
+/// Returns the code object that contains a kernel, for a target such as "gfx942".
 pub(crate) fn find(target: &str, name: &str) -> Option<&'static [u8]> {
     NAMES.binary_search(&name).ok()?;
     TARGETS.iter().find(|(known, _)| *known == target).map(|(_, code)| &code.0)
@@ -44,7 +45,7 @@ mod tests {
         Program { instructions, results: vec![codes.len() as u16 - 1] }
     }
 
-    /// Kernels of what nearly every program does.
+    /// Steps that nearly every program uses.
     fn usual() -> Vec<(usize, Step)> {
         let zero = Code::Constant(Scalar::Float(0.0));
         let relu = program(&[Code::Input(0), zero, Code::Binary(Binary::Max, 0, 1)]);
@@ -112,14 +113,14 @@ mod tests {
             }
         }
         let text = format!(
-            "// Kernels of what nearly every program does, as src/work writes them. A test of src/ahead.rs makes this file.\n{}",
+            "// Kernels that nearly every program uses, as src/work generates them. A test in src/ahead.rs writes this file.\n{}",
             texts.concat()
         );
         if text != include_str!("../kernels/ahead.hip") {
             let (mut file, path) = tempfile::NamedTempFile::new().unwrap().keep().unwrap();
             std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
             panic!(
-                "kernels are written differently now: copy {} to tensor/rocm/kernels/ahead.hip",
+                "the generated kernels have changed: copy {} to tensor/rocm/kernels/ahead.hip",
                 path.display()
             );
         }

@@ -1,9 +1,9 @@
-//! Axes of several operands at once, joined where one step of the outer is the whole of the inner for all of them. Kernels have the number of
-//! axes that is left in their text, and lengths and strides in their arguments.
+//! Axes of several operands at once, merged where the outer stride equals the whole inner axis for all of them. The source of a
+//! kernel depends on the number of remaining axes; lengths and strides are arguments.
 
 use smallvec::SmallVec;
 
-/// One axis, and how far apart its neighbours are in every operand.
+/// One axis: its length, and its stride in every operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub length: usize,
@@ -14,18 +14,18 @@ pub(crate) struct Axis {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Axes(pub Vec<Axis>);
 
-/// What an operand's offset is, seen from the index over all axes.
+/// How an operand's offset depends on the linear index over all axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// The same element everywhere.
     Still,
-    /// The index itself.
+    /// The offset is the index itself.
     Linear,
     Strided,
 }
 
 impl Axes {
-    /// Of the same axes of several operands.
+    /// Merges the common axes of several operands.
     pub(crate) fn new<'a>(shape: &[usize], operands: impl Iterator<Item = &'a [isize]> + Clone) -> Axes {
         let axes = shape.iter().enumerate().map(|(axis, &length)| Axis {
             length,
@@ -82,7 +82,7 @@ impl Axes {
         self.0.last().map_or(0, |axis| axis.strides[operand])
     }
 
-    /// How far from the first element an operand reaches, either way.
+    /// The largest distance from the first element, in either direction.
     pub(crate) fn reach(&self, operand: usize) -> usize {
         self.0.iter().map(|axis| axis.length.saturating_sub(1) * axis.strides[operand].unsigned_abs()).sum()
     }
@@ -91,7 +91,8 @@ impl Axes {
 /// Below this, indices and offsets have 32 bits, with room to step beyond the end.
 pub(crate) const NARROW: usize = 1 << 30;
 
-/// What makes a multiplication of a division of numbers below 2^31 by `length`: shift and factor (Granlund and Montgomery 1994).
+/// Returns shift and factor that turn a division of numbers below 2^31 by `length` into a multiplication (Granlund and Montgomery
+/// 1994).
 pub(crate) fn magic(length: usize) -> u64 {
     if length == 0 || length >= NARROW {
         return 0;

@@ -1,5 +1,5 @@
-//! Compiled kernels on disk: one file for each module, and for each kernel a link to the module that has it. Files are written whole or not at all;
-//! damaged ones are as good as none.
+//! The disk cache of compiled kernels: one file for each module, and for each kernel a link to the module that contains it. Files
+//! are written atomically; damaged ones count as missing.
 
 use std::fs;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::source::hash;
 
-/// Larger files are not ours.
+/// Larger files are not valid cache files.
 const MAX_MODULE: u64 = 64 << 20;
 const MAX_LINK: u64 = 64;
 
@@ -23,7 +23,7 @@ impl DiskCache {
         DiskCache { folder: folder.to_owned() }
     }
 
-    /// The module that has a kernel: its hash and its code.
+    /// Returns the module that contains a kernel: its hash and its code.
     pub(crate) fn find(&self, key: &str) -> Option<(String, Vec<u8>)> {
         let module = String::from_utf8(self.read(&format!("{key}.link"), MAX_LINK)?).ok()?;
         if module.len() != 32 || !module.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -33,7 +33,7 @@ impl DiskCache {
         (hash(&code) == module).then_some((module, code))
     }
 
-    /// Keeps a module for its kernels. That it cannot be kept is nobody's trouble: it is compiled again next time.
+    /// Stores a module for its kernels. A failure to write is ignored: the module is compiled again next time.
     pub(crate) fn keep(&self, keys: &[String], code: &[u8]) {
         let module = hash(code);
         let written = fs::create_dir_all(&self.folder)
@@ -82,7 +82,7 @@ mod tests {
         assert!(cache.find("a").is_some());
         fs::write(folder.path().join("kernels/a.link"), b"../../../etc/passwd").unwrap();
         assert_eq!(cache.find("a"), None);
-        // Nothing but what was meant to stay is left.
+        // No temporary files are left.
         assert_eq!(fs::read_dir(folder.path().join("kernels")).unwrap().count(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! An AMD GPU as a device for tensors.
+//! An AMD GPU as a tensor device.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -23,18 +23,18 @@ use crate::template::Templates;
 use crate::tuning::tuning_cache;
 use crate::work::{self, TILES, Target};
 
-/// What a program may choose.
+/// Options of a ROCm device.
 #[derive(Clone, Debug, Default)]
 pub struct RocmOptions {
-    /// The libamdhip64 to open; what the loader finds by default.
+    /// The libamdhip64 to open; by default the one that the loader finds.
     pub library: Option<PathBuf>,
-    /// The folder for compiled kernels; none are kept by default.
+    /// The folder of the disk cache for compiled kernels; no cache by default.
     pub kernel_cache: Option<PathBuf>,
-    /// Launches that come again are made one by one too.
+    /// Disables graphs: repeated sequences of launches are not replayed.
     pub without_graphs: bool,
 }
 
-/// One GPU.
+/// A ROCm device: one GPU.
 #[derive(Debug)]
 pub struct RocmDevice {
     name: String,
@@ -47,12 +47,12 @@ pub struct RocmDevice {
     stream: Arc<Stream>,
 }
 
-/// How many GPUs the usual library offers.
+/// Returns the number of GPUs that the default library reports.
 pub fn device_count() -> Result<usize, DeviceError> {
     device_count_with(&RocmOptions::default())
 }
 
-/// How many GPUs there are.
+/// Returns the number of GPUs.
 pub fn device_count_with(options: &RocmOptions) -> Result<usize, DeviceError> {
     let library = open_library(options.library.as_deref())?;
     let mut count = 0;
@@ -96,7 +96,7 @@ impl RocmDevice {
         &self.pinned
     }
 
-    /// Compiled kernels are kept in this folder from now on, or nowhere.
+    /// Sets the folder of the disk cache for compiled kernels, or disables the cache.
     pub fn keep_kernels(&self, folder: Option<&Path>) {
         self.kernels.keep(folder);
     }
@@ -105,7 +105,7 @@ impl RocmDevice {
         self.kernels.statistics()
     }
 
-    /// Whether launches that come again are begun as graphs from now on. They are, unless somebody says no.
+    /// Enables or disables replaying repeated sequences of launches as graphs. Enabled by default.
     pub fn set_replaying(&self, replaying: bool) {
         self.kernels.set_replaying(replaying);
     }
@@ -123,7 +123,7 @@ impl RocmDevice {
         }
     }
 
-    /// The name of a step that is to be tuned.
+    /// Returns the tuning key of a step that is to be tuned.
     fn tuning_key(&self, step: &Step) -> Option<String> {
         if !tuning_cache().is_exhaustive() {
             return None;
@@ -137,13 +137,13 @@ impl RocmDevice {
         ))
     }
 
-    /// Does a step in all ways, which all give the same; the fastest.
+    /// Times a step with every tile size, all of which give the same result, and returns the fastest.
     fn tune(&self, step: &Step, key: &str) -> Result<usize, DeviceError> {
         let mut best = (f32::INFINITY, TILES[0]);
         for tile in TILES {
             let (mut launches, mut held) = (Vec::new(), Vec::new());
             self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
-            // The first run compiles and loads.
+            // The first run compiles and loads the kernel.
             self.kernels.run(&launches)?;
             let time = self.stream.time(|| self.kernels.run(&launches))?;
             if time < best.0 {
@@ -154,7 +154,7 @@ impl RocmDevice {
         Ok(best.1)
     }
 
-    /// Adds the launches of a step, and the memory that they need besides.
+    /// Adds the launches of a step, and the workspaces that they need.
     fn plan(
         &self,
         target: Target,
@@ -170,13 +170,13 @@ impl RocmDevice {
         template.bind(step, faults, |bytes| self.pool.allocate(bytes), launches, held)
     }
 
-    /// Where bytes of a buffer are, if they are there.
+    /// Returns the device address of a range of a buffer, or an error if it exceeds the buffer.
     fn place(&self, buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
         let address = address_of(&**buffer)
-            .ok_or_else(|| DeviceError::Unsupported(format!("the memory is not {}'s", self.name)))?;
+            .ok_or_else(|| DeviceError::Unsupported(format!("memory not owned by {}", self.name)))?;
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
         if !inside {
-            let why = format!("{bytes} bytes at {offset} of a buffer of {}", buffer.bytes());
+            let why = format!("{bytes} bytes at {offset} exceed a buffer of {} bytes", buffer.bytes());
             return Err(DeviceError::Unsupported(why));
         }
         Ok(address + offset as u64)
@@ -226,7 +226,7 @@ impl Device for RocmDevice {
                 target.tile = match tuning_cache().find(&key) {
                     Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
                     None => {
-                        // What was asked before has to have run: this step's operands may lie where earlier ones have theirs.
+                        // Earlier launches must be submitted first: this step's operands may be results of earlier ones.
                         self.kernels.run(&std::mem::take(&mut launches))?;
                         Some(self.tune(step, &key)?)
                     }
@@ -234,7 +234,7 @@ impl Device for RocmDevice {
             }
             self.plan(target, step, &mut launches, &mut held)?;
         }
-        // Workspaces go back when this ends, after what uses them was asked for.
+        // Workspaces are freed when this returns, after the launches that use them were submitted.
         let begun = self.kernels.run(&launches);
         self.pool.settle();
         begun
@@ -262,7 +262,7 @@ impl Device for RocmDevice {
     }
 }
 
-/// Each library is opened once and stays open: runtimes do not like to be unloaded.
+/// Each library is opened once and never closed: HIP runtimes do not support unloading.
 fn open_library(file: Option<&Path>) -> Result<Arc<Library>, DeviceError> {
     type Opened = Mutex<HashMap<Option<PathBuf>, Arc<Library>>>;
     static OPENED: OnceLock<Opened> = OnceLock::new();

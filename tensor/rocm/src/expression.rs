@@ -1,4 +1,4 @@
-//! Programs as lines of C++.
+//! Code generation: programs as lines of C++.
 
 use tensor_core::dtype::DType;
 use tensor_core::program::{Binary, Code, Program, Unary};
@@ -6,7 +6,7 @@ use tensor_core::program::{Binary, Code, Program, Unary};
 use crate::source::{Writer, element, value_type};
 use crate::template;
 
-/// What a program's instructions mean where it is written.
+/// The context of a program: how its inputs and indices are written.
 pub(crate) trait Surroundings {
     /// The nth input as a value of this type.
     fn input(&self, writer: &mut Writer, number: u16, dtype: DType) -> String;
@@ -14,7 +14,7 @@ pub(crate) trait Surroundings {
     fn index(&self, writer: &mut Writer, axis: u8) -> String;
 }
 
-/// Writes a program; the names of its results' values and their types.
+/// Writes a program. Returns the names and types of its results.
 pub(crate) fn write(
     writer: &mut Writer,
     program: &Program,
@@ -46,7 +46,7 @@ pub(crate) fn write(
     program.results.iter().map(|&value| (name(value), dtype(value))).collect()
 }
 
-/// Whether all of a program can be written; what is missing are most functions of complex numbers.
+/// Whether a program can be written; most functions of complex numbers are missing.
 pub(crate) fn can_write(program: &Program) -> bool {
     program.instructions.iter().all(|instruction| {
         let complex = |value: u16| program.instructions[usize::from(value)].dtype == DType::C64;
@@ -64,7 +64,7 @@ pub(crate) fn can_write(program: &Program) -> bool {
     })
 }
 
-/// A value of a type from one of another.
+/// Converts a value between types.
 pub(crate) fn cast(to: DType, from: DType, value: &str) -> String {
     match (to, from) {
         _ if to == from => value.to_owned(),
@@ -73,7 +73,7 @@ pub(crate) fn cast(to: DType, from: DType, value: &str) -> String {
     }
 }
 
-/// An element in memory, read.
+/// Reads an element from memory.
 pub(crate) fn load(dtype: DType, base: &str, offset: &str) -> String {
     format!("pf::get<{}>({base}, {offset})", element(dtype))
 }
@@ -161,7 +161,7 @@ fn binary(function: Binary, dtype: DType, x: &str, y: &str) -> String {
         Gt => return format!("({x} > {y})"),
         Ge => return format!("({x} >= {y})"),
         Complex => return format!("pf::c64{{(float){x}, (float){y}}}"),
-        Within => unreachable!("it is written with the place of its faults"),
+        Within => unreachable!("`Within` is written with the fault buffer"),
         Add => "add",
         Sub => "sub",
         Mul => "mul",

@@ -1,6 +1,8 @@
-//! Indices out of bounds, which kernels find and nobody waits for: a few words on the device that are asked for with the next download.
+//! Reports of indices out of bounds, which kernels find asynchronously: a few words of device memory that are read with the next
+//! download.
 //!
-//! Nothing waits for them alone. They come to pinned memory, so that the copy is only asked for, and are there when what is waited for is.
+//! Nothing waits for them separately. They are copied to pinned memory asynchronously, and the copy completes before the
+//! operation that the caller waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +15,13 @@ use crate::memory::{Block, MemoryPool};
 use crate::pinned::{PinnedBuffer, PinnedPool};
 use crate::stream::Stream;
 
-/// Whether there was one, the first, and its bound.
+/// A flag, the first bad index, and its bound.
 const WORDS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct Faults {
     stream: Arc<Stream>,
-    /// A launch looked since somebody asked.
+    /// Whether a launch with bounds checks ran since the last report.
     looked: AtomicBool,
     places: Mutex<Option<Places>>,
 }
@@ -35,7 +37,7 @@ impl Faults {
         Faults { stream, looked: AtomicBool::new(false), places: Mutex::new(None) }
     }
 
-    /// Where a launch that looks at indices tells of them.
+    /// Returns the device address where a launch records indices out of bounds.
     pub(crate) fn place(&self, pool: &Arc<MemoryPool>, pinned: &Arc<PinnedPool>) -> Result<u64, DeviceError> {
         let mut places = self.places.lock();
         let address = match &*places {
@@ -50,7 +52,7 @@ impl Faults {
         Ok(address)
     }
 
-    /// Waits with `wait`, and tells of an index that was out of bounds before.
+    /// Runs `wait`, then returns an error for an index that was out of bounds before.
     pub(crate) fn with(&self, wait: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
         if !self.looked.swap(false, Ordering::AcqRel) {
             return wait();

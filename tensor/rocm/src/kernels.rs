@@ -1,4 +1,4 @@
-//! Kernels of a device: loaded ones, those built ahead, those on disk, and the compiler for the rest.
+//! The kernels of a device: loaded modules, kernels built ahead of time, the disk cache, and the run-time compiler for the rest.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
@@ -16,19 +16,19 @@ use crate::replay::{Begun, ReplayStatistics, Replays};
 use crate::source::{Kernel, Launch, hash, whole};
 use crate::stream::Stream;
 
-/// For results that are the same everywhere. Our text does without headers, which a worker of Remora's then does not read.
+/// Options for identical results everywhere. The generated source includes no headers, so the last option makes a Remora worker skip them.
 const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-D__REMORA_NO_HEADERS__"];
 
-/// Where kernels came from, in numbers.
+/// Counts of kernels by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStatistics {
     pub ahead: u64,
     pub from_disk: u64,
     pub compiled: u64,
-    /// Times the compiler was called: several kernels go at once.
+    /// Number of compiler runs: several kernels are compiled at once.
     pub compilations: u64,
     pub launches: u64,
-    /// Launches that were begun as graphs.
+    /// Launches that were replayed as graphs.
     pub replays: ReplayStatistics,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Kernels {
     architecture: String,
     cache: Mutex<Option<DiskCache>>,
     state: Mutex<State>,
-    /// Whether launches that come again are made graphs.
+    /// Whether repeated sequences of launches are replayed as graphs.
     replaying: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the text of their kernels.
+    /// By the source text of their kernels.
     functions: HashMap<String, Function>,
     /// By the hash of their code.
     modules: HashMap<String, Function>,
@@ -53,7 +53,7 @@ struct State {
     statistics: KernelStatistics,
 }
 
-/// A handle of HIP's, as a number: it may be used from any thread.
+/// A HIP handle as an integer, so that it can be used from any thread.
 #[derive(Clone, Copy, Debug)]
 struct Function(usize);
 
@@ -85,7 +85,7 @@ impl Kernels {
         self.replaying.load(Ordering::Relaxed)
     }
 
-    /// Begins launches in order, after all kernels that are missing were compiled at once.
+    /// Submits launches in order, after compiling all missing kernels at once.
     pub(crate) fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         self.prepare(&mut state, launches.iter().map(|launch| &*launch.kernel))?;
@@ -119,7 +119,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Whether such launches would be begun as a graph.
+    /// Whether such launches would be replayed as a graph.
     pub(crate) fn replays(&self, launches: &[Launch]) -> bool {
         let functions: Vec<usize> =
             launches.iter().filter_map(|launch| launch.kernel.function.get().copied()).collect();
@@ -151,7 +151,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Compiles kernels, all at once.
+    /// Compiles kernels, all in one compiler run.
     fn build(&self, state: &mut State, missing: &[&Kernel]) -> Result<(), DeviceError> {
         if missing.is_empty() {
             return Ok(());
@@ -171,7 +171,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Whether the kernel was built ahead, or lies on disk.
+    /// Loads the kernel if it was built ahead of time or is in the disk cache; returns whether it was found.
     fn find(&self, state: &mut State, kernel: &Kernel) -> Result<bool, DeviceError> {
         let target = self.architecture.split(':').next().unwrap_or_default();
         let name = kernel.name();
@@ -191,7 +191,7 @@ impl Kernels {
         Ok(true)
     }
 
-    /// What names a kernel on disk: all of its text, what it is compiled for and with, and by which version.
+    /// The disk cache key of a kernel: its whole source, the target, the options and the crate version.
     fn key(&self, kernel: &Kernel) -> String {
         let all = format!(
             "{}\n{}\n{}\n{}",
@@ -227,7 +227,7 @@ impl Kernels {
     fn compile(&self, text: &str) -> Result<Vec<u8>, DeviceError> {
         let library = &*self.stream.library;
         let none = || DeviceError::Compile {
-            log: "there is no run-time compiler (libhiprtc) beside the HIP runtime".to_owned(),
+            log: "no run-time compiler (libhiprtc) was found next to the HIP runtime".to_owned(),
         };
         let compiler = library.compiler.as_ref().ok_or_else(none)?;
         let (source, name) = (c_string(text), c_string("pyflame"));
@@ -253,7 +253,7 @@ impl Kernels {
         if let Err(error) = compiled {
             let log = program.log();
             if log.is_empty() {
-                // Not the text is wrong: whoever compiles is gone, and the device knows why.
+                // The source is not at fault: the compiler is unreachable, and synchronizing returns the device's error.
                 self.stream.synchronize()?;
             }
             return Err(DeviceError::Compile { log: format!("{error}\n{log}") });
@@ -271,21 +271,21 @@ impl Drop for Kernels {
         if self.stream.select().is_ok() {
             self.state.get_mut().replays.clear(&self.stream);
             for (_, module) in std::mem::take(&mut self.state.get_mut().modules) {
-                // Nothing is left to tell anybody if this fails.
+                // A failure cannot be reported from drop.
                 let _ = call!(self.stream.library, runtime.hipModuleUnload(module.0 as Handle));
             }
         }
     }
 }
 
-/// The compiler's functions, with the words for what they return.
+/// The compiler's functions, with error reporting.
 struct Table<'a> {
     compiler: &'a crate::library::Compiler,
     library: &'a Library,
 }
 
 impl Table<'_> {
-    /// The compiler numbers its errors itself.
+    /// The compiler has its own error numbers.
     fn check(&self, call: &'static str, status: i32) -> Result<(), DeviceError> {
         if status == 0 { Ok(()) } else { Err(DeviceError::Call { call, error: format!("error {status}") }) }
     }
@@ -295,7 +295,7 @@ impl Table<'_> {
     }
 }
 
-/// A program of the run-time compiler, destroyed at its end.
+/// A hiprtc program, destroyed on drop.
 struct Program<'a> {
     table: Table<'a>,
     handle: Handle,
@@ -324,7 +324,7 @@ impl Drop for Program<'_> {
     }
 }
 
-/// Text without NUL, which ours never has.
+/// Removes NUL bytes, which generated source never contains.
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }

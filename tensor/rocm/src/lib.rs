@@ -1,6 +1,7 @@
-//! AMD GPUs as devices, local, remote or software: one libamdhip64 opened at run time, kernels of our own.
+//! The ROCm device: AMD GPUs, local, remote or software, through one libamdhip64 opened at run time.
 //!
-//! Steps become kernels written in HIP C++, compiled by the runtime's own compiler and kept. It links nothing and reads no environment.
+//! Steps become kernels generated as HIP C++, compiled by the runtime's compiler (hiprtc) and cached. The crate links nothing and
+//! reads no environment variables.
 
 mod ahead;
 mod axes;

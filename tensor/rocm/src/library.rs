@@ -1,15 +1,15 @@
-//! The functions of a libamdhip64, AMD's or Remora's, resolved by name. Nothing is linked: a machine without one has no ROCm device, and no
-//! trouble either.
+//! Functions of a libamdhip64, AMD's or Remora's, resolved by name at run time. Nothing is linked: without the library there is
+//! no ROCm device, but no failure to load either.
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 
 use tensor_core::error::DeviceError;
 
-/// Names tried when no file is named, newest first.
+/// Names tried when no file is given, newest first.
 const RUNTIMES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 const COMPILERS: &[&str] = &["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"];
-/// Where ROCm installs itself, should the loader not know.
+/// ROCm's default installation folder, in case the loader does not search it.
 const FOLDER: &str = "/opt/rocm/lib";
 
 pub(crate) type Status = c_int;
@@ -37,14 +37,14 @@ pub(crate) struct KernelNode {
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $(fn $name:ident($($argument:ident: $type:ty),*);)* }) => {
         $(#[$doc])*
-        #[allow(non_snake_case, reason = "vendor names stay exact in vendor places")]
+        #[allow(non_snake_case, reason = "vendor names are kept exactly")]
         pub(crate) struct $table { $(pub $name: Option<unsafe extern "C" fn($($type),*) -> Status>,)* }
 
         impl $table {
             fn resolve(library: &libloading::Library) -> $table {
                 $table {
-                    // SAFETY: the row states the function's C signature as the vendor's header has it; the library stays open as long
-                    // as the table, see `Library`.
+                    // SAFETY: the declaration is the function's C signature from the vendor's header; the library stays open as
+                    // long as the table, see `Library`.
                     $($name: unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()).ok().map(|it| *it) },)*
                 }
             }
@@ -53,7 +53,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What is used of the runtime.
+    /// The runtime functions used here.
     Runtime {
         fn hipGetDeviceCount(count: *mut c_int);
         fn hipSetDevice(device: c_int);
@@ -101,7 +101,7 @@ functions! {
 }
 
 functions! {
-    /// What is used of the run-time compiler.
+    /// The run-time compiler functions used here.
     Compiler {
         fn hiprtcCreateProgram(
             program: *mut Handle, source: *const c_char, name: *const c_char,
@@ -122,7 +122,7 @@ pub(crate) struct Library {
     pub compiler: Option<Compiler>,
     describe: Option<unsafe extern "C" fn(Status) -> *const c_char>,
     path: PathBuf,
-    /// Keep the code mapped as long as the pointers above.
+    /// Keeps the code mapped as long as the pointers above.
     _opened: Vec<libloading::Library>,
 }
 
@@ -137,17 +137,17 @@ impl Library {
     pub(crate) fn open(file: Option<&Path>) -> Result<Library, DeviceError> {
         let (library, path) = first(file, RUNTIMES).map_err(|tried| {
             DeviceError::Unavailable(format!(
-                "no HIP runtime could be loaded ({tried}); install ROCm, or Remora's client library, or name one with PYFLAME_HIP_LIBRARY"
+                "no HIP runtime could be loaded ({tried}); install ROCm, or Remora's client library, or set PYFLAME_HIP_LIBRARY to one"
             ))
         })?;
         let runtime = Runtime::resolve(&library);
         let describe =
-            // SAFETY: `const char* hipGetErrorString(hipError_t)` in every release.
+            // SAFETY: the signature is `const char* hipGetErrorString(hipError_t)` in every release.
             unsafe { library.get(b"hipGetErrorString\0").ok().map(|it| *it) };
         let mut compiler = Compiler::resolve(&library);
         let mut opened = vec![library];
         if compiler.hiprtcCompileProgram.is_none() {
-            // HIP 7 moved them to a library of their own, which lies beside the runtime.
+            // HIP 7 moved these functions to a separate library, which is in the same folder as the runtime.
             let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty()).and_then(|folder| {
                 COMPILERS.iter().map(|name| folder.join(name)).find(|candidate| candidate.is_file())
             });
@@ -160,7 +160,7 @@ impl Library {
         Ok(Library { runtime, compiler, describe, path, _opened: opened })
     }
 
-    /// A status as a result that names the call.
+    /// Converts a status to a result that names the call.
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         if status == 0 {
             return Ok(());
@@ -178,11 +178,11 @@ impl Library {
     }
 
     pub(crate) fn missing(&self, call: &'static str) -> DeviceError {
-        DeviceError::Call { call, error: format!("{} does not have it", self.path.display()) }
+        DeviceError::Call { call, error: format!("{} does not export this function", self.path.display()) }
     }
 }
 
-/// The first library that opens, or all names with what was wrong with the first.
+/// Returns the first library that opens, or all names tried with the first error.
 fn first(file: Option<&Path>, names: &[&str]) -> Result<(libloading::Library, PathBuf), String> {
     let candidates: Vec<PathBuf> = match file {
         Some(file) => vec![file.to_owned()],
@@ -193,7 +193,7 @@ fn first(file: Option<&Path>, names: &[&str]) -> Result<(libloading::Library, Pa
     };
     let mut problem = None;
     for path in &candidates {
-        // SAFETY: runs the library's constructors, which is what loading a runtime means.
+        // SAFETY: this runs the library's constructors, as loading any runtime does.
         match unsafe { libloading::Library::new(OsString::from(path)) } {
             Ok(library) => return Ok((library, path.clone())),
             Err(error) => problem = problem.or(Some(error)),
@@ -209,8 +209,8 @@ macro_rules! call {
     ($library:expr, $table:ident.$name:ident($($argument:expr),* $(,)?)) => {
         match $library.$table.$name {
             Some(function) => {
-                // SAFETY: the signature is the table's; pointers are valid for the call wherever this is used, and handles come from the
-                // library itself.
+                // SAFETY: the signature is the table's; pointers are valid for the call wherever this is used, and handles come
+                // from the library itself.
                 let status = unsafe { function($($argument),*) };
                 $library.check(stringify!($name), status)
             }

@@ -1,9 +1,9 @@
-//! Memory of a device: blocks in sizes that come again, kept when they are given back.
+//! The device memory pool: blocks in a fixed set of sizes, cached for reuse when freed.
 //!
-//! Everything happens in the order of one stream, so a block may be used again at once: whoever had it before has asked for all work on it before.
-//! Small ones that are given back between an allocation and the next run are nevertheless given out again only after that run. So which blocks a step gets
-//! depends on what was free when it began and on nothing that happened meanwhile, and a step that comes again comes back to the same places after two turns,
-//! as graphs of launches like it.
+//! All work goes through one stream, so a freed block can be reused at once: the previous owner has already queued all of its
+//! work. Small blocks that are freed between an allocation and the next run are nevertheless reused only after that run. So the
+//! blocks of a step depend only on what was free when it began, not on the timing of frees during it. A repeated step then gets
+//! the same addresses again every second time, which is what replaying launches as graphs needs.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,22 +16,22 @@ use tensor_core::error::DeviceError;
 use crate::library::{NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::stream::Stream;
 
-/// Smaller blocks are made this large.
+/// The smallest block size, in bytes.
 const SMALLEST: usize = 512;
-/// No more than this is kept for later.
+/// The most bytes of free blocks that are kept.
 const KEPT: usize = 4 << 30;
-/// Larger blocks are used again at once.
+/// Larger blocks are reused at once.
 const PATIENT: usize = 1 << 20;
-/// As many blocks wait at most for the next run.
+/// The most blocks that wait for the next run before reuse.
 const WAITING: usize = 256;
 
-/// What was allocated, in bytes and in times.
+/// Allocation counters, in bytes and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
-    /// Held by tensors now.
+    /// Bytes that tensors hold now.
     pub total_allocated: usize,
     pub peak_allocated: usize,
-    /// Given back by tensors and kept for the next.
+    /// Bytes freed by tensors and kept for reuse.
     pub kept: usize,
     pub allocations: u64,
     pub deallocations: u64,
@@ -39,7 +39,7 @@ pub struct MemoryStatistics {
     pub cache_misses: u64,
 }
 
-/// The memory of one device.
+/// The memory pool of one device.
 #[derive(Debug)]
 pub struct MemoryPool {
     stream: Arc<Stream>,
@@ -48,16 +48,16 @@ pub struct MemoryPool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By size. The lowest address is given out first, so that work that comes again finds its memory where it was.
+    /// Free blocks by size. The lowest address is given out first, so that repeated work gets the same addresses.
     free: BTreeMap<usize, BTreeSet<u64>>,
-    /// Sizes and addresses of blocks that are free after the next run.
+    /// Sizes and addresses of blocks that become free after the next run.
     waiting: Vec<(usize, u64)>,
-    /// Something was allocated since the last run.
+    /// Whether a block was allocated since the last run.
     preparing: bool,
     statistics: MemoryStatistics,
 }
 
-/// A block of a pool, which goes back to it.
+/// A block of a pool, returned to it on drop.
 #[derive(Debug)]
 pub(crate) struct Block {
     pool: Arc<MemoryPool>,
@@ -81,7 +81,7 @@ impl Drop for Block {
     }
 }
 
-/// Where a device's memory is; nothing for other memory.
+/// Returns the device address of memory; `None` for memory of other devices.
 pub(crate) fn address_of(memory: &dyn Memory) -> Option<u64> {
     if let Some(Imaginary(address)) = memory.as_any().downcast_ref() {
         return Some(*address);
@@ -89,7 +89,7 @@ pub(crate) fn address_of(memory: &dyn Memory) -> Option<u64> {
     memory.as_any().downcast_ref::<Block>().map(|block| block.address)
 }
 
-/// Memory that steps can be planned with and nothing can be done with.
+/// An address without memory, for planning steps.
 #[derive(Debug)]
 pub(crate) struct Imaginary(pub u64);
 
@@ -126,7 +126,7 @@ impl MemoryPool {
         self.state.lock().statistics
     }
 
-    /// Begins to count anew; what is held stays.
+    /// Resets the counters; bytes held stay counted.
     pub fn reset_statistics(&self) {
         let it = &mut self.state.lock().statistics;
         let (total_allocated, kept) = (it.total_allocated, it.kept);
@@ -138,7 +138,7 @@ impl MemoryPool {
         };
     }
 
-    /// Gives what is kept back to the device.
+    /// Returns cached blocks to the device.
     pub fn clear(&self) -> Result<(), DeviceError> {
         let blocks: Vec<u64> = {
             let mut state = self.state.lock();
@@ -150,14 +150,14 @@ impl MemoryPool {
         blocks.into_iter().try_for_each(|address| self.free(address))
     }
 
-    /// Has blocks of these sizes ready.
+    /// Allocates blocks of these sizes in advance.
     pub fn warm_up(self: &Arc<Self>, sizes: &[usize]) -> Result<(), DeviceError> {
         let blocks: Result<Vec<Block>, DeviceError> =
             sizes.iter().map(|&bytes| self.allocate(bytes)).collect();
         blocks.map(drop)
     }
 
-    /// A run was begun: whatever was given back before is free.
+    /// Called after a run was submitted: blocks freed before become reusable.
     pub(crate) fn settle(&self) {
         self.state.lock().settle();
     }
@@ -175,7 +175,7 @@ impl MemoryPool {
         found
     }
 
-    /// From the device; when it has no more, once again after everything kept was given back.
+    /// Allocates from the device; when it is out of memory, tries once more after releasing all cached blocks.
     fn fresh(&self, asked: usize, size: usize) -> Result<u64, DeviceError> {
         self.stream.select()?;
         match self.ask(size)? {
@@ -189,19 +189,19 @@ impl MemoryPool {
         self.ask(size)?.ok_or_else(|| {
             let it = self.statistics();
             let held = format!(
-                "tensors hold {} bytes ({} at most so far) and nothing else is kept; free some, or take smaller batches",
+                "tensors hold {} bytes (at most {} so far) and the cache is empty; free some tensors, or use smaller batches",
                 it.total_allocated, it.peak_allocated
             );
             DeviceError::OutOfMemory { asked, held }
         })
     }
 
-    /// `None` if there is not enough.
+    /// Returns `None` if there is not enough memory.
     fn ask(&self, size: usize) -> Result<Option<u64>, DeviceError> {
         let (library, mut address) = (&self.stream.library, 0);
         let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
         let status = match ordered {
-            // SAFETY: `address` is valid for the call, the stream is ours.
+            // SAFETY: `address` is valid for the call, and the stream handle is this pool's.
             Some((allocate, _)) => unsafe { allocate(&mut address, size, self.stream.handle()) },
             None => {
                 let plain = library.runtime.hipMalloc.ok_or_else(|| library.missing("hipMalloc"))?;
@@ -215,7 +215,7 @@ impl MemoryPool {
                 Ok(None)
             }
             NOT_SUPPORTED => Err(DeviceError::Unavailable(
-                "this device has no stream-ordered allocation (hipMallocAsync)".to_owned(),
+                "this device does not support stream-ordered allocation (hipMallocAsync)".to_owned(),
             )),
             status => library.check("hipMallocAsync", status).map(|()| Some(address)),
         }
@@ -225,7 +225,7 @@ impl MemoryPool {
         let library = &self.stream.library;
         let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
         let (name, status) = match (ordered, library.runtime.hipFree) {
-            // SAFETY: the address came from the same table's allocation and nobody uses it any more.
+            // SAFETY: the address came from the same table's allocation and is not used any more.
             (Some((_, free)), _) => ("hipFreeAsync", unsafe { free(address, self.stream.handle()) }),
             // SAFETY: as above.
             (None, Some(free)) => ("hipFree", unsafe { free(address) }),
@@ -250,7 +250,7 @@ impl MemoryPool {
             }
         }
         if self.stream.select().is_ok() {
-            // What the device has lost it cannot take back.
+            // A failure is ignored: after a device loss the memory is gone anyway.
             let _ = self.free(address);
         }
     }
@@ -271,7 +271,7 @@ impl Drop for MemoryPool {
     }
 }
 
-/// Sizes of blocks: eighths of powers of two, so that at most an eighth is wasted and sizes meet again.
+/// Rounds up to eighths of powers of two, so that at most an eighth is wasted and sizes repeat.
 fn rounded(bytes: usize) -> usize {
     let bytes = bytes.max(SMALLEST);
     let step = (bytes.next_power_of_two() / 16).max(SMALLEST);
@@ -282,7 +282,8 @@ fn rounded(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The addresses of a step's parameters, turn by turn: each turn makes new ones of the old ones, of a batch that replaces the one before.
+    /// Simulates the parameter addresses of a training step: each step computes new parameters from the old ones and from a batch
+    /// that replaces the previous one.
     #[test]
     fn a_step_that_comes_again_comes_back_to_its_memory_after_two_turns() {
         let mut state = State::default();

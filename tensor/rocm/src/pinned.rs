@@ -1,4 +1,4 @@
-//! Host memory that the device reads and writes directly, in sizes of powers of two, kept when it is given back.
+//! The pool of pinned host memory, which the device accesses directly: sizes are powers of two, cached for reuse when freed.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -10,10 +10,10 @@ use tensor_core::error::DeviceError;
 use crate::library::{Library, call};
 
 const SMALLEST: usize = 4096;
-/// No more than this is kept for later.
+/// The most bytes of free buffers that are kept.
 const KEPT: usize = 512 << 20;
 
-/// What was acquired, in bytes and in times.
+/// Allocation counters, in bytes and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PinnedStatistics {
     pub in_use: usize,
@@ -24,7 +24,7 @@ pub struct PinnedStatistics {
     pub misses: u64,
 }
 
-/// Pinned memory of a process.
+/// The pinned memory pool of a process.
 #[derive(Debug)]
 pub struct PinnedPool {
     library: Arc<Library>,
@@ -38,7 +38,7 @@ struct State {
     statistics: PinnedStatistics,
 }
 
-/// Pinned bytes, zero or whatever was there before; given back when dropped.
+/// A pinned buffer, with undefined but initialised content; returned to the pool on drop.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     pool: Arc<PinnedPool>,
@@ -48,12 +48,13 @@ pub struct PinnedBuffer {
 
 impl PinnedBuffer {
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the runtime gave us at least so many bytes; HIP's fresh pages are zero and used ones were written, and this is their one owner.
+        // SAFETY: the runtime allocated at least this many bytes. They are initialised: fresh ones are zeroed in `acquire`, and
+        // reused ones were written. This is their only owner.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed alone.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
     }
 }
@@ -87,8 +88,8 @@ impl PinnedPool {
             None => {
                 let mut address: *mut c_void = std::ptr::null_mut();
                 call!(self.library, runtime.hipHostMalloc(&mut address, size, 0))?;
-                // Memory from elsewhere may hold anything; what is handed out is initialised.
-                // SAFETY: the runtime has just given us `size` bytes.
+                // The runtime's memory may hold anything; buffers must be initialised.
+                // SAFETY: the runtime has just allocated `size` bytes here.
                 unsafe { std::ptr::write_bytes(address.cast::<u8>(), 0, size) };
                 address as usize
             }
@@ -106,7 +107,7 @@ impl PinnedPool {
         Ok(PinnedBuffer { pool: self.clone(), address, bytes })
     }
 
-    /// Has buffers of these sizes ready.
+    /// Allocates buffers of these sizes in advance.
     pub fn warm_up(self: &Arc<Self>, sizes: &[usize]) -> Result<(), DeviceError> {
         let buffers: Result<Vec<PinnedBuffer>, DeviceError> =
             sizes.iter().map(|&bytes| self.acquire(bytes)).collect();

@@ -1,4 +1,4 @@
-//! What a device says of itself. The structure has grown over the years; these are its two generations, by the places of the fields used here.
+//! Device properties. `hipDeviceProp_t` has two incompatible layouts; these are the field offsets used here.
 
 use tensor_core::error::DeviceError;
 
@@ -8,18 +8,18 @@ use crate::library::{Library, call};
 const BYTES: usize = 4096;
 const TEXT: usize = 256;
 
-/// Places of fields in `hipDeviceProp_t`.
+/// Byte offsets of fields in `hipDeviceProp_t`.
 struct Fields {
     compute_units: usize,
     architecture: usize,
 }
 
-/// Since HIP 6 (`hipDeviceProp_tR0600`).
+/// The layout since HIP 6 (`hipDeviceProp_tR0600`).
 const R0600: Fields = Fields { compute_units: 388, architecture: 1160 };
-/// Before (`hipDeviceProp_tR0000`).
+/// The layout before (`hipDeviceProp_tR0000`).
 const R0000: Fields = Fields { compute_units: 336, architecture: 396 };
 
-/// What is used of them.
+/// The properties used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
     pub name: String,

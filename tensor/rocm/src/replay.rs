@@ -1,8 +1,8 @@
-//! Launches that come again, as graphs: one call begins all of them.
+//! Replay of repeated sequences of launches as HIP graphs: one call submits all of them.
 //!
-//! A graph is known by its kernels and the sizes of their launches. Arguments are not trusted to be the same: every word of every launch is
-//! compared with what the graph has, and what differs is put into the graph first. So constants, addresses and seeds are always the ones that were
-//! asked for, and memory that was given back is never touched by a graph that remembers it.
+//! A graph is identified by its kernels and the sizes of their launches. Arguments are not assumed to be equal: every word of
+//! every launch is compared with the graph's, and differing nodes are updated first. So constants, addresses and seeds are always
+//! the current ones, and a graph never touches freed memory that it was captured with.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -13,41 +13,42 @@ use crate::library::{Handle, KernelNode, call};
 use crate::source::Launch;
 use crate::stream::Stream;
 
-/// Shorter sequences are launched one by one.
+/// The shortest sequence that is replayed; shorter ones are launched one by one.
 const SHORTEST: usize = 3;
-/// Longer ones too: no training step has as many launches.
+/// The longest sequence that is replayed; no training step has as many launches.
 const LONGEST: usize = 1 << 14;
-/// Graphs of one sequence: a step that writes its results to new memory and frees the old comes back to the same places after two or so.
+/// The most graphs of one sequence: a step that writes its results to new memory and frees the old one gets the same addresses
+/// again after about two rounds.
 const PER_SEQUENCE: usize = 4;
-/// Sequences that are remembered.
+/// The most sequences that are remembered.
 const SEQUENCES: usize = 128;
-/// Graphs that exist at a time.
+/// The most graphs that exist at a time.
 const GRAPHS: usize = 96;
-/// A graph that was no use for so many turns of its sequence makes room.
+/// A graph that was not used for this many rounds of its sequence may be evicted.
 const PATIENCE: u64 = 8;
 
-/// What was replayed, in numbers.
+/// Replay counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayStatistics {
-    /// Sequences that were made graphs.
+    /// Sequences captured as graphs.
     pub captured: u64,
-    /// Launches of graphs.
+    /// Graph launches.
     pub replays: u64,
-    /// Kernels that were begun by them.
+    /// Kernels launched by graphs.
     pub replayed: u64,
-    /// Kernels whose arguments were changed before.
+    /// Kernels whose arguments were updated before a graph launch.
     pub updated: u64,
 }
 
-/// How a sequence was begun.
+/// How a sequence was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
     Replayed,
-    /// Nothing was: the launches are to be made one by one.
+    /// Not at all: the caller must launch the kernels one by one.
     Nothing,
 }
 
-/// One launch of a sequence, without its arguments. The function says how many of those there are.
+/// One launch of a sequence, without its arguments. The function determines how many arguments there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     function: usize,
@@ -60,7 +61,7 @@ pub(crate) struct Replays {
     sequences: HashMap<Vec<Shape>, Sequence>,
     turn: u64,
     graphs: usize,
-    /// The runtime has no graphs, or not for these kernels.
+    /// Set if the runtime does not support graphs, or not for these kernels.
     useless: bool,
     pub statistics: ReplayStatistics,
 }
@@ -72,18 +73,18 @@ struct Sequence {
     graphs: Vec<Graph>,
 }
 
-/// An executable graph, with the arguments that it has.
+/// An executable graph, and its current arguments.
 #[derive(Debug)]
 struct Graph {
     template: usize,
     executable: usize,
     nodes: Vec<usize>,
     words: Vec<Vec<u64>>,
-    /// The sequence's turn in which it ran.
+    /// The round of its sequence in which it last ran.
     used: u64,
 }
 
-/// What is to be done this time.
+/// What to do with a sequence this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Replay(usize),
@@ -92,7 +93,7 @@ enum Choice {
 }
 
 impl Replays {
-    /// Begins the launches as a graph if they came before. Their functions are in `functions`.
+    /// Submits the launches as a graph if the sequence ran before. Their functions are in `functions`.
     pub(crate) fn begin(
         &mut self,
         stream: &Stream,
@@ -126,7 +127,7 @@ impl Replays {
                     sequence.graphs.len() - 1
                 }
                 Err(_) => {
-                    // Whatever is wrong: if it is the device, the launches will tell.
+                    // The cause does not matter: if the device failed, the individual launches report it.
                     self.useless = true;
                     return Ok(Begun::Nothing);
                 }
@@ -137,7 +138,7 @@ impl Replays {
         match graph.update(stream, launches, functions) {
             Ok(updated) => self.statistics.updated += updated,
             Err(_) => {
-                // It may have some of the new arguments and some of the old.
+                // The update may be partial, so the graph is dropped.
                 let graph = sequence.graphs.swap_remove(chosen);
                 self.graphs -= 1;
                 graph.destroy(stream);
@@ -147,7 +148,7 @@ impl Replays {
         let launched =
             call!(stream.library, runtime.hipGraphLaunch(graph.executable as Handle, stream.handle()));
         if launched.is_err() {
-            // Nobody knows what of it ran, so it is not tried another way; what comes next is.
+            // It is unknown which kernels ran, so the launches are not repeated; later ones run one by one.
             self.useless = true;
             return launched.map(|()| Begun::Nothing);
         }
@@ -157,13 +158,13 @@ impl Replays {
         Ok(Begun::Replayed)
     }
 
-    /// Whether there is a graph of such launches.
+    /// Whether a graph exists for such launches.
     pub(crate) fn knows(&self, launches: &[Launch], functions: &[usize]) -> bool {
         let known = self.sequences.get(&key(launches, functions));
         !self.useless && known.is_some_and(|sequence| !sequence.graphs.is_empty())
     }
 
-    /// Destroys all graphs, as before their kernels are unloaded.
+    /// Destroys all graphs; must be called before their kernels are unloaded.
     pub(crate) fn clear(&mut self, stream: &Stream) {
         for sequence in std::mem::take(&mut self.sequences).into_values() {
             sequence.graphs.iter().for_each(|graph| graph.destroy(stream));
@@ -171,7 +172,7 @@ impl Replays {
         self.graphs = 0;
     }
 
-    /// The first time a sequence is only remembered: most never come again.
+    /// The first time, a sequence is only recorded: most never repeat.
     fn remember(&mut self, stream: &Stream, key: Vec<Shape>) {
         if self.sequences.len() >= SEQUENCES {
             self.forget_oldest(stream, |_| true);
@@ -204,7 +205,8 @@ fn key(launches: &[Launch], functions: &[usize]) -> Vec<Shape> {
 }
 
 impl Sequence {
-    /// A change of a few arguments costs less than a new graph, and a new graph less than changing most arguments each time.
+    /// Updating a few arguments costs less than capturing a graph, and capturing one costs less than updating most arguments each
+    /// time.
     fn choose(&self, launches: &[Launch]) -> Choice {
         let nearest = self
             .graphs
@@ -230,7 +232,7 @@ impl Sequence {
 }
 
 impl Graph {
-    /// A chain of kernels with these arguments.
+    /// Builds a chain of kernel nodes with these arguments.
     fn capture(stream: &Stream, launches: &[Launch], functions: &[usize]) -> Result<Graph, DeviceError> {
         let library = &stream.library;
         let mut template: Handle = std::ptr::null_mut();
@@ -286,7 +288,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Launches whose arguments it has not.
+    /// Returns the launches whose arguments differ from the graph's.
     fn differing<'a>(&'a self, launches: &'a [Launch]) -> impl Iterator<Item = usize> + 'a {
         self.words
             .iter()
@@ -296,7 +298,7 @@ impl Graph {
             .map(|(number, _)| number)
     }
 
-    /// Gives it the arguments of these launches; how many had others.
+    /// Updates the graph to the arguments of these launches; returns how many differed.
     fn update(
         &mut self,
         stream: &Stream,
@@ -321,9 +323,9 @@ impl Graph {
         Ok(differing.len() as u64)
     }
 
-    /// What it still runs goes on.
+    /// A running graph completes.
     fn destroy(&self, stream: &Stream) {
-        // Nothing is left to tell anybody if this fails.
+        // A failure cannot be handled here.
         if self.executable != 0 {
             let _ = call!(stream.library, runtime.hipGraphExecDestroy(self.executable as Handle));
         }

@@ -1,4 +1,5 @@
-//! Kernels as text with the words they are launched with. Text has no number in it that may differ from step to step, so few texts exist.
+//! Kernel source texts and their launch arguments. A text contains no number that may differ from step to step, so few distinct
+//! texts exist.
 
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +9,7 @@ use tensor_core::dtype::{DType, Scalar};
 
 use crate::axes::{Axes, NARROW, Pattern, magic};
 
-/// What every text builds on.
+/// The files that every text builds on.
 const FILES: [&str; 6] = [
     include_str!("../kernels/prelude.hip"),
     include_str!("../kernels/functions.hip"),
@@ -18,19 +19,19 @@ const FILES: [&str; 6] = [
     include_str!("../kernels/random.hip"),
 ];
 
-/// What stands for a kernel's name in its text.
+/// The placeholder of a kernel's name in its text.
 const NAME: &str = " KERNEL(";
 
-/// A kernel, known by its text. It gets a name when it has to be found or compiled, which is once.
+/// A kernel, identified by its text. Its name is computed only when it is looked up or compiled, which is once.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     family: &'static str,
     pub text: String,
-    /// The device's handle of it, once it is loaded.
+    /// The device's handle, once it is loaded.
     pub function: OnceLock<usize>,
 }
 
-/// A word that is not known while a kernel is written: see [`crate::template`].
+/// A word that is filled in at launch: see [`crate::template`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address(pub u64);
 
@@ -39,7 +40,7 @@ impl Kernel {
         format!("pf_{}_{}", self.family, &hash(self.text.as_bytes())[..16])
     }
 
-    /// The text with the name in it.
+    /// The text with its name filled in.
     pub(crate) fn named(&self) -> String {
         self.text.replacen(NAME, &format!(" {}(", self.name()), 1)
     }
@@ -52,11 +53,11 @@ pub(crate) struct Launch {
     pub groups: u32,
     pub threads: u32,
     pub words: Vec<u64>,
-    /// Which words are addresses.
+    /// Positions of the words that are addresses.
     pub addresses: Arc<[usize]>,
 }
 
-/// One text for all kernels: files first.
+/// Concatenates the files and all kernels to one text.
 pub(crate) fn whole<'a>(kernels: impl IntoIterator<Item = &'a Kernel>) -> String {
     let mut text = FILES.concat();
     for kernel in kernels {
@@ -65,7 +66,7 @@ pub(crate) fn whole<'a>(kernels: impl IntoIterator<Item = &'a Kernel>) -> String
     text
 }
 
-/// The hash that names texts.
+/// The hash that identifies texts.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(16).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -73,7 +74,7 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     })
 }
 
-/// A kernel that is being written.
+/// A kernel under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub words: Vec<u64>,
@@ -87,24 +88,24 @@ impl Writer {
         Writer { wide, ..Writer::default() }
     }
 
-    /// Whether 32 bits are too few for these numbers.
+    /// Whether these numbers need 64-bit indices.
     pub(crate) fn needs_wide(sizes: impl IntoIterator<Item = usize>) -> bool {
         sizes.into_iter().any(|size| size >= NARROW)
     }
 
-    /// Adds a word; what it is in the text.
+    /// Adds an argument word; returns its C++ expression.
     pub(crate) fn word(&mut self, word: u64) -> String {
         self.words.push(word);
         format!("a.w[{}]", self.words.len() - 1)
     }
 
-    /// Adds a word that is known when the kernel is launched.
+    /// Adds a word that is only known at launch.
     pub(crate) fn address(&mut self, address: Address) -> String {
         self.addresses.push(self.words.len());
         self.word(address.0)
     }
 
-    /// A number as an index.
+    /// Adds a number as an index.
     pub(crate) fn index(&mut self, number: isize) -> String {
         let word = self.word(number as u64);
         format!("(I){word}")
@@ -115,7 +116,7 @@ impl Writer {
         self.body.push('\n');
     }
 
-    /// Offsets of operands at an index over all axes: names of variables, or simple expressions.
+    /// Writes the offsets of operands at an index over all axes; returns variable names or simple expressions.
     pub(crate) fn offsets(
         &mut self,
         axes: &Axes,
@@ -158,7 +159,7 @@ impl Writer {
         names
     }
 
-    /// A constant of a type, as an argument.
+    /// Adds a constant of a type as an argument.
     pub(crate) fn constant(&mut self, dtype: DType, scalar: Scalar) -> String {
         let word = self.word(word_of(dtype, scalar));
         match dtype {
@@ -170,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// The kernel of this body and what it is launched with.
+    /// Finishes the kernel and its launch.
     pub(crate) fn launch(self, family: &'static str, groups: usize, threads: u32) -> Launch {
         let index = if self.wide { "pf::i64" } else { "pf::i32" };
         let text = format!(
@@ -204,7 +205,7 @@ pub(crate) fn element(dtype: DType) -> &'static str {
     }
 }
 
-/// What values of the type are computed in.
+/// The type that values are computed in.
 pub(crate) fn value_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -222,7 +223,7 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
     }
 }
 
-/// A number as a word, in the form in which values of the type are computed with.
+/// Encodes a number as a word, in the type of computation.
 pub(crate) fn word_of(dtype: DType, scalar: Scalar) -> u64 {
     let real = match scalar {
         Scalar::Bool(it) => f64::from(u8::from(it)),

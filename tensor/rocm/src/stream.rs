@@ -1,4 +1,4 @@
-//! The one queue of a device: everything it is asked goes here, in order.
+//! The single HIP stream of a device, which orders all of its work.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     handle: Handle,
 }
 
-// SAFETY: HIP's functions may be called from any thread; the handle is only ever passed to them.
+// SAFETY: HIP functions may be called from any thread; the handle is only ever passed to them.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
@@ -28,7 +28,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes the device this thread's. What HIP does next is meant for it.
+    /// Makes the device current for this thread, so that following HIP calls go to it.
     pub(crate) fn select(&self) -> Result<(), DeviceError> {
         call!(self.library, runtime.hipSetDevice(self.ordinal as i32))
     }
@@ -42,7 +42,7 @@ impl Stream {
         call!(self.library, runtime.hipStreamSynchronize(self.handle))
     }
 
-    /// Milliseconds between what was asked before and after `work`, on the device.
+    /// Returns the milliseconds that `work` takes on the device.
     pub(crate) fn time(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<f32, DeviceError> {
         let mut events = [std::ptr::null_mut(); 2];
         let mut milliseconds = 0.0;
@@ -61,26 +61,26 @@ impl Stream {
         timed.map(|()| milliseconds)
     }
 
-    /// An error that was dealt with shall not be met by who asks for the last one.
+    /// Clears HIP's last error after it was handled, so that other users of the runtime do not see it.
     pub(crate) fn forget_error(&self) {
         let _ = call!(self.library, runtime.hipGetLastError());
     }
 
-    /// From memory that HIP does not know, which it has read when this returns.
+    /// Uploads from pageable memory; HIP has read it when this returns.
     pub(crate) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.select()?;
         let (from, count) = (bytes.as_ptr() as u64, bytes.len());
         call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_DEVICE, self.handle))
     }
 
-    /// To pinned memory, which has the bytes when somebody has waited.
+    /// Downloads to pinned memory asynchronously; the bytes are valid after the next synchronization.
     pub(crate) fn download_later(&self, from: u64, into: &mut PinnedBuffer) -> Result<(), DeviceError> {
         let into = into.bytes_mut();
         let (to, count) = (into.as_mut_ptr() as u64, into.len());
         call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_HOST, self.handle))
     }
 
-    /// Waits for everything asked before.
+    /// Downloads after waiting for everything submitted before.
     pub(crate) fn download(&self, from: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.select()?;
         let (to, count) = (into.as_mut_ptr() as u64, into.len());
@@ -95,7 +95,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.handle.is_null() && self.select().is_ok() {
-            // Nothing is left to tell anybody if this fails.
+            // A failure cannot be reported from drop.
             let _ = call!(self.library, runtime.hipStreamDestroy(self.handle));
         }
     }

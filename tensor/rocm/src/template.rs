@@ -1,7 +1,8 @@
-//! Steps as launches without addresses. A step that differs from another in nothing but its memory is the same launches with other words, so text
-//! is written once for both.
+//! Launch templates: the launches of a step without addresses. Two steps that differ only in memory share the launches with other
+//! words, so the source is generated once for both.
 //!
-//! While a kernel is written, operands, workspaces and what seeds random numbers are places of their own; a launch puts in where they are.
+//! While a kernel is generated, operands, workspaces and random seeds have symbolic addresses; binding a template replaces them
+//! by the actual values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +15,18 @@ use crate::memory::{Block, Imaginary, address_of};
 use crate::source::{Address, Launch};
 use crate::work::{Plan, Target};
 
-/// Bits of an address within a place.
+/// Bits of the offset in a symbolic address.
 const WITHIN: u32 = 44;
-/// Places of operands come first, then those of workspaces.
+/// Operands are numbered first, then workspaces.
 const WORKSPACES: u64 = 1 << 19;
 const LAST: u64 = (1 << 20) - 1;
 
 pub(crate) const SEED: Address = Address(LAST << WITHIN);
 pub(crate) const OFFSET: Address = Address((LAST - 1) << WITHIN);
-/// Where indices out of bounds are told of.
+/// The buffer where kernels record indices out of bounds.
 pub(crate) const FAULTS: Address = Address((LAST - 2) << WITHIN);
 
-/// More are forgotten, all at once: who has as many kinds of steps has no steps that come again.
+/// The most templates. When full, all are dropped: a program with so many kinds of steps does not repeat them.
 const MOST: usize = 1 << 13;
 
 pub(crate) fn workspace(number: usize) -> Address {
@@ -40,14 +41,14 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Whether it looks at indices, and so may find one out of bounds.
+    /// Whether it checks indices, and so may find one out of bounds.
     pub(crate) fn looks(&self) -> bool {
         self.looks
     }
 
     fn new(target: Target, step: &Step) -> Result<Template, DeviceError> {
         if step.inputs.len() + step.outputs.len() >= WORKSPACES as usize {
-            return Err(DeviceError::Unsupported("a step with so many operands".to_owned()));
+            return Err(DeviceError::Unsupported("the step has too many operands".to_owned()));
         }
         let mut place = 0;
         let mut placed = |operand: &Operand| {
@@ -66,7 +67,7 @@ impl Template {
         Ok(Template { launches: plan.launches, workspaces: plan.workspaces, looks })
     }
 
-    /// Adds the launches of a step, and the memory that they need until they have run.
+    /// Appends the launches of a step, and the workspaces that they need until they have run.
     pub(crate) fn bind(
         &self,
         step: &Step,
@@ -84,7 +85,7 @@ impl Template {
         let places: Option<Vec<u64>> = operands.map(|operand| address_of(&*operand.buffer)).collect();
         let Some(places) = places else {
             return Err(DeviceError::Unsupported(
-                "an operand lies on another device; move it with `.to(device)` first".to_owned(),
+                "an operand is on another device; move it with `.to(device)` first".to_owned(),
             ));
         };
         let seeds = match step.work {
@@ -111,14 +112,14 @@ impl Template {
     }
 }
 
-/// Templates by the steps they are of.
+/// Templates by step signature.
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     known: Mutex<HashMap<Vec<u64>, Arc<Template>>>,
 }
 
 impl Templates {
-    /// The launches of steps with these signatures, without what makes them launches of one of them; nothing if there were none.
+    /// Returns the unbound launches of steps with these signatures; `None` if one of them is unknown.
     pub(crate) fn launches(&self, target: Target, signatures: &[Vec<u64>]) -> Option<Vec<Launch>> {
         let known = self.known.lock();
         let mut launches = Vec::new();
@@ -143,7 +144,7 @@ impl Templates {
     }
 }
 
-/// How work is divided is part of what a step becomes.
+/// The tile size is part of the key, because it changes the launches.
 fn key(target: Target, mut signature: Vec<u64>) -> Vec<u64> {
     signature.push(target.tile.unwrap_or(0) as u64);
     signature
@@ -199,7 +200,7 @@ mod tests {
             inputs: Vec::new(),
             outputs: vec![operand(0x7000, 99, 0)],
         };
-        // A seed may have all bits.
+        // A seed may use all 64 bits.
         let (first, second) = (bound(&templates, &step(u64::MAX, 3)), bound(&templates, &step(8, 4)));
         assert!(Arc::ptr_eq(&first[0].kernel, &second[0].kernel));
         for (launch, expected) in [(&first[0], [u64::MAX, 3, 0x7000]), (&second[0], [8, 4, 0x7000])] {

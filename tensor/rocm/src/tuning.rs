@@ -1,4 +1,4 @@
-//! Which way of computing a contraction was found to be the fastest, by device and size; kept in a file if one is named.
+//! The tuning cache: the fastest tile size of contractions, by device and size; saved to a file if one is set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 use tensor_core::error::DeviceError;
 
-/// At the beginning of a file: what it is, and in which version.
+/// The file header: format and version.
 const MAGIC: &[u8; 8] = b"PFTUNE\x00\x01";
-/// Larger files are not ours.
+/// Larger files are not valid.
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_ENTRIES: usize = 100_000;
 const MAX_KEY: usize = 256;
 
-/// Choices in numbers.
+/// Counters of the tuning cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TuningStatistics {
     pub hits: u64,
@@ -24,7 +24,7 @@ pub struct TuningStatistics {
     pub entries: usize,
 }
 
-/// What was found so far. Keys say version, device, type and sizes.
+/// The results so far. Keys contain version, device, type and sizes.
 #[derive(Debug, Default)]
 pub struct TuningCache {
     state: Mutex<State>,
@@ -39,14 +39,14 @@ struct State {
     misses: u64,
 }
 
-/// The one of this process.
+/// The tuning cache of this process.
 pub fn tuning_cache() -> &'static TuningCache {
     static CACHE: OnceLock<TuningCache> = OnceLock::new();
     CACHE.get_or_init(TuningCache::default)
 }
 
 impl TuningCache {
-    /// Whether everything that is not known yet is tried in all ways, which takes a while the first time.
+    /// Enables trying every alternative for unknown contractions, which takes a while the first time.
     pub fn enable_exhaustive_search(&self, search: bool) {
         self.state.lock().search = search;
     }
@@ -55,11 +55,11 @@ impl TuningCache {
         self.state.lock().search
     }
 
-    /// Reads a file, if there is one, and writes it from now on. What is damaged or of another version counts as empty.
+    /// Loads a file, if it exists, and saves to it from now on. Damaged files and other versions count as empty.
     pub fn set_cache_file(&self, path: &Path) -> Result<(), DeviceError> {
         if path.components().any(|part| part == Component::ParentDir) {
             return Err(DeviceError::Unavailable(format!(
-                "{}: a path with \"..\" is refused",
+                "{}: the path must not contain \"..\"",
                 path.display()
             )));
         }
@@ -73,7 +73,7 @@ impl TuningCache {
         Ok(())
     }
 
-    /// Forgets everything, in the file too.
+    /// Clears all entries, and those of the file.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         *state = State { search: state.search, file: state.file.take(), ..State::default() };
@@ -85,7 +85,7 @@ impl TuningCache {
         TuningStatistics { hits: state.hits, misses: state.misses, entries: state.entries.len() }
     }
 
-    /// What was found for a key.
+    /// Returns the choice for a key.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
         let mut state = self.state.lock();
         let found = state.entries.get(key).copied();
@@ -106,7 +106,7 @@ impl TuningCache {
 }
 
 impl State {
-    /// That a file cannot be written costs another search some day, and nothing else.
+    /// A failure to write is ignored: it only costs another search later.
     fn save(&self) {
         let Some(path) = &self.file else { return };
         let mut bytes = MAGIC.to_vec();
@@ -130,7 +130,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Nothing if the bytes are not what `save` writes.
+/// Returns `None` if the bytes are not in the format of `save`.
 fn parse(bytes: &[u8]) -> Option<BTreeMap<String, u32>> {
     if bytes.len() as u64 > MAX_BYTES {
         return None;

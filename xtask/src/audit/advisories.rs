@@ -12,21 +12,21 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 const ADDRESS: &str = "https://github.com/RustSec/advisory-db";
-/// A machine without a way out must not hold up the tests.
+/// Timeout of a fetch, so that a machine without internet access does not hold up the tests.
 const FETCH_LIMIT: Duration = Duration::from_secs(30);
-/// A copy that was fetched is fetched again after this time.
+/// Maximum age of a fetched copy before it is fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
-/// cargo-audit of a newer Debian release, with the C library it needs. This release has none.
+/// cargo-audit of a newer Debian release, with the C library it needs. This release has no package of it.
 const PACKAGES: &[Package] =
     &[Package::whole("cargo-audit"), Package::whole("libc6"), Package::whole("libgcc-s1")];
 
-/// The folder of a database, or the reason why there is none.
+/// Returns the folder of a database, or the reason why there is none.
 pub fn database(repo: &Repo, given: Option<&Path>, may_fetch: bool) -> Result<Result<PathBuf, String>> {
     if let Some(folder) = given {
         if !is_database(folder) {
             bail!(
-                "{} holds no advisory database: it has no folder `crates`. Clone {ADDRESS} and name that folder.",
+                "{} is not an advisory database: it has no folder `crates`. Clone {ADDRESS} and pass that folder.",
                 folder.display()
             );
         }
@@ -49,7 +49,7 @@ pub fn database(repo: &Repo, given: Option<&Path>, may_fetch: bool) -> Result<Re
     })
 }
 
-/// What cargo-audit finds in each lock file.
+/// Runs cargo-audit on each lock file.
 pub fn check(repo: &Repo, database: &Path, locks: &[PathBuf], ignored: &[&str]) -> Result<Vec<String>> {
     let userland = Userland::unpack(repo, "audit", PACKAGES)?;
     let mut complaints = Vec::new();
@@ -62,7 +62,7 @@ pub fn check(repo: &Repo, database: &Path, locks: &[PathBuf], ignored: &[&str]) 
         }
         let output = audit.output().with_context(|| format!("cannot start {}", step::shown(&audit)))?;
         let said = String::from_utf8_lossy(&output.stderr);
-        // It says so once it has read the database; without, a failure is not about the crates.
+        // cargo-audit prints this after reading the database. Without it, a failure is not about the crates.
         if !said.contains("Scanning") {
             bail!("cargo-audit could not check {} ({}):\n{said}", lock.display(), output.status);
         }
@@ -78,7 +78,7 @@ fn is_database(folder: &Path) -> bool {
     folder.join("crates").is_dir()
 }
 
-/// Clones the database, to the side first, so that what is there stays until the new copy is whole.
+/// Clones the database to a temporary folder first, so that the old copy stays until the new one is complete.
 fn fetch(folder: &Path) -> Result<()> {
     let new = folder.with_extension("new");
     foreign::remove(&new)?;

@@ -1,4 +1,4 @@
-//! The crates that are compiled, as cargo reports them.
+//! The compiled crates, as reported by cargo.
 
 use crate::repo::Repo;
 use crate::step;
@@ -7,19 +7,19 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A crate with what the policy is about.
+/// A crate with the fields that the policy checks.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Crate {
     pub name: String,
     pub version: String,
     pub license: Option<String>,
-    /// Where it comes from; nothing for a crate of this repository.
+    /// The registry or repository; `None` for a crate of this repository.
     pub source: Option<String>,
     #[serde(default)]
     pub dependencies: Vec<Dependency>,
 }
 
-/// A line of a crate's manifest.
+/// A dependency in a crate's manifest.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Dependency {
     pub name: String,
@@ -33,7 +33,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Of the workspace in a folder, for some targets. Its lock file must be up to date.
+    /// Reads the graph of the workspace in a folder, for some targets. Its lock file must be up to date.
     pub fn read(repo: &Repo, folder: &Path, targets: &[String]) -> Result<Graph> {
         let cargo = |command: &str| {
             let mut cargo = repo.cargo();
@@ -50,14 +50,14 @@ impl Graph {
         Graph::join(&step::output(&mut tree)?, &step::output(&mut metadata)?)
     }
 
-    /// `cargo metadata` describes crates, and lists some that no feature enables. `cargo tree` lists what is compiled.
+    /// `cargo metadata` describes crates, but also lists some that no feature enables. `cargo tree` lists what is compiled.
     fn join(tree: &str, metadata: &str) -> Result<Graph> {
         #[derive(Deserialize)]
         struct Metadata {
             packages: Vec<Crate>,
         }
         let metadata: Metadata =
-            serde_json::from_str(metadata).context("cargo metadata printed something else")?;
+            serde_json::from_str(metadata).context("cannot parse the output of cargo metadata")?;
         let compiled: BTreeSet<(&str, &str)> = tree
             .lines()
             .filter_map(|line| {
@@ -70,7 +70,7 @@ impl Graph {
     }
 }
 
-/// Whether cargo refused because the lock file does not fit the manifests.
+/// Whether cargo failed because the lock file does not match the manifests.
 pub fn is_outdated_lock(error: &anyhow::Error) -> bool {
     error.to_string().contains("--locked was passed")
 }

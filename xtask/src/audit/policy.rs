@@ -1,11 +1,11 @@
-//! What `deny.toml` says, and whether crates comply with it.
+//! The policy in `deny.toml`, and the checks of crates against it.
 
 use super::graph::{Crate, Graph};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of cargo-deny's configuration that is used; any other key is an error.
+/// The supported part of cargo-deny's configuration; any other key is an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Policy {
@@ -32,7 +32,10 @@ pub struct Advisories {
 #[serde(deny_unknown_fields)]
 pub struct Ignored {
     pub id: String,
-    #[expect(dead_code, reason = "read by people; required so that nobody forgets it")]
+    #[expect(
+        dead_code,
+        reason = "for readers only; the field is required so that every exception has a reason"
+    )]
     reason: String,
 }
 
@@ -80,14 +83,14 @@ impl Policy {
         Ok(toml::from_str(text)?)
     }
 
-    /// Every violation, in words.
+    /// Returns every violation as text.
     pub fn check(&self, graph: &Graph) -> Result<Vec<String>> {
         let mut complaints = self.check_one_by_one(graph)?;
         complaints.extend(self.duplicates(graph));
         Ok(complaints)
     }
 
-    /// Violations of single crates: licences, bans, sources.
+    /// Returns violations of single crates: licences, bans, sources.
     pub fn check_one_by_one(&self, graph: &Graph) -> Result<Vec<String>> {
         let mut complaints = Vec::new();
         for one in &graph.crates {
@@ -99,11 +102,11 @@ impl Policy {
 
     fn license(&self, one: &Crate) -> Result<Option<String>> {
         let Some(text) = &one.license else {
-            return Ok(Some(format!("{} {} names no licence", one.name, one.version)));
+            return Ok(Some(format!("{} {} does not declare a licence", one.name, one.version)));
         };
         // Older manifests write `MIT/Apache-2.0`.
         let expression = spdx::Expression::parse_mode(text, spdx::ParseMode::LAX).with_context(|| {
-            format!("the licence of {} {} is no SPDX expression: {text}", one.name, one.version)
+            format!("the licence of {} {} is not an SPDX expression: {text}", one.name, one.version)
         })?;
         let allowed = |wanted: &spdx::LicenseReq| self.licenses.allow.contains(&wanted.to_string());
         Ok((!expression.evaluate(allowed)).then(|| {
@@ -131,7 +134,7 @@ impl Policy {
         })
     }
 
-    /// Only of our own crates: what is published to crates.io has no wildcards.
+    /// Wildcards are only checked in our own crates: crates.io does not accept them.
     fn wildcard(&self, one: &Crate) -> Option<String> {
         if one.source.is_some() || self.bans.wildcards == Decision::Allow {
             return None;

@@ -1,20 +1,20 @@
-//! Confining what is started to some of the machine's processors.
+//! CPU affinity: confines this thread and the processes it starts to some CPUs.
 
 use anyhow::{Result, bail};
 use std::io;
 use std::ops::Range;
 
-/// The calling thread, and every process it starts meanwhile, run on few processors until this is dropped.
+/// Restricts the calling thread, and every process it starts meanwhile, to a few CPUs until dropped.
 #[derive(Debug)]
 pub struct Confined {
     before: libc::cpu_set_t,
 }
 
 impl Confined {
-    /// To some of the processors this thread may use, counted from the first of them.
+    /// Restricts to some of the CPUs that this thread may use, counted from the first of them.
     pub fn to(places: Range<usize>) -> Result<Confined> {
         let before = current()?;
-        // SAFETY: a processor set is a plain array of bits, for which zero is the empty set.
+        // SAFETY: `cpu_set_t` is a plain bit array, for which zero is the empty set.
         let mut few: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         for processor in members(&before).into_iter().skip(places.start).take(places.len()) {
             // SAFETY: the index comes from a set of the same size.
@@ -27,32 +27,32 @@ impl Confined {
 
 impl Drop for Confined {
     fn drop(&mut self) {
-        // The set was in force before, so it is a valid one.
+        // The set was in force before, so it is valid.
         let _ = confine(&self.before);
     }
 }
 
-/// How many processors this thread may use.
+/// The number of CPUs that this thread may use.
 pub fn processors() -> usize {
     current().map_or(1, |set| members(&set).len())
 }
 
 fn current() -> Result<libc::cpu_set_t> {
-    // SAFETY: a processor set is a plain array of bits; the call writes at most its size.
+    // SAFETY: `cpu_set_t` is a plain bit array; the call writes at most the given size.
     let (result, set) = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), set)
     };
     if result != 0 {
-        bail!("the processors of this thread are not known: {}", io::Error::last_os_error());
+        bail!("cannot read the CPU affinity of this thread: {}", io::Error::last_os_error());
     }
     Ok(set)
 }
 
 fn confine(set: &libc::cpu_set_t) -> Result<()> {
-    // SAFETY: the call reads a set of the size it is told.
+    // SAFETY: the call reads a set of the given size.
     if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } != 0 {
-        bail!("the processors of this thread cannot be chosen: {}", io::Error::last_os_error());
+        bail!("cannot set the CPU affinity of this thread: {}", io::Error::last_os_error());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Calls: waiting, posting, copying, making things.
+//! Call benchmarks: waiting calls, posted calls, copies, object creation.
 
 use super::affinity::{self, Confined};
 use super::peer::Peer;
@@ -13,15 +13,15 @@ use anyhow::{Result, bail};
 
 const MICRO: f64 = 1e6;
 const GIGA: f64 = 1e-9;
-/// Launches in one measurement: far fewer than the window takes, so that none has to wait for the device.
+/// Launches in one measurement: far fewer than the flow-control window, so that none waits for the device.
 const LAUNCHES: u64 = 1000;
-/// Things made for counting round trips.
+/// Objects created for counting round trips.
 const THINGS: u64 = 200;
 
-/// The heading of the calls that wait.
+/// The group of the waiting calls.
 pub const WAITING: &str = "a call that waits, against raw TCP";
 
-/// The copies whose bandwidth has an aim.
+/// The copy sizes whose bandwidth has an aim.
 const LARGE: &[u64] = &[64 << 20, 256 << 20];
 
 pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
@@ -49,7 +49,7 @@ impl Bench<'_> {
         self.programs.start(&self.programs.calls, self.worker)
     }
 
-    /// What a program that executes these commands costs in all.
+    /// Returns the counters of a program that executes these commands.
     fn counters(&self, commands: &[String]) -> Result<Counters> {
         let mut program = self.start()?;
         for command in commands {
@@ -58,8 +58,8 @@ impl Bench<'_> {
         program.finish()
     }
 
-    /// Where the system puts two processes that talk changes their times several times over, so both pairs are put in
-    /// the same places: both ends on one core, then each on its own.
+    /// The placement of two communicating processes changes their times several times over. So both pairs are pinned alike: both
+    /// ends on one core, then each on its own.
     fn waiting(&self, report: &mut Report) -> Result<()> {
         for (call, name) in [("memory_info", "hipMemGetInfo"), ("synchronize", "hipStreamSynchronize")] {
             let (sent, received) = self.frame_sizes(call)?;
@@ -83,7 +83,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Waiting calls and raw exchanges, from the first core to the one at `far`.
+    /// Measures waiting calls and raw exchanges alternately, from the first core to the core at `far`.
     fn in_turns(&self, call: &str, (sent, received): (u64, u64), far: usize) -> Result<Pair> {
         let there = Confined::to(far..far + 1)?;
         let worker = LocalWorker::start(&self.built.remora, DEVICE, &self.programs.log("worker-calls"))?;
@@ -102,15 +102,15 @@ impl Bench<'_> {
         Ok(pair)
     }
 
-    /// Bytes that one waiting call sends and receives, and that it is one round trip.
+    /// Returns the bytes that one waiting call sends and receives, after checking that it takes one round trip.
     fn frame_sizes(&self, call: &str) -> Result<(u64, u64)> {
         const MORE: u64 = 1000;
         let few = self.counters(&[format!("{call} 100")])?;
         let many = self.counters(&[format!("{call} {}", 100 + MORE)])?;
         if many.round_trips - few.round_trips != MORE {
             bail!(
-                "`{call}`: {MORE} calls took {} round trips; this measurement needs a call that waits for the worker, \
-                 one round trip each. If the client answers it by itself now, measure another call.",
+                "`{call}`: {MORE} calls took {} round trips, but this measurement needs a call that waits for the worker, \
+                 one round trip each. If the client now answers it locally, measure another call.",
                 many.round_trips - few.round_trips
             );
         }
@@ -156,7 +156,7 @@ impl Bench<'_> {
             let count = ((16 << 20) / bytes).clamp(1, 1000);
             let total = (bytes * count) as f64;
             let (mut up, mut down) = (Pair::default(), Pair::default());
-            // Once for the page tables, not counted.
+            // A warm-up for the page tables, not counted.
             program.seconds(&format!("upload {bytes} 1"))?;
             program.seconds(&format!("download {bytes} 1"))?;
             for _ in 0..2 * self.effort.rounds {
@@ -203,7 +203,8 @@ impl Bench<'_> {
                 report.push(trips_row(unmake, (trips("unmake", kind, THINGS)? - made).max(0.0)));
             }
         }
-        // A stream whose work is done stays so until something is sent: the client knows, and does not ask again.
+        // A completed stream stays completed until work is submitted to it: the client caches this and does not query the worker
+        // again.
         let few = self.counters(&["query 1".to_owned()])?;
         let many = self.counters(&[format!("query {THINGS}")])?;
         let asked = many.round_trips.saturating_sub(few.round_trips) as f64 / (THINGS - 1) as f64;
@@ -222,7 +223,7 @@ fn copy_row(direction: &str, bytes: u64, total: f64, pair: &Pair) -> Row {
         best: total / pair.ours.best() * GIGA,
         median: total / pair.ours.median() * GIGA,
         reference: Some(total / pair.reference.best() * GIGA),
-        // Times in the pair, speeds here.
+        // The pair holds times; these are speeds.
         ratio: Some(1.0 / pair.ratio()),
         best_ratio: Some(1.0 / pair.best_ratio()),
         aim: Some(Aim::AtLeast(0.9)),

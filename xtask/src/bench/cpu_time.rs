@@ -1,16 +1,16 @@
-//! Time of the processes that compute for us, without the time that other work on the machine takes from them.
+//! CPU time of worker processes, which excludes the time that other load on the machine takes from them.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// The sessions of the workers this process has started: a worker runs each in a process of its own.
+/// The session processes of the workers started by this process: a worker runs each session in a separate process.
 #[derive(Debug)]
 pub struct Sessions {
     processes: Vec<u32>,
 }
 
 impl Sessions {
-    /// Those there are now.
+    /// Finds the current ones.
     pub fn find() -> Sessions {
         Sessions { processes: grandchildren(&parents(), std::process::id()) }
     }
@@ -20,34 +20,34 @@ impl Sessions {
         self
     }
 
-    /// What their threads have done until now.
+    /// Reads the CPU time of their threads.
     pub fn look(&self) -> Threads {
         Threads(self.processes.iter().flat_map(|&process| threads(process)).collect())
     }
 }
 
-/// What a thread has done, in seconds.
+/// CPU times of a thread, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Times {
     ran: f64,
-    /// Ready to run, and no processor was free.
+    /// Runnable, but waiting for a CPU.
     queued: f64,
 }
 
-/// What threads have done, by their numbers.
+/// CPU times by thread id.
 #[derive(Debug)]
 pub struct Threads(HashMap<u32, Times>);
 
 impl Threads {
-    /// Processor time since `before`.
+    /// CPU time since `before`.
     pub fn ran_since(&self, before: &Threads) -> f64 {
         self.since(before).map(|times| times.ran).sum()
     }
 
-    /// What is left of `clock` seconds since `before` without the time that the thread which ran most stood in line.
+    /// The elapsed time `clock` since `before`, less the time that the busiest thread waited for a CPU.
     pub fn undisturbed_since(&self, before: &Threads, clock: f64) -> f64 {
         let busiest = self.since(before).max_by(|a, b| a.ran.total_cmp(&b.ran)).unwrap_or_default();
-        // It may also have stood in line just before or after.
+        // Some of the waiting may have happened just before or after the interval.
         (clock - busiest.queued).max(busiest.ran)
     }
 
@@ -67,7 +67,7 @@ fn grandchildren(parents: &HashMap<u32, u32>, of: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The parent of every process.
+/// Returns the parent of every process.
 fn parents() -> HashMap<u32, u32> {
     let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
     names
@@ -78,7 +78,7 @@ fn parents() -> HashMap<u32, u32> {
         .collect()
 }
 
-/// In `12 (a (strange) name) S 7 ...`; a name may hold anything.
+/// Parses `12 (a (strange) name) S 7 ...`; a name may contain anything.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -93,7 +93,7 @@ fn threads(process: u32) -> Vec<(u32, Times)> {
         .collect()
 }
 
-/// `RAN QUEUED SLICES`, in nanoseconds.
+/// Parses `RAN QUEUED SLICES`, in nanoseconds.
 fn times(schedstat: &str) -> Option<Times> {
     let mut numbers = schedstat.split_whitespace().map(|word| word.parse::<u64>());
     let mut seconds = || Some(numbers.next()?.ok()? as f64 * 1e-9);

@@ -1,4 +1,4 @@
-//! A training step of the digits example from 5 ms away: what it takes, and how often it waits.
+//! A training step of the digits example over a link with 5 ms of latency: its time and its round trips.
 
 use super::Effort;
 use super::relay::Relay;
@@ -13,11 +13,11 @@ use std::process::Command;
 use std::time::Duration;
 
 const ROUND_TRIP: Duration = Duration::from_millis(5);
-/// Steps that are timed, and steps before them: kernels are compiled, graphs made.
+/// Timed steps, and warm-up steps before them, in which kernels are compiled and graphs captured.
 const STEPS: u64 = 60;
 const BEFORE: u64 = 20;
 
-/// With launches replayed as graphs and without. `python` has pyflame.
+/// Measures with and without launches replayed as graphs. `python` must have pyflame.
 pub fn measure(
     repo: &Repo,
     built: &Built,
@@ -43,16 +43,17 @@ pub fn measure(
             if !output.status.success() {
                 bail!("the training failed: {told}");
             }
-            let trips = round_trips(&told).context("no counters were told")?;
+            let trips = round_trips(&told).context("the training printed no counters")?;
             Ok((String::from_utf8_lossy(&output.stdout).into_owned(), trips))
         };
-        // Kernels that are not on disk yet are compiled, which waits.
+        // Warm up the kernel cache on disk: compiling waits for the worker.
         if !effort.is_smoke() {
             run(0)?;
         }
         let ((_, few), (line, many)) = (run(0)?, run(steps)?);
         rows.push(
-            row(line.trim_end_matches('\n'), "rocm").with_context(|| format!("a strange line: {line}"))?,
+            row(line.trim_end_matches('\n'), "rocm")
+                .with_context(|| format!("cannot parse the line `{line}`"))?,
         );
         let trips = many.saturating_sub(few) as f64 / steps as f64;
         let name = if graphs == "1" { "with graphs" } else { "without" };
@@ -64,7 +65,7 @@ pub fn measure(
     Ok(rows)
 }
 
-/// Of all libraries that told: the compiler is one of its own.
+/// Sums over all libraries that print counters: the compiler is a separate library.
 fn round_trips(told: &str) -> Option<u64> {
     let counts = told.lines().filter_map(|line| line.split(" round trips").next()?.split_whitespace().last());
     counts.filter_map(|count| count.parse().ok()).reduce(|sum: u64, count: u64| sum + count)

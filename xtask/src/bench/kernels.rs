@@ -1,7 +1,7 @@
-//! Kernels: how fast the software GPU computes, on one core and on all.
+//! Kernel benchmarks: the speed of the software GPU on one core and on all.
 //!
-//! Other work on the machine must not count. On one core speeds are per second of processor time; on all of them they
-//! are by the clock, less the time that the busiest thread stood in line for a processor, in turns with one core.
+//! Other load on the machine must not count. On one core, speeds are per second of CPU time. On all cores, they are by elapsed
+//! time less the time that the busiest thread waited for a CPU, alternating with one core.
 
 use super::affinity::{self, Confined};
 use super::cpu_time::Sessions;
@@ -15,20 +15,20 @@ use crate::step;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// Headings of the report.
+/// Groups of the report.
 pub const ONE_CORE: &str = "kernels, per second of one core";
 const ALL_CORES: &str = "kernels on all cores, against a worker that has one";
 
-/// The bars of the software GPU: parts of what the same loop does as native code.
+/// Aims of the software GPU, as fractions of the speed of the same loop in native code.
 const NATIVE: &str = "kernels on one core, against the same loop in C++ on one core";
 
 /// The kernel that does nothing.
 pub const EMPTY: &str = "empty";
 
-/// What is to be left of every further core.
+/// Required parallel efficiency of every additional core.
 const EFFICIENCY: f64 = 0.9;
 
-/// Waves in a block of the multiply-add kernels.
+/// Wavefronts in a block of the multiply-add kernels.
 const WAVES: u64 = 4;
 
 /// A kernel to measure.
@@ -36,29 +36,29 @@ pub(super) struct Kernel {
     pub key: &'static str,
     pub name: &'static str,
     unit: &'static str,
-    /// Whether work grows with the cores, by way of the blocks.
+    /// The number of blocks per core, if the work grows with the cores.
     pub blocks: Option<u64>,
     /// Iterations, elements, edge of a matrix or launches.
     size: u64,
     /// Units of work, in `unit` times seconds, of one run of `size` in `blocks`.
     work: fn(size: u64, blocks: u64, turn: u64) -> f64,
-    /// It is about waiting as much as about computing.
+    /// Measured by elapsed time, because waiting counts as much as computing.
     by_clock: bool,
-    /// Per core.
+    /// The aim per core.
     aim: Option<f64>,
-    /// Whether it has to become faster with every core.
+    /// Whether it must become faster with every core.
     scales: bool,
-    /// The same loop for the processor itself.
+    /// The same loop in native code.
     pub twin: Option<Twin>,
 }
 
-/// What a kernel is held against: its loop in `bench/native.cpp`.
+/// The native counterpart of a kernel: its loop in `bench/native.cpp`.
 #[derive(Clone, Copy)]
 pub(super) struct Twin {
     pub unit: &'static str,
     /// Units of work, in `unit` times seconds.
     pub work: fn(size: u64, blocks: u64) -> f64,
-    /// The part of the native speed that is asked for.
+    /// The required fraction of the native speed.
     aim: Option<f64>,
 }
 
@@ -170,7 +170,7 @@ pub(super) const KERNELS: &[Kernel] = &[
 ];
 
 impl Kernel {
-    /// What a program is told to run it on `cores`.
+    /// The command that runs it on `cores`.
     pub fn command(&self, size: u64, cores: u64) -> String {
         match self.blocks {
             Some(blocks) => format!("{} {size} {}", self.key, blocks * cores),
@@ -178,9 +178,9 @@ impl Kernel {
         }
     }
 
-    /// What is asked of it.
+    /// The size for this run.
     pub fn size(&self, effort: Effort) -> u64 {
-        // The work of these two grows faster than their size, which must stay a multiple of their tiles.
+        // The work of these two grows faster than their size, which must stay a multiple of their tile size.
         match self.key {
             "matmul" | "nbody" if effort.is_smoke() => self.size / 8,
             "matmul" | "nbody" => self.size,
@@ -197,7 +197,7 @@ impl Kernel {
 pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let all = affinity::processors();
     let mut one = Device::start(built, programs, 1, "", &[])?;
-    // Both are there at the same time, so that they can take turns.
+    // Both workers exist at the same time, so that their measurements can alternate.
     let mut many = if all > 1 { Some(Device::start(built, programs, all, "", &[])?) } else { None };
     let mut native = programs.start_native(&programs.native)?;
     let mut on_all = Vec::new();
@@ -244,7 +244,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
             best: speed(turns.ours.best()),
             median: speed(turns.ours.median()),
             reference: Some(speed(turns.reference.best())),
-            // Of the best: unlike an exchange of bytes, a kernel runs long enough to be disturbed on its own.
+            // The ratio of the best times: unlike an exchange of bytes, a kernel runs long enough to be disturbed individually.
             ratio: Some(1.0 / turns.best_ratio()),
             aim: kernel.scales.then_some(Aim::AtLeast(EFFICIENCY * all as f64)),
             ..Row::plain(
@@ -264,25 +264,25 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
     Ok(())
 }
 
-/// A worker that has some of the processors, and a program that uses it.
+/// A worker restricted to some CPUs, and a program that uses it.
 pub(super) struct Device {
     cores: usize,
     program: Asked,
     sessions: Sessions,
-    // After the program: it is to end first.
+    // After the program, so that the program is dropped first.
     _worker: LocalWorker,
 }
 
-/// How long a kernel took.
+/// The duration of a kernel.
 pub(super) struct Run {
-    /// From its launch to its end, less the time that other work kept the thread which did most of it waiting.
+    /// Elapsed time from its launch to its end, less the time that the busiest thread waited for a CPU.
     clock: f64,
-    /// Processor time.
+    /// CPU time.
     pub processor: f64,
 }
 
 impl Device {
-    /// `name` tells it from others with as many cores; `variables` are in the worker's environment.
+    /// `name` distinguishes it from others with as many cores; `variables` are set in the worker's environment.
     pub fn start(
         built: &Built,
         programs: &Programs,
@@ -298,7 +298,7 @@ impl Device {
         let worker = LocalWorker::start_with(remora, DEVICE, &["--no-upload-cache"], &log)?;
         drop(confined);
         let mut program = programs.start(&programs.kernels, &worker)?;
-        program.ask("check").context("the kernels compute something wrong")?;
+        program.ask("check").context("the kernels computed wrong results")?;
         Ok(Device { cores, program, sessions: Sessions::find().without(&others), _worker: worker })
     }
 
@@ -314,7 +314,7 @@ impl Device {
         })
     }
 
-    /// How many times the work of one core a run is.
+    /// The multiple of one core's work that a run does.
     fn growth(&self, kernel: &Kernel) -> f64 {
         if kernel.blocks.is_some() { self.cores as f64 } else { 1.0 }
     }

@@ -1,4 +1,4 @@
-//! How many instructions one turn of a kernel's loop has, read from the disassembly of its code object.
+//! Counts the instructions of a kernel's loop body, from the disassembly of its code object.
 
 use crate::step;
 use anyhow::{Context, Result, bail};
@@ -7,10 +7,10 @@ use std::process::Command;
 
 const DISASSEMBLER: &str = "/usr/lib/llvm-19/bin/llvm-objdump";
 
-/// What only makes a pipeline wait, and is nothing to emulate.
+/// Instructions that only stall a pipeline and need no emulation.
 const WAITING: &[&str] = &["s_nop", "s_waitcnt"];
 
-/// Instructions of one turn of the only loop of a kernel.
+/// Returns the number of instructions in one iteration of a kernel's only loop.
 pub fn instructions(code_object: &Path, kernel: &str) -> Result<u64> {
     let mut command = Command::new(DISASSEMBLER);
     command.arg("-d").arg(format!("--disassemble-symbols={kernel}")).arg(code_object);
@@ -18,11 +18,11 @@ pub fn instructions(code_object: &Path, kernel: &str) -> Result<u64> {
         .with_context(|| format!("{kernel} in {}", code_object.display()))
 }
 
-/// In lines such as `s_cbranch_scc1 65469 // 00000000345C: BF85FFBD <fma_loop+0x54>`.
+/// Parses lines such as `s_cbranch_scc1 65469 // 00000000345C: BF85FFBD <fma_loop+0x54>`.
 fn count(disassembly: &str, kernel: &str) -> Result<u64> {
     let lines: Vec<(u64, &str, Option<u64>)> =
         disassembly.lines().filter_map(|line| instruction(line, kernel)).collect();
-    let first = lines.first().context("the disassembly holds no instruction")?.0;
+    let first = lines.first().context("the disassembly contains no instruction")?.0;
     let backward: Vec<(u64, u64)> = lines
         .iter()
         .filter_map(|&(address, _, target)| Some((first + target?, address)))
@@ -34,7 +34,7 @@ fn count(disassembly: &str, kernel: &str) -> Result<u64> {
     Ok(turn.count() as u64)
 }
 
-/// The address, the name and, of a branch, the offset of its target in the kernel.
+/// Returns the address, the mnemonic and, for a branch, the offset of its target in the kernel.
 fn instruction<'a>(line: &'a str, kernel: &str) -> Option<(u64, &'a str, Option<u64>)> {
     let (text, comment) = line.split_once("//")?;
     let name = text.split_whitespace().next()?;

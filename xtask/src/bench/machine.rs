@@ -1,4 +1,4 @@
-//! What the numbers were measured on.
+//! A description of the machine that the numbers were measured on.
 
 use super::affinity;
 use std::fs;
@@ -8,9 +8,9 @@ pub struct Machine {
     pub processor: String,
     pub cores: usize,
     pub kernel: String,
-    /// Whether the processor has the wide vectors that the aims of the emulator suppose.
+    /// Whether the CPU has AVX-512, which the aims of the emulator assume.
     pub wide_vectors: bool,
-    /// Processes that wanted to run besides, on average over the last minute.
+    /// The load average of the last minute, before the run.
     pub load: f64,
 }
 
@@ -33,7 +33,7 @@ pub fn load() -> f64 {
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Virtual machines hide the name; family and model still tell what it is.
+/// Virtual machines hide the name; family and model still identify the CPU.
 fn processor_name(text: &str) -> String {
     let name = field(text, "model name").unwrap_or("unknown processor");
     match (field(text, "cpu family"), field(text, "model")) {

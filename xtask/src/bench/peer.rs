@@ -1,7 +1,7 @@
-//! The reference: two processes that exchange bytes over TCP on the loopback interface, and do nothing else.
+//! The reference: two processes that only exchange bytes over TCP on the loopback interface.
 //!
-//! The other end is this same program, started with `bench --peer`, because what Remora is compared with also crosses
-//! from one process to another. Buffers are as large as the messages, as Remora's are, and were touched before.
+//! The other end is this same program, started with `bench --peer`, because Remora also crosses a process boundary. Buffers are
+//! as large as the messages, as in Remora, and were touched before.
 
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,21 +9,21 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// What one system call is given at most, as Remora's sender does.
+/// The most bytes of one system call, as in Remora's sender.
 const CHUNK: usize = 1 << 20;
-/// A request for bytes, about as long as Remora's.
+/// The size of a request for bytes, about that of Remora's.
 const REQUEST: usize = 48;
-/// No message is longer than this.
+/// The longest message.
 const LONGEST: u64 = 1 << 30;
 
-/// What the other end is to do, and how often.
+/// A command for the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Answer messages of one length with messages of another.
+    /// Replies to messages of one length with messages of another.
     Echo { request: u64, reply: u64 },
-    /// Take messages, and say when the last has arrived.
+    /// Receives messages, and confirms the last one.
     Take { bytes: u64 },
-    /// Send a message for every request.
+    /// Sends a message for every request.
     Give { bytes: u64 },
 }
 
@@ -51,7 +51,7 @@ fn decode(order: &[u8; ORDER]) -> Result<(Task, u64)> {
         [1, request, reply, _] => Task::Echo { request, reply },
         [2, bytes, _, _] => Task::Take { bytes },
         [3, bytes, _, _] => Task::Give { bytes },
-        [other, ..] => bail!("there is no task {other}"),
+        [other, ..] => bail!("unknown task {other}"),
     };
     if words[1].max(words[2]) > LONGEST {
         bail!("a message of {} bytes is too long", words[1].max(words[2]));
@@ -59,7 +59,7 @@ fn decode(order: &[u8; ORDER]) -> Result<(Task, u64)> {
     Ok((task, words[3]))
 }
 
-/// The other end: serves one connection, then ends.
+/// Runs the other end: serves one connection, then returns.
 pub fn serve() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the loopback interface")?;
     println!("{}", listener.local_addr()?);
@@ -67,7 +67,7 @@ pub fn serve() -> Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     let mut order = [0; ORDER];
-    // The connection ends between two orders.
+    // The connection is closed between two orders.
     while stream.read_exact(&mut order).is_ok() {
         let (task, count) = decode(&order)?;
         obey(&mut stream, task, count, &mut buffer)?;
@@ -83,7 +83,7 @@ fn obey(stream: &mut TcpStream, task: Task, count: u64, buffer: &mut Vec<u8>) ->
     if buffer.len() < longest as usize {
         buffer.resize(longest as usize, 1);
     }
-    // Ready: the memory is there.
+    // Ready: the buffer is allocated.
     stream.write_all(&[1])?;
     match task {
         Task::Echo { request, reply } => {
@@ -116,7 +116,7 @@ fn send(stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// This end.
+/// The local end.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -129,9 +129,9 @@ impl Peer {
         Peer::start_behind(Ok)
     }
 
-    /// The other end is reached at the address that `path` makes of its own.
+    /// Connects through `path`, which maps the other end's address to the address to connect to.
     pub fn start_behind(path: impl FnOnce(SocketAddr) -> Result<SocketAddr>) -> Result<Peer> {
-        let program = std::env::current_exe().context("this program's own file is not known")?;
+        let program = std::env::current_exe().context("cannot determine the path of this program")?;
         let mut child = Command::new(program)
             .args(["bench", "--peer"])
             .stdin(Stdio::null())
@@ -141,7 +141,7 @@ impl Peer {
         let mut line = String::new();
         let stdout = child.stdout.take().context("the other end has no standard output")?;
         BufReader::new(stdout).read_line(&mut line)?;
-        let address: SocketAddr = line.trim().parse().context("the other end named no address")?;
+        let address: SocketAddr = line.trim().parse().context("the other end printed no address")?;
         let stream = TcpStream::connect(path(address)?)?;
         stream.set_nodelay(true)?;
         Ok(Peer { child, stream: Some(stream), buffer: Vec::new() })
@@ -171,7 +171,7 @@ impl Peer {
         Ok(started.elapsed().as_secs_f64())
     }
 
-    /// Seconds until `count` messages of `bytes` bytes, each asked for, have arrived here.
+    /// Seconds until `count` requested messages of `bytes` bytes have arrived here.
     pub fn download(&mut self, bytes: u64, count: u64) -> Result<f64> {
         self.order(Task::Give { bytes }, count, bytes)?;
         let (stream, buffer) = self.parts()?;
@@ -199,7 +199,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The other end goes when its connection does.
+        // The other end exits when its connection is closed.
         self.stream = None;
         let _ = self.child.wait();
     }
@@ -231,7 +231,7 @@ mod tests {
                     obey(&mut stream, task, count, &mut buffer).unwrap();
                 }
             });
-            // Any child will do: only the connection is used here.
+            // Any child process will do: only the connection is used here.
             let child = Command::new("true").spawn().unwrap();
             let stream = TcpStream::connect(address).unwrap();
             let mut peer = Peer { child, stream: Some(stream), buffer: Vec::new() };

@@ -9,7 +9,7 @@ const ORANGE: &str = "#bc4c00";
 pub const GREEN: &str = "#1a7f37";
 pub const RED: &str = "#cf222e";
 
-/// Every plot: the name of its file and its text.
+/// Returns every plot: the name of its file and its SVG text.
 pub fn all(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("latency.svg", latency(report)),
@@ -18,7 +18,7 @@ pub fn all(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Waiting calls beside the raw exchange of as many bytes.
+/// Waiting calls next to the raw exchange of as many bytes.
 fn latency(report: &Report) -> String {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == calls::WAITING).collect();
     let mut svg = Svg::new(720.0, 60.0 + 84.0 * rows.len() as f64);
@@ -52,7 +52,7 @@ fn latency(report: &Report) -> String {
     svg.finish()
 }
 
-/// Bytes a second over the size of a copy.
+/// Bandwidth over the size of a copy.
 fn bandwidth(report: &Report) -> String {
     const LEFT: f64 = 60.0;
     const RIGHT: f64 = 700.0;
@@ -102,7 +102,7 @@ fn bandwidth(report: &Report) -> String {
     svg.finish()
 }
 
-/// Kernels on one core, as parts of their aims. Launches of nothing are not computing and have no place here.
+/// Kernels on one core, as fractions of their aims. Empty launches compute nothing and are omitted.
 fn emulator(report: &Report) -> String {
     let rows: Vec<(&Row, f64)> = report
         .rows
@@ -130,7 +130,7 @@ fn emulator(report: &Report) -> String {
     svg.finish()
 }
 
-/// A round distance between lines, such that there are five to ten.
+/// A round distance between grid lines that gives five to ten of them.
 fn tick(highest: f64) -> f64 {
     let magnitude = 10f64.powf((highest / 5.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0]

@@ -1,4 +1,4 @@
-//! The bench programs: compiling them, and asking them to measure.
+//! Compiles the bench programs, and sends them commands.
 
 use super::{ARCHITECTURE, loops};
 use crate::build::Built;
@@ -27,20 +27,20 @@ pub struct Programs {
     pub remote: PathBuf,
     pub scale: PathBuf,
     pub kernels: PathBuf,
-    /// The loops of `kernels` for the processor itself.
+    /// The loops of `kernels` as native code.
     pub native: PathBuf,
-    /// The same without AVX-512.
+    /// Like `native`, without AVX-512.
     pub native_v3: PathBuf,
-    /// The device code of `kernels` alone.
+    /// The device code of `kernels`.
     pub code_object: PathBuf,
-    /// Instructions of one turn of the loop of each kernel whose instructions are counted.
+    /// Instructions per loop iteration of each counted kernel.
     pub turns: HashMap<String, u64>,
     lib: PathBuf,
     logs: PathBuf,
 }
 
 impl Programs {
-    /// Those that were compiled before.
+    /// Returns the programs of an earlier build.
     pub fn load(repo: &Repo, built: &Built) -> Result<Programs> {
         let mut programs = Programs::named(repo, built);
         let path = programs.turns_file();
@@ -69,7 +69,7 @@ impl Programs {
         self.code_object.with_file_name("turns.json")
     }
 
-    /// Compile whatever is not compiled yet.
+    /// Compiles the programs that are out of date.
     pub fn compile(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Programs> {
         let folder = repo.target.join("bench");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -108,7 +108,7 @@ impl Programs {
             native.args(["-O3", "-std=c++17"]).args(flags).arg(source("native.cpp"));
             checked(native.arg("-o").arg(program))
         };
-        // Without the last, clang keeps to half of the processor's vectors.
+        // Without the last option, clang uses only half of the CPU's vector width.
         let whole: &[&str] = &["-march=native", "-mprefer-vector-width=512"];
         std::thread::scope(|scope| {
             let (compile, compile_native) = (&compile, &compile_native);
@@ -135,27 +135,27 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Where something says what it has to say.
+    /// The path of a log file.
     pub fn log(&self, name: &str) -> PathBuf {
         self.logs.join(format!("bench-{name}.log"))
     }
 
-    /// Start one of the programs against a worker.
+    /// Starts a program against a worker.
     pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
         self.start_at(program, worker.address())
     }
 
-    /// Start one of the programs against whatever answers at an address.
+    /// Starts a program against the worker at an address.
     pub fn start_at(&self, program: &Path, address: SocketAddr) -> Result<Asked> {
         self.start_on(program, &address.to_string())
     }
 
-    /// The same, named as the client names workers.
+    /// Like [`Programs::start_at`], with an address in the client's notation.
     pub fn start_on(&self, program: &Path, worker: &str) -> Result<Asked> {
         self.start_so(program, worker, &[])
     }
 
-    /// The same, with more variables in its environment.
+    /// Like [`Programs::start_on`], with additional environment variables.
     pub fn start_so(&self, program: &Path, worker: &str, variables: &[(&str, &str)]) -> Result<Asked> {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
@@ -163,13 +163,13 @@ impl Programs {
         self.spawn(program, command)
     }
 
-    /// Start the loops for the processor itself.
+    /// Starts the native loops.
     pub fn start_native(&self, program: &Path) -> Result<Asked> {
         self.spawn(program, Command::new(program))
     }
 
     fn spawn(&self, program: &Path, mut command: Command) -> Result<Asked> {
-        // Several of a kind may run at once.
+        // Several instances of a program may run at once.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = self.log(&format!("{name}-{}", STARTED.fetch_add(1, Ordering::Relaxed) % 512));
@@ -187,13 +187,13 @@ fn clang(toolchain: &Toolchain) -> Command {
     flags(toolchain.compile_hip(&names))
 }
 
-/// Pairs of instructions are not to be merged behind the back of a kernel that counts them.
+/// Keeps the compiler from merging pairs of instructions in kernels that count them.
 fn flags(mut command: Command) -> Command {
     command.arg("-fno-slp-vectorize");
     command
 }
 
-/// A bench program that waits for commands.
+/// A running bench program that waits for commands.
 #[derive(Debug)]
 pub struct Asked {
     child: Child,
@@ -207,9 +207,9 @@ impl Asked {
         self.child.id()
     }
 
-    /// Have a command executed; the numbers it answers with.
+    /// Sends a command; returns the numbers of its reply.
     pub fn ask(&mut self, command: &str) -> Result<Vec<u64>> {
-        let stdin = self.stdin.as_mut().context("the program was told to end")?;
+        let stdin = self.stdin.as_mut().context("the program's standard input is closed")?;
         writeln!(stdin, "{command}").and_then(|()| stdin.flush()).with_context(|| self.gone(command))?;
         let mut line = String::new();
         self.stdout.read_line(&mut line)?;
@@ -219,34 +219,34 @@ impl Asked {
         }
     }
 
-    /// The one time that a command answers with, in seconds.
+    /// Sends a command that replies with one time; returns it in seconds.
     pub fn seconds(&mut self, command: &str) -> Result<f64> {
         match self.ask(command)?[..] {
             [nanoseconds] => Ok(nanoseconds as f64 * 1e-9),
-            ref others => bail!("`{command}` was answered with {} numbers", others.len()),
+            ref others => bail!("`{command}` replied with {} numbers instead of one", others.len()),
         }
     }
 
-    /// Let the program end, and read what its client library counted.
+    /// Lets the program exit, and reads the counters of its client library.
     pub fn finish(mut self) -> Result<Counters> {
         self.stdin = None;
         let status = self.child.wait()?;
         let said = fs::read_to_string(&self.log).unwrap_or_default();
         if !status.success() {
-            bail!("a bench program ended with {status}:\n{said}");
+            bail!("a bench program exited with {status}:\n{said}");
         }
         said.lines()
             .find_map(counters)
             .with_context(|| format!("no counters in {}:\n{said}", self.log.display()))
     }
 
-    /// Ends it as nothing can be prepared for.
+    /// Kills the program with SIGKILL, without a chance to clean up.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill().context("cannot kill a program")
     }
 
     fn gone(&self, command: &str) -> String {
-        format!("`{command}` was not answered; log: {}", self.log.display())
+        format!("no reply to `{command}`; log: {}", self.log.display())
     }
 }
 
@@ -257,7 +257,7 @@ impl Drop for Asked {
     }
 }
 
-/// What the client library counted over the life of a program.
+/// The counters of the client library over the life of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     pub round_trips: u64,

@@ -1,5 +1,5 @@
-//! What the provider library costs an agent: an example program of its crate measures it on a machine of 64 devices that is
-//! made of files.
+//! The overhead of the provider library for an agent: an example program of its crate measures it on a simulated machine of 64
+//! devices.
 
 use super::machine::Machine;
 use super::report::{Report, Row};
@@ -8,7 +8,7 @@ use crate::step;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// `prebuilt`: the program is used that the tests' build has left, if there is one.
+/// `prebuilt`: uses the program of an earlier build, if it exists.
 pub fn measure(repo: &Repo, prebuilt: bool) -> Result<Report> {
     step::say("measuring the provider library on a machine with 64 devices");
     let program = repo.target.join("release/examples/cost");
@@ -21,13 +21,13 @@ pub fn measure(repo: &Repo, prebuilt: bool) -> Result<Report> {
     };
     let mut report = Report::new(Machine::look());
     for line in said.lines() {
-        report.push(row(line).with_context(|| format!("the program said `{line}`"))?);
+        report.push(row(line).with_context(|| format!("cannot parse the line `{line}`"))?);
     }
     report.close();
     Ok(report)
 }
 
-/// `key best median name`, in microseconds.
+/// Parses `key best median name`, in microseconds.
 fn row(line: &str) -> Option<Row> {
     let mut words = line.splitn(4, ' ');
     let key = words.next()?;

@@ -1,4 +1,4 @@
-//! A network between two ends on this machine: `remora impair` as a process of its own.
+//! A simulated network between two ends on this machine: `remora impair` as a separate process.
 
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Stopped when dropped.
+/// A relay process; stopped on drop.
 #[derive(Debug)]
 pub struct Relay {
     child: Child,
@@ -15,13 +15,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Something that forwards to `to`, `round_trip` farther away, and cuts its connections after as many bytes as `cuts` says.
+    /// Forwards to `to` with `round_trip` of added latency, and cuts its connections after the byte counts in `cuts`.
     pub fn start(remora: &Path, to: SocketAddr, round_trip: Duration, cuts: &[u64]) -> Result<Relay> {
         let cuts = cuts.iter().flat_map(|cut| ["--cut".to_owned(), cut.to_string()]).collect();
         Relay::start_with(remora, to, round_trip, cuts)
     }
 
-    /// The same that carries no more than so many bytes a second.
+    /// Like [`Relay::start`], but limits each connection to `bandwidth` bytes per second.
     pub fn start_narrow(
         remora: &Path,
         to: SocketAddr,
@@ -40,8 +40,8 @@ impl Relay {
         let stdout = relay.child.stdout.take().context("the relay has no standard output")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim().strip_prefix("listening on ").context("the relay named no address")?;
-        relay.address = address.parse().context("the relay named no address")?;
+        let address = line.trim().strip_prefix("listening on ").context("the relay printed no address")?;
+        relay.address = address.parse().context("the relay printed an invalid address")?;
         Ok(relay)
     }
 

@@ -1,7 +1,7 @@
-//! The same program from farther and farther away, beside raw TCP through the same relay.
+//! The same program with increasing network latency, compared with raw TCP through the same relay.
 //!
-//! A relay adds its delay to every byte of both, and lets both have all the bandwidth it can carry. It answers TCP's own
-//! handshake itself, so the time of connecting counts the exchanges of Remora's handshake and not TCP's.
+//! The relay adds its delay to every byte of both, without limiting the bandwidth of either. It completes TCP's handshake itself,
+//! so the connection time counts the exchanges of Remora's handshake and not TCP's.
 
 use super::peer::Peer;
 use super::program::{Asked, Counters, Programs};
@@ -24,16 +24,16 @@ const MILLI: f64 = 1e3;
 const MICRO: f64 = 1e6;
 const GIGA: f64 = 1e-9;
 
-/// What is added to a round trip, in microseconds.
+/// Added round-trip latency, in microseconds.
 const DELAYS_US: &[u64] = &[0, 500, 5_000, 30_000, 130_000];
-/// The delay that a training step is judged at.
+/// The delay at which a training step is judged.
 const FAR_US: u64 = 30_000;
-/// Of a smoke run, which takes its time mostly from waiting for the relay.
+/// The delays of a smoke run, which spends most of its time waiting for the relay.
 const SMOKE_DELAYS_US: &[u64] = &[0, SMOKE_FAR_US];
 const SMOKE_FAR_US: u64 = 5_000;
 /// Programs that copy one after another.
 const COPYING_PROGRAMS: usize = 7;
-/// Launches of a training step, and of a storm.
+/// Launches of a training step, and of a burst.
 const STEP_LAUNCHES: u64 = 300;
 const STORM: u64 = 10_000;
 /// Kernels of a program as large as PyTorch.
@@ -51,13 +51,13 @@ const STEP: &str = "B6: a training step of 300 launches, 10 events, 100 polls, 3
 pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
     let mut report = Report::new(Machine::look());
     let bench = Bench { repo, built, programs, effort };
-    step::say(&format!("measuring a software {DEVICE} from far away"));
+    step::say(&format!("measuring a software {DEVICE} over a slow network"));
     let worker = bench.worker("worker-remote")?;
     for &delay in bench.delays() {
-        step::detail(&format!("{} ms away", delay as f64 / 1e3));
+        step::detail(&format!("{} ms of latency", delay as f64 / 1e3));
         bench.at(&worker, Duration::from_micros(delay), &mut report)?;
     }
-    step::detail("several clients, a broken connection, a large program, a second start");
+    step::detail("several clients, a cut connection, a large program, a second start");
     bench.fairness(&worker, &mut report)?;
     for delay in [Duration::ZERO, bench.far()] {
         bench.recovery(&worker, delay, &mut report)?;
@@ -87,7 +87,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// A worker that remembers nothing of earlier runs.
+    /// Starts a worker with an empty cache.
     fn worker(&self, log: &str) -> Result<LocalWorker> {
         let cache = self.repo.target.join("bench/cache");
         if cache.exists() {
@@ -96,7 +96,7 @@ impl Bench<'_> {
         self.worker_again(log)
     }
 
-    /// A worker that remembers what the last one did.
+    /// Starts a worker with the cache of the previous one.
     fn worker_again(&self, log: &str) -> Result<LocalWorker> {
         let mut remora = Command::new(&self.built.remora);
         remora.env("XDG_CACHE_HOME", self.repo.target.join("bench/cache"));
@@ -111,7 +111,7 @@ impl Bench<'_> {
         self.programs.start_at(&self.programs.remote, relay.address())
     }
 
-    /// What a program that executes these commands costs in all.
+    /// Returns the counters of a program that executes these commands.
     fn counters(&self, relay: &Relay, commands: &[String]) -> Result<Counters> {
         let mut program = self.remote(relay)?;
         for command in commands {
@@ -120,7 +120,7 @@ impl Bench<'_> {
         program.finish()
     }
 
-    /// Round trips of a command, as the difference to a program that only connects.
+    /// Returns the round trips of commands, as the difference to a program that only connects.
     fn trips(&self, relay: &Relay, commands: &[String]) -> Result<u64> {
         let base = self.counters(relay, &["connect".to_owned()])?.round_trips;
         Ok(self.counters(relay, commands)?.round_trips - base)
@@ -137,32 +137,32 @@ impl Bench<'_> {
         self.setting_up(&relay, delay, report)
     }
 
-    /// Two processes that only exchange bytes, and what stands between them.
+    /// Starts two processes that only exchange bytes, and the relay between them.
     fn raw_pair(&self, delay: Duration) -> Result<(Peer, Relay)> {
         let mut between = None;
         let peer = Peer::start_behind(|address| {
             let relay = Relay::start(&self.built.remora, address, delay, &[])?;
             Ok(between.insert(relay).address())
         })?;
-        Ok((peer, between.context("nothing stands between the raw pair")?))
+        Ok((peer, between.context("the raw pair has no relay")?))
     }
 
-    /// What is added to a round trip, in microseconds.
+    /// Added round-trip latencies, in microseconds.
     fn delays(&self) -> &'static [u64] {
         if self.effort.is_smoke() { SMOKE_DELAYS_US } else { DELAYS_US }
     }
 
-    /// The delay that a training step is judged at.
+    /// The delay at which a training step is judged.
     fn far(&self) -> Duration {
         Duration::from_micros(if self.effort.is_smoke() { SMOKE_FAR_US } else { FAR_US })
     }
 
-    /// A number of measurements that a run needs for its figures, and a smoke run does not.
+    /// A repetition count, reduced in a smoke run.
     fn many(&self, count: u64) -> u64 {
         if self.effort.is_smoke() { 2 } else { count }
     }
 
-    /// How often something that takes `each` can be done in a while.
+    /// How often an operation that takes `each` fits into the time budget.
     fn often(&self, each: Duration, most: u64) -> u64 {
         let budget = Duration::from_millis(20 * self.effort.rounds as u64);
         (budget.as_micros() as u64 / each.as_micros().max(1) as u64).clamp(2, most)
@@ -170,7 +170,7 @@ impl Bench<'_> {
 
     fn waiting(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
         let mut program = self.programs.start_at(&self.programs.calls, relay.address())?;
-        // What a waiting call sends and receives is known from the local measurements.
+        // The bytes of a waiting call are known from the local measurements.
         let (sent, received) = (32, 28);
         let count = self.often(delay, self.effort.calls);
         let mut pair = Pair::default();
@@ -183,7 +183,7 @@ impl Bench<'_> {
         let (calls, trips) = (turns as u64 * count, program.finish()?.round_trips);
         if trips < calls {
             bail!(
-                "{calls} calls of hipStreamSynchronize took {trips} round trips; one each is measured here"
+                "{calls} calls of hipStreamSynchronize took {trips} round trips; this measurement needs one each"
             );
         }
         report.push(Row {
@@ -197,8 +197,8 @@ impl Bench<'_> {
     fn copying(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let bytes = self.effort.largest_copy;
         let (mut up, mut down) = (Pair::default(), Pair::default());
-        // How fast a connection is depends on where the system puts who reads and writes it, which stays as it is: several
-        // programs, and several raw pairs, say more than many turns of one.
+        // The speed of a connection depends on which CPUs its reader and writer run on, and that placement persists: several
+        // programs and several raw pairs tell more than many rounds of one.
         for _ in 0..(if self.effort.is_smoke() { 1 } else { COPYING_PROGRAMS }) {
             let (mut peer, _between) = self.raw_pair(delay)?;
             peer.upload(bytes, 1)?;
@@ -253,7 +253,7 @@ impl Bench<'_> {
             reference: Some(pair.reference.best() * MILLI),
             ..Row::plain(STEP, key("step", delay), named("time of a step", delay), "ms")
         });
-        // What the kernels themselves take is the device's; a link is answerable for what it adds.
+        // The kernels' own time belongs to the device; only the added time is judged.
         let near = key("step", Duration::ZERO);
         if let Some(near) = report.rows.iter().find(|row| row.key == near).filter(|_| !delay.is_zero()) {
             report.push(Row {
@@ -282,7 +282,7 @@ impl Bench<'_> {
             let mut program = self.remote(relay)?;
             program.ask(&format!("{command} 4"))?;
             let [polls, nanoseconds] = program.ask(&format!("{command} {count}"))?[..] else {
-                bail!("{command} was answered with other than two numbers");
+                bail!("{command} did not reply with two numbers");
             };
             program.finish()?;
             let few = self.trips(relay, &[format!("{command} 4")])?;
@@ -307,11 +307,13 @@ impl Bench<'_> {
         program.ask(&format!("storm {STORM}"))?;
         let most = 4 * self.effort.rounds as u64;
         for _ in 0..self.often(delay + Duration::from_millis(20), most).max(self.many(20)) {
-            // Few enough that none waits for the window, then a whole storm.
-            let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
+            // First few enough that none waits for the flow-control window, then a whole burst.
+            let [few, _] = program.ask("storm 1000")?[..] else {
+                bail!("`storm` did not reply with two numbers")
+            };
             posting.push(few as f64 * 1e-9 / 1000.0);
             let [_, both] = program.ask(&format!("storm {STORM}"))?[..] else {
-                bail!("a storm was answered strangely");
+                bail!("`storm` did not reply with two numbers");
             };
             all.push(both as f64 * 1e-9);
             pairs.push(program.seconds("pairs 1000")? / 1000.0);
@@ -342,14 +344,16 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// 100 buffers, 50 kernels, 10 streams.
+    /// Creates 100 buffers, 50 kernels and 10 streams.
     fn setting_up(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let group = "setting up 100 buffers, 50 kernels and 10 streams";
         let (mut connecting, mut making) = (Sample::default(), Sample::default());
         for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8).max(self.many(4)) {
             let mut program = self.remote(relay)?;
             connecting.push(program.seconds("connect")?);
-            let [_, all] = program.ask("setup 100 10")?[..] else { bail!("setup was answered strangely") };
+            let [_, all] = program.ask("setup 100 10")?[..] else {
+                bail!("`setup` did not reply with two numbers")
+            };
             making.push(all as f64 * 1e-9);
             program.finish()?;
         }
@@ -364,7 +368,7 @@ impl Bench<'_> {
                 "",
             )
         });
-        // What starting a session takes without any distance is no round trip.
+        // The time to start a session without latency is not part of the round trips.
         let near = report.rows.iter().find(|row| row.key == key("connect", Duration::ZERO));
         let starting = near.map_or(0.0, |row| row.best / MILLI);
         if delay >= self.far() {
@@ -389,7 +393,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Several clients at once: the least served against the most served.
+    /// Several clients at once: the least served compared with the most served.
     fn fairness(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         let mut programs = (0..CLIENTS)
             .map(|_| self.programs.start_at(&self.programs.remote, worker.address()))
@@ -405,7 +409,7 @@ impl Bench<'_> {
                 .collect();
             asked
                 .into_iter()
-                .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client broke down"))?)
+                .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client thread panicked"))?)
                 .collect::<Result<Vec<_>>>()
         })?;
         let counts: Vec<f64> = counts.iter().flatten().map(|&count| count as f64).collect();
@@ -413,7 +417,7 @@ impl Bench<'_> {
             let trips = program.finish()?.round_trips as f64;
             if trips < *count {
                 bail!(
-                    "{count} waiting calls of a client took {trips} round trips; one each is measured here"
+                    "{count} waiting calls of a client took {trips} round trips; this measurement needs one each"
                 );
             }
         }
@@ -431,15 +435,15 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A connection that breaks in the middle of an upload and in the middle of the download that follows.
+    /// A connection that is cut during an upload and during the download that follows.
     fn recovery(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
         let bytes = self.effort.largest_copy / 4;
         let (mut whole, mut cut) = (Sample::default(), Sample::default());
         for _ in 0..self.effort.rounds.min(3) {
             for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
                 let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
-                // All bytes are to travel: what the worker has from the last turn would not.
-                // One connection, for a cut is made after so many bytes of one.
+                // No upload cache, so that all bytes are sent. One connection, because a cut happens after a byte count of one
+                // connection.
                 let variables = [
                     ("REMORA_UPLOAD_CACHE", "never"),
                     ("REMORA_COMPRESSION", "never"),
@@ -451,7 +455,7 @@ impl Bench<'_> {
                 sample.push(program.seconds(&format!("transfer {bytes}"))?);
                 let counters = program.finish()?;
                 if counters.reconnects != cuts.len() as u64 {
-                    bail!("{} cuts made {} reconnections", cuts.len(), counters.reconnects);
+                    bail!("{} cuts caused {} reconnects", cuts.len(), counters.reconnects);
                 }
             }
         }
@@ -474,7 +478,7 @@ impl Bench<'_> {
             let mut program = self.programs.start_at(&self.programs.remote, worker.address())?;
             let command = format!("register {kernels} {}", self.programs.code_object.display());
             let [registered, _] = program.ask(&command)?[..] else {
-                bail!("registering was answered strangely");
+                bail!("`register` gave an unexpected reply");
             };
             sample.push(registered as f64 * 1e-9);
             program.finish()?;
@@ -488,14 +492,14 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Uploads over a link of little bandwidth, as they are and packed where that is found to be worth it.
+    /// Uploads over a link of low bandwidth, uncompressed and compressed where that is worthwhile.
     fn narrow(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         const BANDWIDTH: u64 = 100_000_000;
         let bytes: u64 = if self.effort.is_smoke() { 1 << 20 } else { 16 << 20 };
         let delay = Duration::from_millis(5);
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
         let start = |compression: &'static str| {
-            // The relay grants each connection its bandwidth; here one is meant.
+            // The relay limits the bandwidth of each connection; this measures one connection.
             let mut variables = vec![("REMORA_UPLOAD_CACHE", "never"), ("REMORA_LINKS", "1")];
             if !compression.is_empty() {
                 variables.push(("REMORA_COMPRESSION", compression));
@@ -531,9 +535,9 @@ impl Bench<'_> {
         measured.finish().map(drop)
     }
 
-    /// Copies over a link that grants each connection only so much, with one connection and with as many as there are by default.
+    /// Copies over a link that limits each connection, with one connection and with the default number.
     fn spread(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
-        // A copy has to be seen to be slow for a while before more connections are opened.
+        // A copy must be slow for a while before the client opens more connections.
         let (bytes, bandwidth): (u64, u64) =
             if self.effort.is_smoke() { (24 << 20, 200_000_000) } else { (96 << 20, 40_000_000) };
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), self.far(), bandwidth)?;
@@ -565,7 +569,7 @@ impl Bench<'_> {
         many.finish().map(drop)
     }
 
-    /// A worker on the same machine, reached over a unix socket, in turns with raw TCP.
+    /// A worker on the same machine, over a Unix socket, alternating with raw TCP.
     fn same_host(&self, report: &mut Report) -> Result<()> {
         let socket = self.repo.target.join("bench/worker.socket");
         let listen = format!("unix:{}", socket.display());
@@ -603,7 +607,7 @@ impl Bench<'_> {
         program.finish().map(drop)
     }
 
-    /// A program with weights, started twice; the worker was started anew in between.
+    /// A program with weights, started twice; the worker is restarted in between.
     fn second_start(&self, report: &mut Report) -> Result<()> {
         let tensors = if self.effort.is_smoke() { 1 } else { TENSORS };
         let commands = [format!("weights {TENSOR} {tensors}"), "setup 100 10".to_owned()];
@@ -615,7 +619,7 @@ impl Bench<'_> {
             let counters = self.counters(&relay, &commands)?;
             runs.push((counters, started.elapsed().as_secs_f64()));
         }
-        let [(first, first_time), (second, second_time)] = runs[..] else { bail!("two runs make two") };
+        let [(first, first_time), (second, second_time)] = runs[..] else { bail!("there must be two runs") };
         let group = "B10: the same program again, 64 MiB of weights, 30 ms away";
         report.push(Row {
             best: second.sent as f64 / first.sent as f64,

@@ -1,10 +1,10 @@
-//! The numbers of one run, as a table for people and as JSON for programs.
+//! The results of one run, as a table and as JSON.
 
 use super::machine::{self, Machine};
 use super::sample::Pair;
 use serde_json::{Value, json};
 
-/// What a number should be.
+/// The required value of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aim {
     AtMost(f64),
@@ -33,26 +33,26 @@ impl Aim {
     }
 }
 
-/// One measured thing. The aim is about the ratio where there is one, else about the best value.
+/// One measurement. The aim applies to the ratio if there is one, else to the best value.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub group: &'static str,
-    /// For programs; does not change.
+    /// A stable key for programs.
     pub key: String,
     pub name: String,
     pub unit: &'static str,
     pub best: f64,
     pub median: f64,
-    /// The best of what it is compared with.
+    /// The best value of the reference.
     pub reference: Option<f64>,
-    /// Ours against the reference, in turns; the median.
+    /// The median ratio to the reference, measured alternately.
     pub ratio: Option<f64>,
     pub best_ratio: Option<f64>,
     pub aim: Option<Aim>,
 }
 
 impl Row {
-    /// A number without a reference.
+    /// A measurement without a reference.
     pub fn plain(
         group: &'static str,
         key: impl Into<String>,
@@ -73,7 +73,7 @@ impl Row {
         }
     }
 
-    /// Times taken in turns with those of a reference, in units of which a second has `scale`.
+    /// Sets times measured alternately with those of a reference, in units of `scale` per second.
     pub fn compared(self, pair: &Pair, scale: f64) -> Row {
         Row {
             best: pair.ours.best() * scale,
@@ -94,7 +94,7 @@ impl Row {
     }
 }
 
-/// Copies of one size: the best gigabytes a second, ours and the reference's.
+/// Copies of one size: the best GB/s, ours and the reference's.
 #[derive(Debug, Clone, Copy)]
 pub struct Copies {
     pub bytes: u64,
@@ -119,7 +119,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Everything is measured.
+    /// Completes the report after the last measurement.
     pub fn close(&mut self) {
         self.load_at_end = machine::load();
     }
@@ -182,10 +182,12 @@ impl Report {
             text.push_str(&format!("; missed: {}", missed.join(", ")));
         }
         if self.machine.load > 0.5 {
-            text.push_str("\nthe machine was busy before this began: times may be too long, ratios are fair");
+            text.push_str(
+                "\nthe machine was busy before the run: times may be too long, ratios are still valid",
+            );
         }
         if !self.machine.wide_vectors {
-            text.push_str("\nthe aims of the emulator suppose AVX-512, which this processor lacks");
+            text.push_str("\nthe aims of the emulator assume AVX-512, which this CPU lacks");
         }
         text
     }
@@ -224,7 +226,7 @@ impl Report {
     }
 }
 
-/// Three digits that matter, and no exponents.
+/// Formats with three significant digits and no exponent.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     match () {

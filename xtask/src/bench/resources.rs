@@ -1,19 +1,19 @@
-//! What a process has: memory, descriptors, threads, children. Read from /proc.
+//! Resources of a process: memory, file descriptors, threads, children. Read from /proc.
 
 use anyhow::{Context, Result};
 use std::fs;
 
-/// A process by its number.
+/// A process by its pid.
 #[derive(Debug, Clone, Copy)]
 pub struct Process(pub u32);
 
 impl Process {
-    /// Bytes of memory it has in use.
+    /// Resident memory in bytes.
     pub fn resident(self) -> Result<u64> {
         self.kilobytes("status", &["VmRSS:"])
     }
 
-    /// Bytes that no other process shares.
+    /// Private memory in bytes.
     pub fn private(self) -> Result<u64> {
         self.kilobytes("smaps_rollup", &["Private_Clean:", "Private_Dirty:"])
     }
@@ -26,18 +26,18 @@ impl Process {
         self.entries("task")
     }
 
-    /// Processor time it has used, in steps of a hundredth of a second.
+    /// CPU time used, in steps of a hundredth of a second.
     pub fn cpu_seconds(self) -> Result<f64> {
         let path = self.path("stat");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        // The name is in parentheses and may hold anything; the times are fields 14 and 15.
+        // The name is in parentheses and may contain anything; the times are fields 14 and 15.
         let rest = text.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
         let ticks: u64 =
             rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         Ok(ticks as f64 / 100.0)
     }
 
-    /// Those it has started and that have not ended.
+    /// Its running child processes.
     pub fn children(self) -> Result<Vec<Process>> {
         let mut found = Vec::new();
         for thread in fs::read_dir(self.path("task"))?.flatten() {

@@ -1,6 +1,6 @@
-//! Several measurements of one thing.
+//! Samples of repeated measurements.
 
-/// Times of a thing done several times, in seconds.
+/// Durations of a repeated operation, in seconds.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     values: Vec<f64>,
@@ -11,7 +11,7 @@ impl Sample {
         self.values.push(seconds);
     }
 
-    /// The shortest time: what it takes when nothing interferes.
+    /// The shortest time: without interference.
     pub fn best(&self) -> f64 {
         self.values.iter().copied().fold(f64::INFINITY, f64::min)
     }
@@ -21,7 +21,7 @@ impl Sample {
     }
 }
 
-/// Two things that were measured in turns.
+/// Two operations measured alternately.
 #[derive(Debug, Clone, Default)]
 pub struct Pair {
     pub ours: Sample,
@@ -34,12 +34,12 @@ impl Pair {
         self.reference.push(reference);
     }
 
-    /// How many times as long ours takes: the median over the turns, in each of which both met the same machine.
+    /// The median ratio of our time to the reference's over all rounds; both see the same conditions in a round.
     pub fn ratio(&self) -> f64 {
         median(self.ours.values.iter().zip(&self.reference.values).map(|(a, b)| a / b).collect())
     }
 
-    /// The same of the best of each.
+    /// The ratio of the best times.
     pub fn best_ratio(&self) -> f64 {
         self.ours.best() / self.reference.best()
     }

@@ -1,7 +1,7 @@
-//! Many of everything: threads, registered kernels, allocations, streams, launches, sessions.
+//! Scalability: many threads, registered kernels, allocations, streams, launches, sessions.
 //!
-//! What must not grow is counted, not timed. Times of a posting thread are its processor time: what else the machine does
-//! is then no part of them.
+//! Resources that must not grow are counted, not timed. Times of a posting thread are its CPU time, so that other load on the
+//! machine does not count.
 
 use super::program::{Asked, Programs};
 use super::report::{Aim, Report, Row};
@@ -19,14 +19,14 @@ const MILLI: f64 = 1e-6;
 const MEBI: f64 = (1 << 20) as f64;
 
 const THREADS: &[u64] = &[1, 2, 8, 64];
-/// Kernels and images of a program as large as PyTorch.
+/// Kernels and code objects of a program as large as PyTorch.
 const KERNELS: u64 = 121_000;
 const BINARIES: u64 = 500;
 const ALLOCATIONS: u64 = 100_000;
 const STREAMS: u64 = 1_000;
-/// Launches of one session: how many before its memory is looked at first, and in all.
+/// Launches of one session: before the first memory reading, and in total.
 const LAUNCHES: (u64, u64) = (200_000, 1_000_000);
-/// Launches that wait behind a kernel that does not end.
+/// Launches queued behind a kernel that does not finish.
 const FLOOD: u64 = 200_000;
 const SESSIONS: u64 = 200;
 
@@ -44,7 +44,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
     let arguments = ["--no-upload-cache", "--max-sessions", &sessions];
     let worker = LocalWorker::start_with(remora, DEVICE, &arguments, &programs.log("worker-scale"))?;
     let bench = Bench { programs, worker: &worker, effort };
-    step::say(&format!("measuring many of everything on a software {DEVICE}"));
+    step::say(&format!("measuring scalability on a software {DEVICE}"));
     bench.threads(&mut report)?;
     bench.registration(&mut report)?;
     bench.session(&mut report)?;
@@ -68,11 +68,11 @@ impl Bench<'_> {
         Process(self.worker.pid())
     }
 
-    /// The least of several measurements of one of a command's answers.
+    /// The minimum of several measurements of one number of a command's reply.
     fn best(&self, program: &mut Asked, command: &str, at: usize) -> Result<f64> {
         let mut best = f64::INFINITY;
         for _ in 0..self.effort.rounds {
-            best = best.min(*program.ask(command)?.get(at).context("too few numbers")? as f64);
+            best = best.min(*program.ask(command)?.get(at).context("the reply has too few numbers")? as f64);
         }
         Ok(best)
     }
@@ -91,7 +91,7 @@ impl Bench<'_> {
             let (mut alone, mut beside) = (f64::INFINITY, f64::INFINITY);
             for _ in 0..self.effort.rounds {
                 let [a, b] = program.ask(&format!("beside {calls} 1 {how}"))?[..] else {
-                    bail!("`beside` was not answered with two numbers");
+                    bail!("`beside` did not reply with two numbers");
                 };
                 alone = alone.min(a as f64);
                 beside = beside.min(b as f64);
@@ -105,7 +105,7 @@ impl Bench<'_> {
         }
         let flood = self.effort.of(FLOOD);
         let [taken, _] = program.ask(&format!("flood {flood}"))?[..] else {
-            bail!("`flood` was not answered with two numbers");
+            bail!("`flood` did not reply with two numbers");
         };
         let name =
             format!("two waits, while another thread has posted {flood} launches behind such a kernel");
@@ -183,7 +183,7 @@ impl Bench<'_> {
             let name = format!("what the {side} keeps of it");
             report.push(row(ONE, &format!("allocation_{side}"), &name, "B", bytes, Some(Aim::AtMost(512.0))));
         }
-        // Once more: what was freed must be used again.
+        // Once more: freed memory must be reused.
         let before = sizes()?;
         program.ask(&format!("allocate {allocations}"))?;
         program.ask("release")?;
@@ -272,7 +272,7 @@ impl Bench<'_> {
             each((now.1 - before.1) as f64),
             Some(Aim::AtMost(2.0)),
         ));
-        // All of them still work.
+        // All of them must still work.
         for program in &mut programs {
             program.ask("release")?;
         }
@@ -286,7 +286,7 @@ impl Bench<'_> {
     fn executor(&self) -> Result<Process> {
         match self.supervisor().children()?[..] {
             [only] => Ok(only),
-            ref others => bail!("{} sessions where one should be", others.len()),
+            ref others => bail!("expected one session process, found {}", others.len()),
         }
     }
 }

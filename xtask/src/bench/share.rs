@@ -1,7 +1,7 @@
-//! Parts of a software GPU, as an agent gives them away: how near use comes to a limit, and what asking for a part costs.
+//! Shares of a software GPU, as allocated by an agent: how close usage is to a limit, and the latency of an allocation.
 //!
-//! Use is what the workers measure: processor time of the threads that run kernels, over the machine's. Whatever else the machine
-//! does takes processors away from both, so that the run says how busy the machine was.
+//! Usage is what the workers measure: CPU time of the threads that run kernels, relative to the machine's. Other load on the
+//! machine takes CPU time from both, so the run reports how busy the machine was.
 
 use super::Effort;
 use super::program::{Asked, Programs};
@@ -25,12 +25,12 @@ const CONTENDED: &str = "Two clients with all of it between them while other thr
 const ASKING: &str = "Asking an agent for a part of a GPU";
 const GONE: &str = "A client is killed: until what it had is free";
 const AGENT: &str = "The agent itself";
-/// What a dead client had is looked for so often, and not for longer than this.
+/// Polling interval and timeout for the resources of a killed client to be freed.
 const LOOK: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What two clients are given, in percent.
+/// The shares of two clients, in percent.
 const PARTS: [f64; 2] = [25.0, 50.0];
-/// The same where other threads want all processors, so many for each.
+/// The shares of two clients under CPU contention, and the number of competing threads per CPU.
 const FIRM: [f64; 2] = [25.0, 75.0];
 const CROWD: usize = 4;
 
@@ -43,9 +43,9 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
         () => 60,
     };
     let agent = Agent::start(built, programs)?;
-    step::say("asking for parts and giving them back");
+    step::say("allocating and releasing shares");
     agent.asking(effort.rounds, &mut report)?;
-    step::say("clients that are killed");
+    step::say("killing clients");
     agent.freeing(programs, if quick { 1 } else { 5 }, &mut report)?;
     step::say(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
     agent.accuracy(programs, seconds, &mut report)?;
@@ -55,7 +55,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
     Ok(report)
 }
 
-/// An agent on a free port, with a folder of its own.
+/// An agent on a free port, with a temporary folder.
 struct Agent {
     child: Child,
     address: String,
@@ -81,8 +81,11 @@ impl Agent {
         let mut child = command.stderr(File::create(programs.log("agent"))?).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
-        let address =
-            line.trim().strip_prefix("listening on http://").context("the agent does not listen")?.to_owned();
+        let address = line
+            .trim()
+            .strip_prefix("listening on http://")
+            .context("the agent printed no address")?
+            .to_owned();
         let token = std::fs::read_to_string(folder.join("api-token"))?.trim().to_owned();
         Ok(Agent { child, address, token, folder })
     }
@@ -108,11 +111,11 @@ impl Agent {
         self.ask("POST", "allocations", &json!({ "percent": percent }).to_string())
     }
 
-    /// Nanoseconds of the GPU that an allocation has used.
+    /// Returns the nanoseconds of GPU time that an allocation has used.
     fn spent(&self, allocation: &Value) -> Result<f64> {
         let id = allocation["id"].as_str().context("no id")?;
         let worker = self.ask("GET", &format!("workers/{id}"), "")?;
-        worker["status"]["devices"][0]["limits"]["spent_ns"].as_f64().context("use is not measured")
+        worker["status"]["devices"][0]["limits"]["spent_ns"].as_f64().context("the worker reports no usage")
     }
 
     fn asking(&self, rounds: usize, report: &mut Report) -> Result<()> {
@@ -134,7 +137,7 @@ impl Agent {
         Ok(())
     }
 
-    /// A client of the scale program on an allocation, connected and with a kernel behind it.
+    /// Starts a scale program on an allocation, connects it and runs a kernel.
     fn client(&self, programs: &Programs, allocation: &Value) -> Result<Asked> {
         let url = allocation["url"].as_str().context("no url")?;
         let (token, place) = url.trim_start_matches("remora://").split_once('@').context("no token")?;
@@ -143,7 +146,8 @@ impl Agent {
         Ok(client)
     }
 
-    /// How long what a dead client had is held: its session within an allocation, and an allocation that was leased to it.
+    /// Measures how long the resources of a killed client are held: its session within an allocation, and an allocation that was
+    /// leased to it.
     fn freeing(&self, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
         let (mut sessions, mut leases) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
@@ -153,7 +157,9 @@ impl Agent {
             let client = self.client(programs, &allocation)?;
             let is_free = || {
                 let status = self.ask("GET", &worker, "")?;
-                let held = status["status"]["sessions"].as_array().context("the worker does not answer")?;
+                let held = status["status"]["sessions"]
+                    .as_array()
+                    .context("the worker's status lists no sessions")?;
                 Ok(held.is_empty())
             };
             ensure!(!is_free()?, "the client has no session");
@@ -163,7 +169,7 @@ impl Agent {
             let mut process = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
             let request = json!({ "percent": 10, "lease": { "process": process.id() } });
             let leased = self.ask("POST", "allocations", &request.to_string())?;
-            // Its worker has something to end.
+            // Gives its worker a session to end.
             let client = self.client(programs, &leased)?;
             let is_free = || Ok(self.ask("GET", "allocations", "")?.as_array().is_some_and(Vec::is_empty));
             leases.push(until(|| Ok(process.kill()?), is_free)?);
@@ -182,7 +188,8 @@ impl Agent {
         Ok(())
     }
 
-    /// What clients that want all they can get use of the GPU with these shares, in percent, and the agent's processor time a second.
+    /// Returns the GPU usage, in percent, of clients with these shares that use all they can get, and the agent's CPU time per
+    /// second.
     fn use_of(&self, programs: &Programs, parts: &[f64], seconds: u64) -> Result<(Vec<f64>, f64)> {
         let parts: Vec<Value> = parts.iter().map(|part| self.allocate(*part)).collect::<Result<_>>()?;
         let mut clients = Vec::new();
@@ -206,7 +213,7 @@ impl Agent {
         for client in running {
             match client.join() {
                 Ok(client) => drop(client?),
-                Err(_) => bail!("a client's thread failed"),
+                Err(_) => bail!("a client thread panicked"),
             }
         }
         for allocation in &parts {
@@ -233,7 +240,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Firm shares while others want every processor: each gets less than its limit, in the proportion of what was requested.
+    /// Guaranteed shares under CPU contention: each client gets less than its limit, in proportion to its request.
     fn contention(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
         let over = Arc::new(AtomicBool::new(false));
         let processors = std::thread::available_parallelism()?.get();
@@ -261,12 +268,12 @@ impl Agent {
     }
 }
 
-/// Seconds from an act until what it should lead to, which must come at all.
+/// Returns the seconds from an action until a condition holds; fails after [`PATIENCE`].
 fn until(act: impl FnOnce() -> Result<()>, mut holds: impl FnMut() -> Result<bool>) -> Result<f64> {
     let start = Instant::now();
     act()?;
     while !holds()? {
-        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        ensure!(start.elapsed() < PATIENCE, "the condition did not hold within {PATIENCE:?}");
         std::thread::sleep(LOOK);
     }
     Ok(start.elapsed().as_secs_f64())
@@ -280,7 +287,7 @@ fn summary(row: Row, mut times: Vec<f64>) -> Row {
 impl Drop for Agent {
     fn drop(&mut self) {
         if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
-            // SAFETY: kill reads no memory of ours, and the child is not yet waited for, so the number is still its own.
+            // SAFETY: kill accesses no memory of this process, and the child is not yet waited for, so the pid is still its own.
             unsafe { libc::kill(pid, libc::SIGTERM) };
         }
         let _ = self.child.wait();

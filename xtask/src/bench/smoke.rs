@@ -1,7 +1,8 @@
-//! Smoke runs: every subject with the smallest sizes and one repetition, to show that the bench itself works.
+//! Smoke runs: every subject with the smallest sizes and one repetition, to check that the bench itself works.
 //!
-//! The figures mean nothing and no aim is judged. The programs still compare what they computed, count round trips and fail when a
-//! measurement no longer measures what it names; beyond that every figure has to be a number, and every time and speed greater than 0.
+//! The figures are meaningless and aims are ignored. The programs still compare their results, count round trips and fail when a
+//! measurement no longer measures what its name says. In addition, every figure must be a number, and every time and speed
+//! greater than 0.
 
 use super::program::Programs;
 use super::report::{Report, Row};
@@ -18,14 +19,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Figures that may be 0 or less in a short run, by the beginnings of their keys: differences of two measurements, and the agent's
-/// processor time, which the system counts in hundredths of a second.
+/// Key prefixes of figures that may be 0 or negative in a short run: differences of two measurements, and the agent's CPU time,
+/// which the kernel counts in hundredths of a second.
 const MAY_BE_ZERO: &[&str] = &["step_added", "recovery", "cpu"];
 
-/// Units of what takes time or has a speed.
+/// Units of times and speeds.
 const POSITIVE: &[&str] = &["us", "ms", "s", "GB/s", "GFLOP/s", "M instr/s", "k/s"];
 
-/// Builds, unless that was done before, then runs one subject or all of them.
+/// Builds, unless `prebuilt`, then runs one subject or all of them.
 pub(super) fn build_and_run(repo: &Repo, subject: Option<Subject>, prebuilt: bool) -> Result<()> {
     let toolchain = setup::run(repo)?;
     let built = match prebuilt {
@@ -41,13 +42,13 @@ pub(super) fn build_and_run(repo: &Repo, subject: Option<Subject>, prebuilt: boo
     each(repo, &toolchain, &built, &package, prebuilt, &subjects)
 }
 
-/// Runs all subjects with what a build of everything has left.
+/// Runs all subjects with an existing complete build.
 pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
     let package = pyflame::package(repo)?;
     each(repo, toolchain, built, &package, true, Subject::value_variants())
 }
 
-/// Every subject is tried, whatever the others do. Two run at the same time: the second group mostly waits for other processes.
+/// Runs every subject, even if others fail. Two groups run in parallel: the second mostly waits for other processes.
 fn each(
     repo: &Repo,
     toolchain: &Toolchain,
@@ -56,7 +57,7 @@ fn each(
     prebuilt: bool,
     subjects: &[Subject],
 ) -> Result<()> {
-    fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
+    fs::create_dir_all(repo.logs()).context("cannot create the log folder")?;
     let programs = Programs::compile(repo, toolchain, built)?;
     let run = |subject: Subject| -> Result<(), String> {
         let started = Instant::now();
@@ -88,7 +89,7 @@ fn each(
         let mut results = all(first);
         match beside.join() {
             Ok(more) => results.extend(more),
-            Err(_) => results.push(Err("a thread that measured panicked".to_owned())),
+            Err(_) => results.push(Err("a measuring thread panicked".to_owned())),
         }
         results
     });
@@ -99,7 +100,7 @@ fn each(
     Ok(())
 }
 
-/// Whether all figures can be true; how many there are.
+/// Checks that all figures are plausible; returns their number.
 fn check(report: &Report) -> Result<usize> {
     ensure!(!report.rows.is_empty(), "nothing was measured");
     for row in &report.rows {
@@ -109,7 +110,7 @@ fn check(report: &Report) -> Result<usize> {
         let speeds = [copies.upload.0, copies.upload.1, copies.download.0, copies.download.1];
         ensure!(
             speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0),
-            "copies of {} bytes have the speeds {speeds:?}",
+            "copies of {} bytes have the implausible speeds {speeds:?}",
             copies.bytes
         );
     }
@@ -123,7 +124,7 @@ fn check_row(row: &Row) -> Result<()> {
     for figure in figures.into_iter().flatten() {
         ensure!(
             figure.is_finite() && (figure > 0.0 || !positive),
-            "`{}` ({}) has the figure {figure} {}",
+            "`{}` ({}) has the implausible figure {figure} {}",
             row.name,
             row.key,
             row.unit

@@ -1,8 +1,8 @@
-//! Drawings: the few shapes a plot needs, as SVG text.
+//! SVG drawing: the few shapes that plots need.
 
 use std::fmt::Write;
 
-/// Where a text is attached.
+/// The text anchor.
 #[derive(Debug, Clone, Copy)]
 pub enum Anchor {
     Start,
@@ -20,7 +20,7 @@ impl Anchor {
     }
 }
 
-/// A drawing under way. Points count from the upper left.
+/// An SVG drawing under construction. Coordinates start at the upper left.
 #[derive(Debug)]
 pub struct Svg {
     width: f64,
@@ -76,7 +76,7 @@ impl Svg {
         );
     }
 
-    /// On white, so that it can be read on any page.
+    /// Finishes the drawing, on a white background so that it is readable on any page.
     pub fn finish(self) -> String {
         let (width, height) = (self.width, self.height);
         format!(

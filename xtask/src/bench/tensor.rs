@@ -1,7 +1,8 @@
-//! pyflame beside NumPy, PyTorch and tinygrad: `bench/tensor.py` runs it in turns with each of the first two, here is what that comes to.
+//! pyflame compared with NumPy, PyTorch and tinygrad: `bench/tensor.py` alternates it with each of the first two; this module
+//! evaluates the results.
 //!
-//! NumPy is the package index's, with its own OpenBLAS. PyTorch is Debian's, a build for the CPU alone; it does not bear that NumPy, so it is
-//! measured in a process of its own, with pyflame. tinygrad's step is one of the same network, see [`emulated`].
+//! NumPy is from PyPI, with its own OpenBLAS. PyTorch is Debian's CPU-only build; it is incompatible with that NumPy, so it is
+//! measured in a separate process, with pyflame. tinygrad runs a step of the same network, see [`emulated`].
 
 mod emulated;
 mod plot;
@@ -28,14 +29,14 @@ const MICRO: f64 = 1e6;
 /// How a kind of measurement is judged.
 #[derive(Clone, Copy)]
 enum Judged {
-    /// By the part of the reference's speed, at least this.
+    /// By the fraction of the reference's speed, at least this.
     Speed(f64),
     /// By the multiple of the reference's time, at most this.
     Time(f64),
     Not,
 }
 
-/// What a kind of measurement is called, in which unit, and how it is judged.
+/// The name, unit and judgement of each kind of measurement.
 const KINDS: &[(&str, &str, (&str, f64), Judged)] = &[
     ("matmul", "products on the CPU, as parts of the other's speed", ("ms", MILLI), Judged::Speed(0.9)),
     (
@@ -58,7 +59,8 @@ const TRAINING: &str = "a training step: MLP 64-128-64-10, 64 rows";
 /// The key of a step on the software GPU.
 const STEP: &str = "tensor_rocm_step";
 
-/// `package` is the folder that holds pyflame. A smoke run leaves out PyTorch and tinygrad, which are hundreds of megabytes to download.
+/// `package` is the folder that contains pyflame. A smoke run omits PyTorch and tinygrad, which are downloads of hundreds of
+/// megabytes.
 pub fn measure(
     repo: &Repo,
     built: &Built,
@@ -83,12 +85,12 @@ pub fn measure(
         }
         lines(script.env("REMORA_WORKER", worker.address().to_string()))
     };
-    step::say("measuring pyflame beside NumPy");
+    step::say("measuring pyflame against NumPy");
     push(&mut report, &bench(numpy(), "numpy", "cpu")?, "cpu")?;
     if effort.is_smoke() {
         step::detail("skipped: PyTorch and tinygrad, which a smoke run does not download");
     } else {
-        step::say("measuring pyflame beside PyTorch");
+        step::say("measuring pyflame against PyTorch");
         let torch = Torch::unpack(repo)?;
         push(&mut report, &bench(torch.command(package, built)?, "torch", "cpu")?, "cpu")?;
     }
@@ -108,27 +110,27 @@ pub fn measure(
     Ok(report)
 }
 
-/// What a program of measurements prints.
+/// Returns the output of a measuring program.
 fn lines(script: &mut Command) -> Result<String> {
-    let output = script.output().context("cannot start the measurements")?;
+    let output = script.output().context("cannot start the measuring program")?;
     if !output.status.success() {
-        bail!("the measurements failed: {}", String::from_utf8_lossy(&output.stderr));
+        bail!("the measuring program failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn push(report: &mut Report, lines: &str, device: &str) -> Result<()> {
     for line in lines.lines() {
-        report.push(row(line, device).with_context(|| format!("a strange line: {line}"))?);
+        report.push(row(line, device).with_context(|| format!("cannot parse the line `{line}`"))?);
     }
     Ok(())
 }
 
 pub fn row(line: &str, device: &str) -> Result<Row> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let &[kind, key, name, ours, reference] = fields.as_slice() else { bail!("five fields are expected") };
+    let &[kind, key, name, ours, reference] = fields.as_slice() else { bail!("expected five fields") };
     let &(_, group, unit, judged) =
-        KINDS.iter().find(|(known, ..)| *known == kind).context("a kind that is not known")?;
+        KINDS.iter().find(|(known, ..)| *known == kind).context("unknown kind of measurement")?;
     let numbers = |text: &str| -> Result<Vec<f64>> {
         text.split(',').filter(|one| !one.is_empty()).map(|one| Ok(one.parse()?)).collect()
     };

@@ -1,6 +1,6 @@
-//! Kernels as processors without AVX-512 run them: by native code and by micro-ops, against C++ for the same processors.
+//! Kernels as CPUs without AVX-512 run them: as native code and as micro-ops, compared with C++ for the same CPUs.
 //!
-//! All in turns, in processor time of one core, and on this processor, which is asked to do without.
+//! Measured alternately, in CPU time of one core, on this CPU with AVX-512 disabled.
 
 use super::Effort;
 use super::kernels::{Device, KERNELS};
@@ -11,7 +11,7 @@ use crate::build::Built;
 use crate::step;
 use anyhow::Result;
 
-/// Headings of the report.
+/// Groups of the report.
 const NATIVE: &str = "kernels on one core without AVX-512, against the same loop in C++ without it";
 const MICRO_OPS: &str = "kernels on one core without AVX-512, against micro-ops alone";
 

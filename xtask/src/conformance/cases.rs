@@ -1,4 +1,4 @@
-//! Programs of ours that try a library case by case, and what they say: `ok NAME`, `wrong NAME: REASON`, then `END`.
+//! Runs our own programs that test a library case by case, and parses their output: `ok NAME`, `wrong NAME: REASON`, then `END`.
 
 use crate::step;
 use anyhow::{Context, Result, bail};
@@ -7,21 +7,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program that takes longer than this hangs.
+/// Timeout of a program.
 const LIMIT: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What the cases of one program came to.
+/// The results of one program.
 #[derive(Debug)]
 pub struct Outcome {
     pub title: String,
     pub right: u64,
-    /// Those that are not, each with its reason.
+    /// Failed cases, each with its reason.
     pub wrong: Vec<String>,
     pub time: Duration,
 }
 
-/// Run a program to its end, with what it prints in `log`.
+/// Runs a program to its end, with its output in `log`.
 pub fn run(title: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -37,7 +37,7 @@ pub fn run(title: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
         if started.elapsed() > LIMIT {
             child.kill()?;
             child.wait()?;
-            break format!("no end after {} s", LIMIT.as_secs());
+            break format!("timeout after {} s", LIMIT.as_secs());
         }
         std::thread::sleep(POLL);
     };
@@ -49,7 +49,7 @@ pub fn run(title: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Print the table. A case that is wrong is an error, and so is a program without any that is right.
+/// Prints the table. A wrong case is an error, and so is a program without a right one.
 pub fn finish(outcomes: &[Outcome]) -> Result<()> {
     println!("| program | right | wrong | seconds |\n|---|---:|---:|---:|");
     for Outcome { title, right, wrong, time } in outcomes {
@@ -60,7 +60,7 @@ pub fn finish(outcomes: &[Outcome]) -> Result<()> {
         .flat_map(|outcome| outcome.wrong.iter().map(|case| format!("{}: {case}", outcome.title)))
         .collect();
     if outcomes.is_empty() {
-        bail!("nothing was run");
+        bail!("no case was run");
     }
     if !wrong.is_empty() {
         bail!("{} cases are wrong:\n  {}", wrong.len(), wrong.join("\n  "));
@@ -68,7 +68,7 @@ pub fn finish(outcomes: &[Outcome]) -> Result<()> {
     Ok(())
 }
 
-/// How many cases are right, and which are wrong. What does not come to its end is wrong as a whole.
+/// Returns the number of right cases and the wrong ones. A program that does not finish counts as wrong.
 fn judged(text: &str, ended: &str) -> (u64, Vec<String>) {
     let right = text.lines().filter(|line| line.starts_with("ok ")).count() as u64;
     let mut wrong: Vec<String> =
@@ -77,7 +77,7 @@ fn judged(text: &str, ended: &str) -> (u64, Vec<String>) {
         let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         wrong.push(format!("the program itself ({ended}): {last}"));
     } else if right == 0 && wrong.is_empty() {
-        wrong.push("the program itself: it has no cases".to_owned());
+        wrong.push("the program itself: it ran no cases".to_owned());
     } else if wrong.is_empty() && ended != "exit status: 0" {
         wrong.push(format!("the program itself ({ended}), after its last case"));
     }

@@ -1,7 +1,7 @@
 //! A board that rents its GPUs from a real dstack server.
 //!
-//! The server comes from the package index, the host of its fleet is this machine in namespaces of its own: Debian's sshd,
-//! and a program of ours in place of what dstack would install there. Docker, GPUs and other machines are not needed.
+//! The server is from PyPI. The host of its fleet is this machine in separate namespaces: Debian's sshd, and our own program in
+//! place of what dstack would install there. No Docker, GPUs or other machines are needed.
 
 use super::userland::{Package, Userland};
 use crate::build::Built;
@@ -26,14 +26,14 @@ const RELEASES: &[&str] = &["bookworm"];
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
-    ensure!(user == 0, "the rig mounts and listens as a host of its own: run this as root");
+    ensure!(user == 0, "this test needs root: it mounts file systems and listens in its own namespaces");
     let python = venv::with(repo, "venv-dstack", "conformance/dstack/requirements.txt")?;
     let sshd = Userland::unpack_from(repo, "sshd", RELEASES, SSHD)?;
     let folder = repo.target.join("conformance/dstack");
     foreign::remove(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut command = Command::new("setpriv");
-    // Whatever happens, nothing outlives the first process of the namespace, and that one does not outlive us.
+    // Nothing outlives the first process of the PID namespace, and that process does not outlive this one.
     command.args(["--pdeathsig", "KILL", "--", "unshare"]);
     command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.arg(&python).arg(repo.root.join("conformance/dstack/run.py"));

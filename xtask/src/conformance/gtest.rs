@@ -1,8 +1,8 @@
-//! Running a program that is built with Google Test, or with Thrust's own framework, and reading what it says of its tests.
+//! Runs programs built with Google Test, or with Thrust's own framework, and parses their results.
 //!
-//! What it prints goes to a log as it comes, so that a test that takes the program down is known and named. After such a
-//! test, and after one that takes longer than a test may, a program of Google Test is started again for the tests that are
-//! left; the other framework cannot leave tests out.
+//! The output goes to a log as it comes, so that a test that crashes the program is identified. After such a test, and after one
+//! that exceeds its time limit, a Google Test program is restarted for the remaining tests; the other framework cannot exclude
+//! tests.
 
 use super::verdict::Verdict;
 use crate::step;
@@ -16,25 +16,25 @@ use std::time::{Duration, Instant};
 
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// How long is waited for what.
+/// Timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// For one test
+    /// Of one test
     pub test: Duration,
-    /// For all tests of a program
+    /// Of all tests of a program
     pub program: Duration,
 }
 
-/// Which tests of a program are run, and how it is told.
+/// Which tests of a program to run, and how to select them.
 #[derive(Debug, Clone, Copy)]
 pub enum Tests<'a> {
-    /// Those that a filter of Google Test takes
+    /// Those that a Google Test filter matches
     Filter(&'a str),
-    /// These of a program of Thrust's framework, all if none are named, in these sizes
+    /// These tests of a program of Thrust's framework, all if the list is empty, in these sizes
     Sizes(&'a str, &'a [String]),
 }
 
-/// Run tests of a program. Its output is put into `log`.
+/// Runs tests of a program, with its output in `log`.
 pub fn run(
     title: &str,
     command: impl Fn() -> Command,
@@ -58,7 +58,7 @@ pub fn run(
                 command.arg(format!("--gtest_filter={filter}"));
             }
             Tests::Filter(filter) => {
-                // Thousands of names are too long for an argument.
+                // Thousands of names are too long for a command-line argument.
                 let flags = log.with_extension("left");
                 fs::write(&flags, format!("--gtest_filter={}\n", without(filter, verdict.started())))
                     .with_context(|| format!("cannot write {}", flags.display()))?;
@@ -74,27 +74,27 @@ pub fn run(
             return Ok(verdict);
         }
         step::detail(&format!(
-            "  {title}: started again after {}",
+            "  {title}: restarted after {}",
             verdict.started().last().map_or("", |name| name)
         ));
     }
 }
 
-/// `filter` less the tests of these names or patterns.
+/// Returns `filter` without the tests of these names or patterns.
 pub fn without(filter: &str, names: &[String]) -> String {
     let dash = if filter.contains('-') { ":" } else { "-" };
     format!("{filter}{dash}{}", names.join(":"))
 }
 
-/// How a run of a program came to its end.
+/// How a run of a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
     Itself(ExitStatus),
-    /// It was ended, because a test or all of them took this long.
+    /// It was killed, because a test or all of them took this long.
     Limit(Duration),
 }
 
-/// Run a program to its end, or until a limit.
+/// Runs a program until it exits or a limit is reached.
 fn once(
     title: &str,
     command: &mut Command,
@@ -154,10 +154,10 @@ fn once(
     Ok(limit.map_or_else(|| Ended::Itself(status), Ended::Limit))
 }
 
-/// `remora run` passes the signal on and ends its worker.
+/// `remora run` forwards the signal and stops its worker.
 fn end(child: &mut Child) {
     if let Ok(pid) = libc::pid_t::try_from(child.id()) {
-        // SAFETY: kill reads no memory of ours, and the child is not yet waited for, so the number is still its own.
+        // SAFETY: kill accesses no memory of this process, and the child is not yet waited for, so the pid is still its own.
         unsafe { libc::kill(pid, libc::SIGTERM) };
     }
 }
@@ -166,7 +166,7 @@ fn end(child: &mut Child) {
 mod tests {
     use super::*;
 
-    /// A shell script that stands for a test program: it is told the filter as any other is.
+    /// A shell script that stands in for a test program: it gets the filter like any other.
     fn script(text: &str) -> impl Fn() -> Command {
         let text = text.to_owned();
         move || {

@@ -1,5 +1,5 @@
-//! Debian's libraries that are written in HIP alone, and the test programs of their `-tests` packages, unmodified, on an
-//! emulated MI210.
+//! Debian's libraries that are written only in HIP, and the unmodified test programs of their `-tests` packages, on an emulated
+//! MI210.
 
 use super::Selection;
 use super::gtest::Limits;
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only these
+    /// Only these libraries
     #[arg(value_name = "LIBRARY", value_parser = NAMES)]
     libraries: Vec<String>,
     #[command(flatten)]
     selection: Selection,
-    /// Seconds after which a test is ended and counts as not finished
+    /// Seconds after which a test is killed and counts as not finished
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     test_limit: u64,
-    /// Seconds after which a program is ended, and its other tests count as not run
+    /// Seconds after which a program is killed and its other tests count as not run
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     program_limit: u64,
 }
 
 const NAMES: [&str; 5] = ["hiprand", "rocprim", "hipcub", "rocthrust", "rocsparse"];
 
-/// Hundreds of millions of elements and more, or as many as memory holds.
+/// Tests of hundreds of millions of elements and more, or of all available memory.
 const LARGE: LeftOut = LeftOut::Everywhere(&[
     "*LargeIndices*",
     "*Over4G*",
@@ -37,7 +37,7 @@ const LARGE: LeftOut = LeftOut::Everywhere(&[
     "*LargeSegmentCount*",
 ]);
 
-/// Of a sum of two products, which the program wants to be equal to the last bit; or of complex numbers of length 1, of which it
+/// For a sum of two products, which the program expects to be bit-identical; or for complex numbers of length 1, of which it
 /// keeps those that are longer than 1.
 const FUSED: &str =
     "its kernel multiplies and adds with one rounding, and the reference on the host with two";
@@ -60,7 +60,7 @@ const LIBRARIES: &[Library] = &[
             ("test_hiprand_linkage", "*"),
         ],
         left_out: &[
-            // See rocRAND's.
+            // See rocRAND.
             LeftOut::Suites("mt19937"),
             // The same engine, as a parameter.
             LeftOut::Tests("test_hiprand_api", &["hiprand_32/hiprand_api_32.*/3", "hiprand/hiprand_api.*/3"]),
@@ -132,7 +132,7 @@ const LIBRARIES: &[Library] = &[
             ("test_thrust_universal_memory", "*"),
             ("test_thrust_zip_function", "*"),
         ],
-        // As `LARGE`.
+        // Like `LARGE`.
         left_out: &[LeftOut::Named("BigIndexes"), LeftOut::Named("UniqueCopyByKeyLarge")],
         known: &[],
     },
@@ -151,9 +151,8 @@ const LIBRARIES: &[Library] = &[
         quick: &[],
         left_out: &[
             LeftOut::Tests("rocsparse-test", &["pre_checkin/*", "nightly/*", "stress/*", "known_bug/*"]),
-            // Where the product is empty, their own code for the host clears what comes before and behind a vector without
-            // elements: `memset` of its size less one element. What the system finds of it later ends the program, which
-            // takes a minute to come back.
+            // For an empty product, their own host code clears memory before and after a vector without elements: `memset` of its
+            // size less one element. The resulting heap corruption later aborts the program, which takes a minute to restart.
             LeftOut::Tests(
                 "rocsparse-test",
                 &[

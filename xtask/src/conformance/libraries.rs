@@ -1,7 +1,7 @@
-//! Debian's rocBLAS, hipBLASLt and MIOpen, called by programs of ours that compare every result with a plain reference.
+//! Debian's rocBLAS, hipBLASLt and MIOpen, called by our own programs that compare every result with a plain reference.
 //!
-//! There are two sets: what sid has is built against HIP 6, what experimental has against HIP 7. The programs are compiled
-//! here against the headers of the packages, and run like the packages' own programs: by the loader that came with them.
+//! There are two sets: sid's packages are built against HIP 6, experimental's against HIP 7. The programs are compiled here
+//! against the headers of the packages, and run like the packages' own programs, by the loader of their release.
 
 use super::cases::{self, Outcome};
 use super::rocblas;
@@ -36,12 +36,12 @@ const fn emulated_kernels(name: &'static str) -> Package {
 }
 
 struct Program {
-    /// Of its source in `conformance/libraries`.
+    /// The name of its source in `conformance/libraries`.
     name: &'static str,
     links: &'static [&'static str],
-    /// The software GPUs that the library has kernels for, or makes them.
+    /// The software GPUs that the library has kernels for, or compiles them for.
     models: &'static [&'static str],
-    /// What the names of cases have to contain: all of them do, unless something is missing for the others.
+    /// A text that the names of cases must contain: empty for all, else those that work with the installed packages.
     only: &'static str,
 }
 
@@ -76,7 +76,8 @@ const SETS: &[Set] = &[
         programs: &[
             Program { name: "rocblas", links: &["librocblas.so.4"], models: &["mi210"], only: "" },
             Program { name: "hipblaslt", links: &["libhipblaslt.so.1"], models: &["mi210"], only: "" },
-            // It compiles by a clang at a fixed path; a product of rocBLAS is the one kernel that needs none.
+            // MIOpen compiles with a clang at a fixed path, which is missing here; a rocBLAS product is the one kernel that needs
+            // none.
             Program { name: "miopen", links: &["libMIOpen.so.1"], models: &["mi210"], only: "1x1 f32, gemm" },
         ],
     },
@@ -148,7 +149,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     cases::finish(&outcomes)
 }
 
-/// The libraries that are built against the newest HIP.
+/// Returns the libraries that are built against the newest HIP.
 pub fn newest(repo: &Repo) -> Result<Userland> {
     let set = SETS.iter().max_by_key(|set| set.series).context("there are no libraries")?;
     unpack(repo, set)
@@ -162,7 +163,7 @@ fn unpack(repo: &Repo, set: &Set) -> Result<Userland> {
     let name = format!("libraries-{}", set.series);
     let mut userland = Userland::unpack_from(repo, &name, set.releases, set.packages)?;
     if set.series == 6 {
-        // Three gigabytes that the other suite has unpacked already, or will.
+        // Three gigabytes that the rocblas suite unpacks anyway.
         userland.also(rocblas::unpack(repo)?.libraries());
     }
     Ok(userland)
@@ -190,7 +191,7 @@ fn compile(
     }
     clang.args(program.links.iter().map(|library| format!("-l:{library}")));
     clang.arg(format!("-l:libamdhip64.so.{}", set.series));
-    // The libraries need a newer C library than this compiler knows; their own loader has it.
+    // The libraries need a newer C library than this linker has; their own loader has it.
     clang.arg("-Wl,--allow-shlib-undefined");
     checked(&mut clang)?;
     Ok(compiled)
@@ -208,12 +209,12 @@ fn run_one(
     let folder = repo.target.join("conformance/libraries");
     let mut command = userland.command(built, model, &compiled.to_string_lossy());
     command.arg(case);
-    // MIOpen keeps what it compiled and measured; a suite that finds yesterday's compiles nothing.
+    // MIOpen caches compiled kernels and tuning results; with an old cache the suite would compile nothing.
     let memory = folder.join("miopen-memory");
     foreign::remove(&memory)?;
     fs::create_dir_all(&memory).with_context(|| format!("cannot create {}", memory.display()))?;
     command.env("MIOPEN_USER_DB_PATH", &memory).env("MIOPEN_CUSTOM_CACHE_DIR", &memory);
-    // One of its two kernels for softmax includes headers of rocRAND, which a worker's compiler does not have.
+    // One of its two softmax kernels includes headers of rocRAND, which a worker's compiler does not have.
     command.env("MIOPEN_DEBUG_ATTN_SOFTMAX", "0");
     cases::run(title, &mut command, &repo.logs().join(format!("libraries/{}.log", title.replace(' ', "-"))))
 }

@@ -1,4 +1,4 @@
-//! A library of Debian and the folder of test programs that its `-tests` package has.
+//! A Debian library and the test programs of its `-tests` package.
 
 use super::gtest::{self, Limits, Tests};
 use super::tally::{Known, Row, Tally};
@@ -14,44 +14,44 @@ use std::time::Instant;
 
 #[derive(Debug)]
 pub struct Library {
-    /// As commands and folders have it.
+    /// The name in commands and folders.
     pub name: &'static str,
-    /// Beside the C and C++ libraries that every program needs.
+    /// Packages in addition to the C and C++ libraries that every program needs.
     pub packages: &'static [Package],
-    /// Where the programs are.
+    /// The folder of the programs.
     pub folder: &'static str,
-    /// What tells them from other files in the folder: how their names begin.
+    /// Name prefixes of the programs in the folder.
     pub programs: &'static [&'static str],
-    /// A file that every program is to be given with `--data`.
+    /// A file that is passed to every program with `--data`.
     pub data: Option<&'static str>,
     pub framework: Framework,
-    /// The programs that `--quick` runs, and which of their tests.
+    /// The programs that `--quick` runs, and their test filters.
     pub quick: &'static [(&'static str, &'static str)],
     pub left_out: &'static [LeftOut],
     pub known: &'static [Known],
 }
 
-/// What the programs are built with.
+/// The test framework of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framework {
     GoogleTest,
     Thrust,
 }
 
-/// Tests that take hours or the program down, and are run only when they are asked for.
+/// Tests that take hours or crash the program; only run on request.
 #[derive(Debug, Clone, Copy)]
 pub enum LeftOut {
-    /// Suites whose line in a program's listing has this text, of all programs.
+    /// Suites whose line in a program's listing contains this text, in all programs.
     Suites(&'static str),
-    /// Tests of a program, as filters have them.
+    /// Tests of a program, as filter patterns.
     Tests(&'static str, &'static [&'static str]),
-    /// The same of all programs.
+    /// Filter patterns for all programs.
     Everywhere(&'static [&'static str]),
-    /// Tests of Thrust's framework whose names have this text, of all programs.
+    /// Tests of Thrust's framework whose names contain this text, in all programs.
     Named(&'static str),
 }
 
-/// What every program is loaded with.
+/// Packages that every program needs.
 const BASE: &[Package] =
     &[Package::whole("libc6"), Package::whole("libgcc-s1"), Package::whole("libstdc++6")];
 
@@ -61,7 +61,7 @@ impl Library {
         Userland::unpack(repo, self.name, &packages)
     }
 
-    /// Run the programs that are selected, and add what they came to.
+    /// Runs the selected programs, and adds their results.
     pub fn run(
         &self,
         repo: &Repo,
@@ -83,16 +83,16 @@ impl Library {
             if !selection.slow {
                 match self.slow(&program, || self.listing(built, &userland, &program))? {
                     Slow::Everything => {
-                        step::detail(&format!("{program}: left out, all of it takes hours"));
+                        step::detail(&format!("{program}: skipped, all of it takes hours"));
                         continue;
                     }
                     Slow::Patterns(patterns) if patterns.is_empty() => {}
                     Slow::Patterns(patterns) if self.framework == Framework::Thrust => {
-                        step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
+                        step::detail(&format!("{program}: skipped: {}", patterns.join(" ")));
                         names = others(&self.listing(built, &userland, &program)?, &patterns);
                     }
                     Slow::Patterns(patterns) => {
-                        step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
+                        step::detail(&format!("{program}: skipped: {}", patterns.join(" ")));
                         filter = gtest::without(&filter, &patterns);
                     }
                 }
@@ -102,7 +102,7 @@ impl Library {
             let command = || self.command(built, &userland, &program);
             let tests = match self.framework {
                 Framework::GoogleTest => Tests::Filter(&filter),
-                // Its programs copy single elements, each of which is a round trip.
+                // Thrust's programs copy single elements, each with a round trip.
                 Framework::Thrust => Tests::Sizes(if selection.slow { "default" } else { "small" }, &names),
             };
             let verdict = gtest::run(&program, command, tests, &log, limits)?;
@@ -141,7 +141,7 @@ impl Library {
         Ok(names)
     }
 
-    /// What of a program takes hours.
+    /// Returns the tests of a program that take hours.
     fn slow(&self, program: &str, listing: impl Fn() -> Result<String>) -> Result<Slow> {
         let mut patterns = Vec::new();
         for left_out in self.left_out {
@@ -179,20 +179,20 @@ impl Library {
     }
 }
 
-/// Of a program's tests, those that take hours.
+/// The tests of a program that take hours.
 enum Slow {
     Everything,
     Patterns(Vec<String>),
 }
 
-/// The tests in a listing of Thrust's framework, less the slow ones.
+/// The tests in a listing of Thrust's framework, without the slow ones.
 fn others(listing: &str, slow: &[String]) -> Vec<String> {
     let names =
         listing.split_whitespace().filter(|name| name.starts_with(|first: char| first.is_alphabetic()));
     names.filter(|name| !slow.iter().any(|it| it == name)).map(str::to_owned).collect()
 }
 
-/// The suites in a listing, with the dot at their end, and whether the line of each has `text`.
+/// The suites in a listing, with the dot at their end, and whether the line of each contains `text`.
 fn suites<'a>(listing: &'a str, text: &str) -> Vec<(&'a str, bool)> {
     let lines = listing.lines().filter(|line| !line.starts_with(' '));
     lines

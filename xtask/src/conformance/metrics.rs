@@ -1,4 +1,4 @@
-//! What an agent measures, in receivers as Debian has them: VictoriaMetrics, InfluxDB and Prometheus.
+//! An agent's metrics in real receivers from Debian: VictoriaMetrics, InfluxDB and Prometheus.
 
 use super::userland::{Package, Userland};
 use crate::build::Built;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::process::Command;
 
-/// Programs without libraries of their own: those of this machine's release run as they are.
+/// Statically linked programs: those of this machine's release run unchanged.
 const PACKAGES: &[Package] =
     &[Package::whole("victoria-metrics"), Package::whole("influxdb"), Package::whole("prometheus")];
 const RELEASES: &[&str] = &["bookworm"];

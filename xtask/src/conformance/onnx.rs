@@ -1,4 +1,4 @@
-//! The node models of ONNX's own package, as `conformance/onnx/nodes.py` runs them with pyflame.
+//! The node models of ONNX's own package, run with pyflame by `conformance/onnx/nodes.py`.
 
 use super::LocalWorker;
 use crate::build::Built;
@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Models that are known to fail: the reference rounds to the half type after every operation, and allows a difference that is a fraction of one
-/// step of that type; ours adds in f32 and rounds at the end.
+/// Known failures: the reference rounds to the half type after every operation, and its tolerance is a fraction of one step of
+/// that type; pyflame accumulates in f32 and rounds at the end.
 const KNOWN: &[&str] = &[
     "test_attention_3d_causal_bf16_expanded",
     "test_attention_4d_attn_mask_causal_bf16_expanded",
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Only models whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Only on this device
+    /// Only this device
     #[arg(long, value_parser = ["cpu", "rocm"])]
     device: Option<String>,
 }
@@ -45,19 +45,19 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         let mut nodes = pyflame::command(&python, built);
         nodes.arg(repo.root.join("conformance/onnx/nodes.py")).args(["--device", device]);
         nodes.args(["--filter", &arguments.filter]).env("REMORA_WORKER", worker.address().to_string());
-        let output = nodes.output().context("cannot start the models")?;
+        let output = nodes.output().context("cannot start nodes.py")?;
         if !output.status.success() {
-            bail!("the models were not run to the end: {}", String::from_utf8_lossy(&output.stderr));
+            bail!("nodes.py failed before the last model: {}", String::from_utf8_lossy(&output.stderr));
         }
         failed += tell(device, &String::from_utf8_lossy(&output.stdout));
     }
     if failed > 0 {
-        bail!("{failed} models failed that are not known to");
+        bail!("{failed} models failed unexpectedly");
     }
     Ok(())
 }
 
-/// Says what every model came to; how many failed that are not known to.
+/// Prints the results of all models; returns the number of unexpected failures.
 fn tell(device: &str, lines: &str) -> usize {
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut passed, mut failed) = (0, Vec::new());
@@ -70,16 +70,16 @@ fn tell(device: &str, lines: &str) -> usize {
         }
     }
     step::say(&format!(
-        "{device}: {passed} passed, {} failed, {} not ours",
+        "{device}: {passed} passed, {} failed, {} not supported",
         failed.len(),
         missing.values().sum::<usize>()
     ));
     for (name, why) in &failed {
-        let word = if KNOWN.contains(name) { "failed, as is known" } else { "failed" };
+        let word = if KNOWN.contains(name) { "failed, as expected" } else { "failed" };
         step::detail(&format!("{word}: {name}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not ours: {count} for {why}"));
+        step::detail(&format!("not supported: {count} because of {why}"));
     }
     failed.iter().filter(|(name, _)| !KNOWN.contains(name)).count()
 }

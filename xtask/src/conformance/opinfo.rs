@@ -1,6 +1,6 @@
-//! torch's OpInfo database, as `conformance/opinfo/samples.py` computes it with torch on the CPU and with pyflame.
+//! torch's OpInfo database, computed with torch on the CPU and with pyflame by `conformance/opinfo/samples.py`.
 //!
-//! torch is Debian's: a build for the CPU alone, without the gigabytes of libraries for other people's GPUs that the package index's needs.
+//! torch is Debian's CPU-only build; PyPI's depends on gigabytes of GPU libraries.
 
 use super::LocalWorker;
 use crate::build::Built;
@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Cases that are known to fail, by how their names begin, and why.
+/// Known failures, by name prefix, and the reason.
 const KNOWN: &[(&str, &str)] = &[
     ("all uint8 ", "any and all of uint8 are bools, as of every other type; torch answers uint8"),
     ("any uint8 ", "any and all of uint8 are bools, as of every other type; torch answers uint8"),
@@ -57,19 +57,19 @@ const CANCELLED: &str = "sums in another order, of numbers that cancel each othe
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only entries whose name contains this; `=NAME` only the one with this name
+    /// Only entries whose name contains this; `=NAME` selects the entry with this exact name
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Only on this device
+    /// Only this device
     #[arg(long, value_parser = ["cpu", "rocm"])]
     device: Option<String>,
-    /// Only these element types, with commas between them
+    /// Only these element types, separated by commas
     #[arg(long, value_name = "TYPES", default_value = "")]
     types: String,
     /// Only the first few samples of each entry and type
     #[arg(long, value_name = "COUNT")]
     samples: Option<usize>,
-    /// Seconds that a case may take
+    /// Time limit of a case, in seconds
     #[arg(long, default_value_t = 120)]
     limit: u32,
 }
@@ -97,7 +97,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         failed += tell(device, &cases(repo, device, &mut samples)?);
     }
     if failed > 0 {
-        bail!("{failed} cases failed that are not known to");
+        bail!("{failed} cases failed unexpectedly");
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ impl Paths {
     }
 }
 
-/// Every line that the samples print. They are kept, and failures are told at once, for this takes a while.
+/// Collects every line that the samples print. Failures are printed at once, because the run takes long.
 fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>> {
     let log = |ending: &str| {
         let path = repo.logs().join(format!("opinfo-{device}.{ending}"));
@@ -131,21 +131,21 @@ fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>
         .stdout(Stdio::piped())
         .stderr(log("err")?)
         .spawn()
-        .context("cannot start the samples")?;
-    let stdout = child.stdout.take().context("the samples have no standard output")?;
+        .context("cannot start samples.py")?;
+    let stdout = child.stdout.take().context("samples.py has no standard output")?;
     let mut lines = Vec::new();
     for line in BufReader::new(stdout).lines() {
-        let line = line.context("cannot read what the samples say")?;
+        let line = line.context("cannot read the output of samples.py")?;
         writeln!(kept, "{line}")?;
         if let [name, "failed", why] = line.split('\t').collect::<Vec<_>>()[..] {
-            let word = if known(name).is_some() { "failed, as is known" } else { "failed" };
+            let word = if known(name).is_some() { "failed, as expected" } else { "failed" };
             step::detail(&format!("{word}: {name}: {why}"));
         }
         lines.push(line);
     }
     let status = child.wait()?;
     if !status.success() {
-        bail!("the samples were not run to the end ({status}); see {}", log_of(repo, device).display());
+        bail!("samples.py failed before the last sample ({status}); see {}", log_of(repo, device).display());
     }
     Ok(lines)
 }
@@ -158,7 +158,7 @@ fn known(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(begin, _)| name.starts_with(begin)).map(|&(_, why)| why)
 }
 
-/// Says what all cases came to; how many failed that are not known to.
+/// Prints the results of all cases; returns the number of unexpected failures.
 fn tell(device: &str, lines: &[String]) -> usize {
     let (mut missing, mut expected) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     let (mut passed, mut noted, mut failed) = (0, 0, 0);
@@ -178,15 +178,15 @@ fn tell(device: &str, lines: &[String]) -> usize {
     let ours = passed + noted + known + failed;
     let share = 100.0 * (passed + noted) as f64 / ours.max(1) as f64;
     step::say(&format!(
-        "{device}: {} of {ours} passed ({share:.2} %, {noted} of them by being as exact as torch), {} failed, {absent} not ours",
+        "{device}: {} of {ours} passed ({share:.2} %, {noted} of them by being as exact as torch), {} failed, {absent} not supported",
         passed + noted,
         known + failed
     ));
     for (why, count) in expected {
-        step::detail(&format!("failed, as is known: {count}: {why}"));
+        step::detail(&format!("failed, as expected: {count}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not ours: {count} for {why}"));
+        step::detail(&format!("not supported: {count} because of {why}"));
     }
     failed
 }

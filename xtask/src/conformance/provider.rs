@@ -1,5 +1,5 @@
-//! The provider library beside AMD's real management libraries: Debian's builds of ROCm 6.1 and of the newest, each under the
-//! loader of its own release, and their headers against our table of layouts.
+//! The provider library with AMD's real management libraries: Debian's builds of ROCm 6.1 and of the newest, each under the
+//! loader of its own release, and their headers against our table of struct layouts.
 
 use super::userland::{Package, Userland};
 use crate::provider_lib;
@@ -75,10 +75,10 @@ pub fn run(repo: &Repo, toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// Whether the table says what the header says.
+/// Checks the table against the header.
 fn layout(toolchain: &Toolchain, sources: &Path, release: &Release, userland: &Userland) -> Result<()> {
     let (first, second) = release.version;
-    let layout = Layout::of_version(first, second).context("the release has no layout")?;
+    let layout = Layout::of_version(first, second).context("the table has no layout for this release")?;
     let mut clang = Command::new(&toolchain.clang);
     clang
         .args(["-x", "c", "-std=gnu11", "-fsyntax-only", "-Werror"])
@@ -86,11 +86,11 @@ fn layout(toolchain: &Toolchain, sources: &Path, release: &Release, userland: &U
         .arg(userland.path("usr/include"));
     clang.args(layout.numbers().into_iter().map(|(name, value)| format!("-D{name}={value}")));
     step::output(clang.arg(sources.join("layout.c")))?;
-    step::detail(&format!("{}: the layout of ROCm {} is that of its header", release.name, layout.name));
+    step::detail(&format!("{}: the layout of ROCm {} matches its header", release.name, layout.name));
     Ok(())
 }
 
-/// Whether the library is loaded, asked and left alone without harm.
+/// Checks that the library can be loaded, queried and unloaded.
 fn load(library: &Path, program: &Path, release: &Release, userland: &Userland) -> Result<()> {
     let smi = userland.libraries().join(release.file);
     let mut command = userland.alone(program);
@@ -98,18 +98,18 @@ fn load(library: &Path, program: &Path, release: &Release, userland: &Userland) 
     let said = step::output(&mut command)?;
     let (first, second) = release.version;
     let started = said.contains(&format!("libamd_smi {first}.{second}, with the layout"));
-    // Without a driver the library refuses to start, and that is all it says.
-    let refused = said.contains("refuses to start: status 34 (the driver is not loaded)");
+    // Without a driver the library fails to start, and prints only that.
+    let refused = said.contains("failed to initialise: status 34 (the driver is not loaded)");
     let driver = Path::new("/sys/module/amdgpu").exists();
     if !(started && driver || refused && !driver && said.contains("devices 0\n")) {
-        bail!("{} beside {} said:\n{said}", library.display(), smi.display());
+        bail!("{} with {} printed:\n{said}", library.display(), smi.display());
     }
     for line in said.lines().filter(|line| line.starts_with("version ")) {
         if line != format!("version {first}.{second}") {
-            bail!("{} is of {line}, and {first}.{second} was expected", smi.display());
+            bail!("{} has version {line}, expected {first}.{second}", smi.display());
         }
     }
     let devices = said.lines().last().unwrap_or_default();
-    step::detail(&format!("{}: {} loads and is asked three times; {devices}", release.name, release.file));
+    step::detail(&format!("{}: {} loads and is queried three times; {devices}", release.name, release.file));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Python packages that call HIP themselves, from the package index, each by a program of ours that compares with NumPy.
+//! Python packages from PyPI that call HIP themselves, each in our own program that compares with NumPy.
 //!
-//! Triton is a suite of its own. tinygrad compiles its kernels with AMD's comgr library; Debian 12's is too old for it,
-//! so it runs in the userland of the HIP 7 libraries, whose comgr it finds. CuPy needs a dozen of AMD's libraries, which
-//! are unpacked beside those.
+//! Triton is a separate suite. tinygrad compiles its kernels with AMD's comgr library; Debian 12's is too old for it, so it runs
+//! in the userland of the HIP 7 libraries and uses their comgr. CuPy needs a dozen of AMD's libraries, which are unpacked
+//! alongside those.
 
 use super::cases;
 use super::libraries;
@@ -26,7 +26,7 @@ pub struct Arguments {
 }
 
 struct Program {
-    /// Of its source in `conformance/python`.
+    /// The name of its source in `conformance/python`.
     name: &'static str,
     /// What it needs of a newer Debian.
     needs: Needs,
@@ -40,7 +40,7 @@ enum Needs {
     MathematicalLibraries,
 }
 
-/// What CuPy is linked with, besides the libraries of the other suite, and whose headers its kernels include.
+/// The libraries that CuPy is linked with in addition to those of the libraries suite, and whose headers its kernels include.
 const MATHEMATICAL_LIBRARIES: &[Package] = &[
     Package::whole("libfmt11"),
     Package::whole("libhipblas3"),
@@ -61,8 +61,8 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "tinygrad_hip",
         needs: Needs::Comgr,
-        // Its helper processes would be started by another loader. It picks matrix instructions by the bare name of the
-        // architecture, which HIP does not give, and would pick another vendor line's.
+        // PARALLEL=0: its helper processes would be started by another loader. TC=0: it selects matrix instructions by the bare
+        // architecture name, which HIP does not report, and would select those of another product line.
         environment: &[("DEV", "HIP"), ("PARALLEL", "0"), ("TC", "0"), ("CACHELEVEL", "0")],
     },
     Program {
@@ -96,7 +96,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
             command.envs(program.environment.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
             match &headers {
                 None => command.env("ROCM_PATH", &rocm),
-                // CuPy asks Debian's hipcc where headers are. It would look for its compiler below ROCM_PATH.
+                // CuPy queries Debian's hipcc for include paths. With ROCM_PATH it would look for its compiler there.
                 Some(headers) => command.env("CPLUS_INCLUDE_PATH", headers),
             };
             let log = repo.logs().join(format!("python/{}.log", title(model).replace(' ', "-")));
@@ -115,7 +115,7 @@ fn command(built: &Built, userland: &Userland, program: &Program, model: &str, p
     command
 }
 
-/// The library that stands for AMD's tracing, which Debian does not have.
+/// Builds the stand-in for AMD's tracing library, which Debian does not have.
 fn tracing_library(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("conformance/python/tracing");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -128,7 +128,7 @@ fn tracing_library(repo: &Repo) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A folder that looks like an installation of ROCm 7, for packages that load libraries by names without a number.
+/// Makes a folder that looks like a ROCm 7 installation, for packages that load libraries by names without a version.
 fn rocm_folder(repo: &Repo, built: &Built, userland: &Userland) -> Result<PathBuf> {
     let rocm = repo.target.join("conformance/python/rocm");
     foreign::remove(&rocm)?;

@@ -1,5 +1,5 @@
-//! Debian's librocblas: `rocblas-bench` with its own verification over a set of sizes, and `rocblas-test` for the same
-//! functions, unmodified, on an emulated MI210.
+//! Debian's librocblas, unmodified, on an emulated MI210: `rocblas-bench` with its own verification over a set of sizes, and
+//! `rocblas-test` for the same functions.
 
 use super::gtest::{self, Tests};
 use super::tally::{Known, Row, Tally};
@@ -23,7 +23,7 @@ const PACKAGES: &[Package] = &[
     Package::whole("libquadmath0"),
     Package::whole("libopenblas0-pthread"),
     Package::whole("libroctx64-4"),
-    // Four gigabytes of kernels, of which one architecture is wanted.
+    // Four gigabytes of kernels, of which only one architecture is needed.
     Package {
         name: "librocblas4",
         leave_out: &[
@@ -38,7 +38,7 @@ const PACKAGES: &[Package] = &[
 const BENCH: &str = "usr/libexec/rocm/librocblas4-bench/rocblas-bench";
 const TEST: &str = "usr/libexec/rocm/librocblas4-tests/rocblas-test";
 const TEST_DATA: &str = "usr/share/librocblas4-tests/data/rocblas_gtest.data";
-/// The reference that the programs compare with.
+/// The reference BLAS of the programs.
 const REFERENCE: &str = "usr/lib/x86_64-linux-gnu/openblas-pthread";
 
 /// A function and type for the bench program, and the largest relative error that rounding explains.
@@ -49,8 +49,8 @@ struct Function {
     error: f64,
 }
 
-/// Square and not, of one tile and of several, with every transposition; leading dimensions above 600 where the size is
-/// small, because below that rocblas-bench compares with a reference of its own that computes in single precision.
+/// Square and not, of one tile and of several, with every transposition. Leading dimensions are above 600 for small sizes,
+/// because below that rocblas-bench compares with its own single-precision reference.
 const GEMM_SIZES: &[&str] = &[
     "-m 64 -n 64 -k 64 --lda 640 --ldb 640 --ldc 640 --ldd 640",
     "-m 33 -n 65 -k 127 --transposeA T --lda 640 --ldb 640 --ldc 640 --ldd 640 --alpha 2 --beta 3",
@@ -116,7 +116,7 @@ const TESTS: &str = "_/gemm.*quick_gemm_small_*:_/gemm_ex.*quick_gemm_small_bf16
                      _/gemv.*quick*:_/dot.*quick*:_/axpy.*quick*:_/trsm.*quick*";
 const QUICK_TESTS: &str = "_/gemm.*quick_gemm_small_f*_NT_*:_/dot.*quick*_f32*:_/axpy.*quick*_f64*";
 
-/// Everything of it, downloaded and unpacked unless that was done before.
+/// Downloads and unpacks all packages, unless already done.
 pub fn unpack(repo: &Repo) -> Result<Userland> {
     Userland::unpack(repo, "rocblas", PACKAGES)
 }
@@ -150,7 +150,7 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     tally.finish(KNOWN)
 }
 
-/// All sizes of one function.
+/// Runs all sizes of one function.
 fn bench(
     repo: &Repo,
     built: &Built,
@@ -176,7 +176,7 @@ fn bench(
     Ok(row)
 }
 
-/// Run the bench program once; `Some` says what is wrong with its result.
+/// Runs the bench program once; `Some` describes a failure.
 fn verified(command: &mut Command, log: &Path, bound: f64) -> Result<Option<String>> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -189,14 +189,14 @@ fn verified(command: &mut Command, log: &Path, bound: f64) -> Result<Option<Stri
         return Ok(Some(format!("{status}; log: {}", log.display())));
     }
     Ok(match errors_in(&text) {
-        None => Some(format!("it did not verify; log: {}", log.display())),
-        // Written so that what is no number is no success.
+        None => Some(format!("it printed no verification; log: {}", log.display())),
+        // Written so that NaN counts as a failure.
         Some(errors) if errors.iter().all(|error| *error <= bound) => None,
         Some(errors) => Some(format!("relative errors {errors:?}, above {bound:e}; log: {}", log.display())),
     })
 }
 
-/// The columns of the result that say how far it is from the reference.
+/// The columns of the result that contain the error relative to the reference.
 fn errors_in(text: &str) -> Option<Vec<f64>> {
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().position(|line| line.contains(",norm_error_"))?;
@@ -205,7 +205,7 @@ fn errors_in(text: &str) -> Option<Vec<f64>> {
     names.map(|(column, _)| values.get(column)?.trim().parse().ok()).collect()
 }
 
-/// The library that stands for AMD's system management, which needs the kernel driver of a real GPU.
+/// Builds the stand-in for AMD's system management library, which needs the kernel driver of a real GPU.
 fn management_library(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("conformance/rocblas");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -16,8 +16,8 @@ const LIBRARY: Library = Library {
     data: None,
     framework: Framework::GoogleTest,
     quick: QUICK,
-    // To start this engine, a kernel moves thousands of generators apart by polynomials of 19937 bits: a test that starts
-    // it twice had not ended after eight minutes of a core.
+    // To initialise this engine, a kernel separates thousands of generators by polynomials of 19937 bits: a test that does so
+    // twice had not finished after eight minutes on one core.
     left_out: &[LeftOut::Suites("mt19937")],
     known: &[],
 };

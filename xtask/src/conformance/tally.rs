@@ -1,11 +1,11 @@
-//! What a suite came to: one row per program, every failure by name, and whether it was expected.
+//! The results of a suite: one row per program, every failure by name, and whether it was expected.
 
 use super::verdict::{Problem, Verdict};
 use crate::step;
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// A test that is known to fail, and why. The name may have one `*`.
+/// A known failure and its cause. The name may contain one `*`.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     pub test: &'static str,
@@ -28,7 +28,7 @@ pub struct Row {
     pub skipped: u64,
     pub failed: Vec<Problem>,
     pub unfinished: Vec<Problem>,
-    /// Tests that were never started, because the program took too long.
+    /// Tests that were never started, because the program exceeded its time limit.
     pub not_run: u64,
     pub time: Duration,
 }
@@ -48,7 +48,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Take a row, and say it.
+    /// Adds a row, and prints it.
     pub fn add(&mut self, row: Row) {
         let (passed, failed, time) = (row.passed, row.failed.len(), step::seconds(row.time));
         let unfinished = match row.unfinished.len() as u64 + row.not_run {
@@ -59,7 +59,7 @@ impl Tally {
         self.rows.push(row);
     }
 
-    /// Print the table. A failure that nobody expects is an error, and so is a suite without tests.
+    /// Prints the table. An unexpected failure is an error, and so is a suite without a passed test.
     pub fn finish(&self, known: &[Known]) -> Result<()> {
         println!("{}", self.table());
         for row in &self.rows {
@@ -67,7 +67,7 @@ impl Tally {
                 println!("not finished: {}: {test}: {reason}", row.program);
             }
             if row.not_run > 0 {
-                println!("not run: {}: {} tests, the time was up", row.program, row.not_run);
+                println!("not run: {}: {} tests, because of the time limit", row.program, row.not_run);
             }
         }
         let mut unexpected = Vec::new();

@@ -1,7 +1,7 @@
 //! Many threads in one session, with and without a race detector.
 //!
-//! For the detector the client is compiled anew, standard library included, with ThreadSanitizer, and linked into the program:
-//! it then sees every access of both. That needs a nightly Rust with its sources; everything else is built as always.
+//! For the detector the client is compiled again with ThreadSanitizer, including the standard library, and linked into the
+//! program, so that it sees every access of both. That needs a nightly Rust with its sources; everything else is built as usual.
 
 use crate::build::Built;
 use crate::examples::checked;
@@ -17,21 +17,21 @@ use std::process::Command;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const DEVICE: &str = "mi300x";
 const ARCHITECTURE: &str = "gfx942";
-/// A thread that asks for work compares all memory that the device sees with what it was, also what another thread is writing
-/// to meanwhile. Whatever it finds there is sent; the writer's own next call sends what has become of it.
+/// Suppression of a benign race. A thread that submits work compares all device-visible memory with its last state, even memory
+/// that another thread is writing. Whatever it reads is sent; the writer's own next call sends the final content.
 const ARGUED: &str = "race:mirror::twin\n";
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[arg(long, default_value_t = 64)]
     threads: u32,
-    /// What each thread does, this often
+    /// Rounds of each thread
     #[arg(long, default_value_t = 60)]
     rounds: u32,
-    /// The same under the race detector, which is many times slower
+    /// Rounds under the race detector, which is many times slower
     #[arg(long, default_value_t = 12)]
     watched_rounds: u32,
-    /// Leave the race detector out
+    /// Skip the race detector
     #[arg(long)]
     unwatched: bool,
 }
@@ -68,13 +68,13 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     command.env("REMORA_WORKER", worker.address().to_string());
     let argued = folder.join("argued");
     fs::write(&argued, ARGUED).with_context(|| format!("cannot write {}", argued.display()))?;
-    // It ends with 66 if anything else was found.
+    // The exit code is 66 if any other race was found.
     let options = format!("halt_on_error=0:exitcode=66:suppressions={}", argued.display());
     command.env("TSAN_OPTIONS", options);
     step::quiet("many threads under the race detector", &mut command, &log)?;
     let said = fs::read_to_string(&log).unwrap_or_default();
     if said.contains("ThreadSanitizer") || !said.contains("PASS hammer") {
-        bail!("the race detector has something to say: {}", log.display());
+        bail!("the race detector reported problems, or the program did not pass: {}", log.display());
     }
     step::detail("no races");
     Ok(())
@@ -87,7 +87,7 @@ fn compile(repo: &Repo, toolchain: &Toolchain, flags: &[&str], object: &Path) ->
     checked(&mut clang)
 }
 
-/// The client as an archive in which every access to memory is watched.
+/// Builds the client as an archive in which every memory access is instrumented.
 fn watched_client(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("watched");
     let mut cargo = Command::new("cargo");
@@ -103,7 +103,7 @@ fn watched_client(repo: &Repo) -> Result<PathBuf> {
         .args(["--crate-type", "staticlib", "-Zbuild-std", "--target", TARGET])
         .arg("--target-dir")
         .arg(&folder);
-    // For this crate alone.
+    // For this crate only.
     cargo.args(["--", "--cfg", "watched"]);
     cargo
         .env("RUSTFLAGS", "-Zsanitizer=thread -Cdebuginfo=1")

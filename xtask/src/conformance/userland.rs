@@ -1,7 +1,7 @@
-//! Programs of a newer Debian release, unpacked below `target/` with the libraries they need and run by their own loader.
+//! Programs of a newer Debian release, unpacked below `target/` with their libraries and run by their own loader.
 //!
-//! Nothing is installed, mounted or entered: the loader of that release is called by its path and told where the libraries
-//! are, with ours before all others. So it needs no rights, and there is nothing to clean up.
+//! Nothing is installed, mounted or chrooted: the loader of that release is called by its path with a library search path that
+//! starts with ours. So this needs no privileges and leaves nothing to clean up.
 
 use crate::build::Built;
 use crate::foreign::{self, Apt};
@@ -15,12 +15,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the packages come from unless a suite says otherwise, the first that has one wins.
+/// Default releases of the packages; the first that has one wins.
 const RELEASES: &[&str] = &["sid", "forky"];
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// A package, and which of its files are of no use here, as tar's patterns.
+/// A package, and the files that are not unpacked, as tar patterns.
 #[derive(Debug, Clone, Copy)]
 pub struct Package {
     pub name: &'static str,
@@ -44,12 +44,12 @@ pub struct Userland {
 }
 
 impl Userland {
-    /// Download and unpack, unless that was done before.
+    /// Downloads and unpacks packages, unless already done.
     pub fn unpack(repo: &Repo, name: &str, packages: &[Package]) -> Result<Userland> {
         Userland::unpack_from(repo, name, RELEASES, packages)
     }
 
-    /// The same, from releases of one's own choice.
+    /// Like [`Userland::unpack`], from the given releases.
     pub fn unpack_from(repo: &Repo, name: &str, releases: &[&str], packages: &[Package]) -> Result<Userland> {
         let base = repo.downloads.join("userland").join(name);
         let _lock = Lock::take(&base.join("lock"))?;
@@ -79,8 +79,8 @@ impl Userland {
         Ok(Userland { root, first: Vec::new(), last: Vec::new() })
     }
 
-    /// A package of this system's own release with what it needs and this system lacks, unpacked instead of installed. Its programs are this
-    /// system's, and find here what they miss.
+    /// Unpacks a package of this system's own release with the dependencies that this system lacks, instead of installing it. Its
+    /// programs run with this system's loader and find the missing libraries here.
     pub fn unpack_missing(repo: &Repo, name: &str, release: &str, package: &str) -> Result<Userland> {
         let base = repo.downloads.join("userland").join(name);
         let _lock = Lock::take(&base.join("lock"))?;
@@ -108,12 +108,12 @@ impl Userland {
         Ok(made)
     }
 
-    /// Search a folder for libraries before those of the userland: one of its own, or one of ours.
+    /// Searches a folder for libraries before those of the userland; relative paths are inside the userland.
     pub fn prefer(&mut self, folder: impl AsRef<Path>) {
         self.first.push(self.root.join(folder));
     }
 
-    /// Search a folder for what the userland itself does not have.
+    /// Searches a folder for libraries that the userland does not have.
     pub fn also(&mut self, folder: impl AsRef<Path>) {
         self.last.push(self.root.join(folder));
     }
@@ -122,12 +122,12 @@ impl Userland {
         self.root.join(below)
     }
 
-    /// Its own libraries.
+    /// The folder of its own libraries.
     pub fn libraries(&self) -> PathBuf {
         self.root.join(LIBRARIES)
     }
 
-    /// Where its programs find libraries: ours before all others.
+    /// The library search path of its programs: ours first.
     pub fn search_path(&self, built: &Built) -> Vec<PathBuf> {
         let mut folders = vec![built.lib.clone()];
         folders.extend(self.first.iter().cloned());
@@ -136,7 +136,7 @@ impl Userland {
         folders
     }
 
-    /// A program of ours, with its libraries and nothing of this system's.
+    /// Runs a program with the userland's libraries and nothing of this system's.
     pub fn alone(&self, program: &Path) -> Command {
         let mut command = Command::new(self.root.join(LOADER));
         command.arg("--library-path").arg(self.libraries()).arg(program).env_clear();
@@ -153,7 +153,7 @@ impl Userland {
             libraries.push(folder);
         }
         let mut command = Command::new(&built.remora);
-        // A kernel may take long on a busy machine; what never ends is ended with its program.
+        // No watchdog: a kernel may take long on a busy machine. A hang is ended by the program's timeout.
         command.args(["run", "--device", model, "--watchdog", "0", "--"]);
         command.arg(self.root.join(LOADER)).arg("--library-path").arg(libraries);
         command.arg(self.root.join(program));
@@ -167,7 +167,7 @@ fn inputs(releases: &[&str], packages: &[Package]) -> Inputs {
     })
 }
 
-/// Unpack an archive without the files that are left out, so that gigabytes are never written.
+/// Unpacks an archive without the excluded files, so that gigabytes are never written.
 fn extract(archive: &Path, into: &Path, leave_out: &[&str]) -> Result<()> {
     let mut files = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")

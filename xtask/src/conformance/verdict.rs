@@ -1,12 +1,12 @@
-//! What the tests of one program came to, read line by line from what Google Test or Thrust's framework prints.
+//! The test results of one program, parsed line by line from the output of Google Test or Thrust's framework.
 
 use super::gtest::Ended;
 use crate::step;
 
-/// How much of a failure's text is kept.
+/// The number of lines kept of a failure's text.
 const REASON_LINES: usize = 4;
 
-/// A test that did not pass, and what is known of it.
+/// A test that did not pass, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub test: String,
@@ -18,23 +18,23 @@ pub struct Verdict {
     pub passed: u64,
     pub skipped: u64,
     pub failed: Vec<Problem>,
-    /// Those that were ended because they took too long.
+    /// Tests that were killed because they took too long.
     pub unfinished: Vec<Problem>,
     /// Every test that was started, in order.
     started: Vec<String>,
     running: bool,
-    /// The first failure that the running test has told of.
+    /// The first failure message of the running test.
     reason: Vec<String>,
     expected: u64,
-    /// The test whose failure the next line is about.
+    /// The failed test whose reason is on the next line.
     telling: Option<String>,
-    /// How many had failed when the program was last started.
+    /// The number of failures when the program was last started.
     failed_before: usize,
     finished: bool,
 }
 
 impl Verdict {
-    /// Take note of one line of the program's output.
+    /// Parses one line of the program's output.
     pub fn note(&mut self, line: &str) {
         if self.note_of_thrust(line) {
             return;
@@ -44,7 +44,7 @@ impl Verdict {
             self.running = true;
             self.reason.clear();
         } else if let Some(name) = line.strip_prefix("[  FAILED  ] ") {
-            // The list at the end repeats the names, when none of the tests is running.
+            // The summary at the end repeats the names, when no test is running.
             if self.running() == Some(&first_word(name)) {
                 let reason = std::mem::take(&mut self.reason).join(" ");
                 self.running = false;
@@ -57,7 +57,7 @@ impl Verdict {
             self.running = false;
             self.skipped += 1;
         } else if let Some(rest) = line.strip_prefix("[==========] Running ") {
-            // Only the first run has all of them.
+            // Only the first run has the full count.
             if self.expected == 0 {
                 self.expected = first_word(rest).parse().unwrap_or(0);
             }
@@ -71,7 +71,7 @@ impl Verdict {
         }
     }
 
-    /// A line of Thrust's framework: `Running name...[PASS] ...`, and at the end `FAILURE: name` with the text below.
+    /// Parses a line of Thrust's framework: `Running name...[PASS] ...`, and at the end `FAILURE: name` with the text below.
     fn note_of_thrust(&mut self, line: &str) -> bool {
         if let Some(test) = self.telling.take() {
             let failed = self.failed.iter_mut().find(|problem| problem.test == test);
@@ -94,7 +94,7 @@ impl Verdict {
             return true;
         }
         let Some((name, outcome)) = rest.split_once("...") else { return false };
-        // The outcome is printed over the name.
+        // The result is printed over the name.
         let outcome = outcome.trim_start_matches('\r');
         self.started.push(name.to_owned());
         self.running = false;
@@ -110,8 +110,8 @@ impl Verdict {
         true
     }
 
-    /// The program has ended: a test it did not come back from has failed, unless it was ended for taking too long, and
-    /// so has a program that ended early, or that all tests passed in and that still calls it a failure.
+    /// Closes a run after the program has ended. The running test has failed, unless it was killed for taking too long. So has a
+    /// program that ended early, or that reports failure although all tests passed.
     pub fn close(&mut self, ended: &Ended) {
         let test = self.running().map(str::to_owned);
         self.running = false;
@@ -124,7 +124,7 @@ impl Verdict {
                 let reason = format!("{status} {}", self.reason.join(" ")).trim_end().to_owned();
                 self.failed.push(Problem { test, reason });
             }
-            // A program without tests of its own is one.
+            // A program without tests counts as one test.
             (None, Ended::Itself(status)) if status.success() && self.expected == 0 && !self.finished => {
                 self.passed += 1;
                 self.finished = true;
@@ -140,7 +140,7 @@ impl Verdict {
         self.failed_before = self.failed.len();
     }
 
-    /// The test that has begun and not ended.
+    /// The test that has started and not ended.
     pub fn running(&self) -> Option<&str> {
         self.started.last().filter(|_| self.running).map(String::as_str)
     }
@@ -149,12 +149,12 @@ impl Verdict {
         &self.started
     }
 
-    /// Whether the program came to the end of its tests.
+    /// Whether the program reached the end of its tests.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// How many tests were never started.
+    /// The number of tests that were never started.
     pub fn left(&self) -> u64 {
         self.expected.saturating_sub(self.started.len() as u64)
     }

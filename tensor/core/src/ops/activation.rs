@@ -1,4 +1,4 @@
-//! What stands between layers. Rules remember one tensor each, the one that a launch has stored anyway where that is possible.
+//! Activation functions. Rules save one tensor each, where possible one that a launch stores anyway.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -30,11 +30,11 @@ pub fn tanh(x: &Tensor) -> Result<Tensor> {
     unary(Unary::Tanh, x)
 }
 
-/// x times the normal distribution up to x; or with a tanh in its place.
+/// x times the cumulative distribution function of the normal distribution, exact or with the tanh approximation.
 pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
     let x = &fraction("gelu", x)?;
     let dtype = x.dtype();
-    // Not rounded in between.
+    // Kept in the accumulator type, so that intermediate results are not rounded to half precision.
     let inner = cast(&x.detach(), accumulator(dtype))?;
     let share = if approximate_tanh { tanh_cumulative(&inner)?.0 } else { cumulative(&inner)? };
     let y = cast(&mul(&inner, &share)?, dtype)?;
@@ -59,7 +59,7 @@ fn cumulative(x: &Tensor) -> Result<Tensor> {
     scaled(&plus(&unary(Unary::Erf, &scaled(x, FRAC_1_SQRT_2)?)?, 1.0)?, 0.5)
 }
 
-/// And its derivative.
+/// Returns the tanh approximation of the cumulative distribution function, and its derivative.
 fn tanh_cumulative(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let factor = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
     let square = mul(x, x)?;
@@ -99,7 +99,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let x = &fraction("elu", x)?;
     let zero = x.filled_like(0.0);
     let positive = binary(Binary::Gt, x, &zero)?;
-    // What is not chosen must not overflow: infinity times zero would reach the gradient.
+    // Clamp the branch that is not selected: if it overflowed, infinity times zero would put NaN into the gradient.
     let below = scaled(&unary(Unary::Expm1, &minimum(x, &zero)?)?, alpha)?;
     where_(&positive, x, &below)
 }
@@ -119,7 +119,7 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
 }
 
 pub fn hardtanh(x: &Tensor, low: f64, high: f64) -> Result<Tensor> {
-    // Integers stay integers, between whole limits.
+    // Integers stay integers; the limits are truncated.
     let limit = |value: f64| match x.dtype().is_integer() {
         true => Scalar::Int(value as i64),
         false => Scalar::Float(value),
@@ -127,7 +127,7 @@ pub fn hardtanh(x: &Tensor, low: f64, high: f64) -> Result<Tensor> {
     clamp(x, Some(limit(low)), Some(limit(high)))
 }
 
-/// A part `p` of the elements becomes zero, the others grow so that the mean stays.
+/// Sets a share `p` of the elements to zero and scales the others so that the mean is kept.
 pub fn dropout(x: &Tensor, p: f64, seed: u64, offset: u64) -> Result<Tensor> {
     if !(0.0..=1.0).contains(&p) {
         return Err(TensorError::shape("dropout", format!("the probability must be from 0 to 1, not {p}")));
@@ -143,7 +143,7 @@ pub fn dropout(x: &Tensor, p: f64, seed: u64, offset: u64) -> Result<Tensor> {
     where_(&kept, &scaled(x, 1.0 / (1.0 - p))?, &x.filled_like(0.0))
 }
 
-/// Integers as float32.
+/// Converts integers to float32.
 fn fraction(operation: &'static str, x: &Tensor) -> Result<Tensor> {
     match x.dtype().kind() {
         Kind::Complex => Err(TensorError::type_of(operation, "it is not defined for complex numbers")),

@@ -1,4 +1,4 @@
-//! Which axes a caller means, and which shape two tensors have together.
+//! Resolution of axis arguments, and broadcasting of shapes.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use crate::tensor::Result;
 
 pub(crate) type Axes = SmallVec<[usize; 6]>;
 
-/// An axis counted from the end if negative. A number has one axis for this purpose, as PyTorch has it.
+/// Resolves an axis; negative values count from the end. A 0-dimensional tensor counts as having one axis, as in PyTorch.
 pub(crate) fn axis(operation: &'static str, dim: isize, rank: usize) -> Result<usize> {
     let count = rank.max(1) as isize;
     if dim < -count || dim >= count {
@@ -20,7 +20,7 @@ pub(crate) fn axis(operation: &'static str, dim: isize, rank: usize) -> Result<u
     Ok(dim.rem_euclid(count) as usize)
 }
 
-/// Several axes in ascending order, all of them if none are named.
+/// Resolves several axes to ascending order; all axes if none are given.
 pub(crate) fn axes(operation: &'static str, dims: Option<&[isize]>, rank: usize) -> Result<Axes> {
     let Some(dims) = dims.filter(|dims| !dims.is_empty()) else {
         return Ok((0..rank).collect());
@@ -36,7 +36,7 @@ pub(crate) fn axes(operation: &'static str, dims: Option<&[isize]>, rank: usize)
     Ok(axes)
 }
 
-/// The shape that both can be expanded to.
+/// Returns the shape that both broadcast to.
 pub(crate) fn broadcast(operation: &'static str, first: &[usize], second: &[usize]) -> Result<Shape> {
     if first == second {
         return Ok(first.into());

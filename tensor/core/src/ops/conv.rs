@@ -1,4 +1,5 @@
-//! Convolutions of any number of dimensions, as contractions of windows. Nothing like an unfolded input is ever written forwards.
+//! Convolutions of any number of dimensions, as contractions of windows. The forward pass never materialises an unfolded (im2col)
+//! input.
 
 use crate::dtype::Scalar;
 use crate::error::TensorError;
@@ -10,7 +11,7 @@ use crate::ops::shape::{broadcast_to, permuted, sliced, to_shape};
 use crate::ops::window::{fold, pad, windows};
 use crate::tensor::{Result, Tensor, same_device};
 
-/// One number for each spatial dimension, or one for all.
+/// Options of a convolution: one number for each spatial dimension, or one for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvOptions {
     pub stride: Vec<usize>,
@@ -26,7 +27,7 @@ impl Default for ConvOptions {
     }
 }
 
-/// One number for each dimension.
+/// Expands an option to one number per dimension.
 pub(crate) fn each(
     operation: &'static str,
     what: &str,
@@ -50,7 +51,8 @@ pub(crate) fn each(
     Ok(numbers)
 }
 
-/// `x` is `[n, in, ..]` or `[in, ..]`, `weight` `[out, in / groups, kernel..]`; the weight's rank says how many dimensions there are.
+/// Convolution. `x` is `[n, in, ..]` or `[in, ..]`, `weight` is `[out, in / groups, kernel..]`; the weight's rank determines the
+/// number of dimensions.
 pub fn conv(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Result<Tensor> {
     same_device("conv", x, weight)?;
     let axes = weight.rank().saturating_sub(2);
@@ -105,7 +107,7 @@ fn with_bias(operation: &'static str, y: &Tensor, bias: Option<&Tensor>) -> Resu
     add(y, &to_shape(&cast(bias, y.dtype())?, &per_channel)?)
 }
 
-/// A convolution of an input that has its frame already.
+/// A convolution of an input that is already padded.
 struct Geometry {
     axes: usize,
     groups: usize,
@@ -133,7 +135,8 @@ impl Geometry {
         to_shape(weight, &shape)
     }
 
-    /// Channels by positions for each image and group, so that the result lies as `[n, channels, positions..]`.
+    /// Contracts to `[channels, positions]` for each image and group, so that the result is laid out as `[n, channels,
+    /// positions..]`.
     fn forward(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         let axes = self.axes;
         let windows = self.windows(x, weight)?;
@@ -151,7 +154,7 @@ impl Geometry {
         to_shape(&y, &shape)
     }
 
-    /// Summed over images and positions.
+    /// The gradient of the weight: summed over images and positions.
     fn of_weight(&self, g: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         let axes = self.axes;
         // [g, out, n, positions..] with [g, in, kernel.., n, positions..].
@@ -172,7 +175,8 @@ impl Geometry {
         self.spread(g, &permuted(&split, &order), &x.shape()[2..], x.shape()[1])
     }
 
-    /// Every element of `g` times a kernel, added where the kernel reaches: `[n, channels, lengths..]`.
+    /// Multiplies every element of `g` by a kernel and adds the products at the positions that the kernel covers: `[n, channels,
+    /// lengths..]`.
     fn spread(&self, g: &Tensor, kernels: &Tensor, lengths: &[usize], channels: usize) -> Result<Tensor> {
         let axes = self.axes;
         // [g, n, positions.., c] with [g, channels, kernel.., c].
@@ -190,7 +194,8 @@ impl Geometry {
     }
 }
 
-/// `x` is `[n, in, ..]` or `[in, ..]`, `weight` `[in, out / groups, kernel..]`: what a convolution's gradient for its input is.
+/// Transposed convolution, the input gradient of a convolution. `x` is `[n, in, ..]` or `[in, ..]`, `weight` is `[in, out /
+/// groups, kernel..]`.
 pub fn conv_transpose(
     x: &Tensor,
     weight: &Tensor,

@@ -1,4 +1,5 @@
-//! Tensors of nothing but numbers. Constants and ranges take no memory until somebody needs them in memory.
+//! Creation of tensors: constants, ranges, random numbers. Constants and ranges take no memory until an operation needs them in
+//! memory.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub fn sequence(
     cast(&binary_scalar(Binary::Add, &scaled, start, false)?, dtype)
 }
 
-/// `count` numbers from `start` to `end`, both among them, counted from whichever is nearer.
+/// `count` evenly spaced numbers from `start` to `end`, both included. Each is computed from the nearer end.
 pub fn linspace(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -73,7 +74,7 @@ pub fn linspace(
     cast(&where_(&first, &along(&index, start, step)?, &along(&from_end, end, -step)?)?, dtype)
 }
 
-/// As Python's range, for numbers of any sort. Integers are counted in whole steps from a whole start.
+/// Like Python's range, for scalars of any type. For i64, `start` and `step` are truncated to integers.
 pub fn arange(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -85,7 +86,7 @@ pub fn arange(
         Scalar::Float(number) if dtype.is_integer() => Scalar::Int(number as i64),
         number => number,
     };
-    // How far it goes is decided before, except for the widest integers.
+    // The length is computed from the unconverted bounds, except for i64.
     let end = if dtype == DType::I64 { whole(end) } else { end };
     let (start, step) = match dtype {
         DType::I64 => (whole(start), whole(step)),
@@ -94,7 +95,7 @@ pub fn arange(
     let length = match (start, end, step) {
         (Scalar::Int(start), Scalar::Int(end), Scalar::Int(step)) if step != 0 => {
             let (distance, step) = (i128::from(end) - i128::from(start), i128::from(step));
-            // Rounded up, whatever the signs.
+            // Rounded up, for either sign.
             let whole = distance / step;
             (whole + i128::from(distance % step != 0 && (distance < 0) == (step < 0))).max(0) as f64
         }
@@ -103,20 +104,20 @@ pub fn arange(
     if !length.is_finite() || length > 9e15 || real(step) == 0.0 {
         return Err(TensorError::shape(
             "arange",
-            format!("from {start:?} to {end:?} by {step:?} is no finite range"),
+            format!("the range from {start:?} to {end:?} by {step:?} is not finite"),
         ));
     }
     sequence(device, dtype, whole(start), whole(step), length as usize)
 }
 
-/// Ones on a diagonal.
+/// An identity matrix, possibly rectangular: ones on the main diagonal.
 pub fn eye(device: &Arc<dyn Device>, dtype: DType, rows: usize, columns: usize) -> Result<Tensor> {
     let shape = [rows, columns];
     let diagonal = binary(Binary::Eq, &iota(device, &shape, 0)?, &iota(device, &shape, 1)?)?;
     cast(&diagonal, dtype)
 }
 
-/// Random numbers in [0, 1). Who calls moves `offset` on by [`random_blocks`].
+/// Random numbers in [0, 1). The caller advances `offset` by [`random_blocks`].
 pub fn uniform(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -137,7 +138,7 @@ pub fn normal(
     random("normal", device, dtype, shape, seed, offset, Distribution::Normal)
 }
 
-/// In [low, high).
+/// Random integers in [low, high).
 pub fn integers(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -157,7 +158,7 @@ pub fn integers(
     cast(&numbers, dtype)
 }
 
-/// How many positions of the generator a tensor of this many elements uses.
+/// Returns how many generator blocks a tensor of this many elements consumes.
 pub fn random_blocks(elements: usize, dtype: DType, distribution: Distribution) -> u64 {
     (elements as u64).div_ceil(per_block(dtype, distribution))
 }
@@ -175,7 +176,7 @@ fn random(
     if !dtype.is_float() && !matches!(distribution, Distribution::Integers { .. }) {
         return Err(TensorError::type_of(
             operation,
-            format!("random fractions need a floating point type, not {dtype}"),
+            format!("random floating point numbers need a floating point type, not {dtype}"),
         ));
     }
     let work = Work::Random { seed, offset, distribution };

@@ -1,4 +1,4 @@
-//! Elements whose places along two axes go up together.
+//! Diagonals of two axes.
 
 use crate::dtype::Scalar;
 use crate::error::TensorError;
@@ -11,16 +11,14 @@ use crate::ops::window::pad;
 use crate::program::Binary;
 use crate::tensor::{Result, Tensor};
 
-/// The diagonal of two axes, which go away, as a last axis; an offset goes to the right of the main one, or below it if negative. It is a view.
+/// Returns the diagonal of two axes as a view; both axes are removed and the diagonal becomes the last axis. A positive offset
+/// moves right of the main diagonal, a negative one below it.
 pub fn diagonal(x: &Tensor, offset: isize, first: isize, second: isize) -> Result<Tensor> {
     let (first, second) = (axis("diagonal", first, x.rank())?, axis("diagonal", second, x.rank())?);
     if first == second || x.rank() < 2 {
         return Err(TensorError::shape(
             "diagonal",
-            format!(
-                "two different dimensions are needed, of {:?} were named {first} and {second}",
-                x.shape()
-            ),
+            format!("two different dimensions of {:?} are needed, not {first} and {second}", x.shape()),
         ));
     }
     let mut order: Axes = (0..x.rank()).filter(|axis| ![first, second].contains(axis)).collect();
@@ -28,7 +26,7 @@ pub fn diagonal(x: &Tensor, offset: isize, first: isize, second: isize) -> Resul
     Ok(of_last(&permuted(x, &order), offset))
 }
 
-/// Of the last two axes.
+/// The diagonal of the last two axes.
 fn of_last(x: &Tensor, offset: isize) -> Tensor {
     let kept = x.rank() - 2;
     let (rows, columns) = (x.shape()[kept], x.shape()[kept + 1]);
@@ -53,14 +51,14 @@ fn of_last(x: &Tensor, offset: isize) -> Tensor {
     })
 }
 
-/// The inverse: zeros with these elements on a diagonal of the last two axes.
+/// The inverse of `diagonal`: zeros with these elements on a diagonal of the last two axes.
 fn spread(g: &Tensor, shape: &[usize], offset: isize) -> Result<Tensor> {
     let kept = shape.len() - 2;
     let (rows, length) = (shape[kept], g.shape()[kept]);
     if length == 0 {
         return Ok(Tensor::constant(g.device(), Scalar::Int(0), shape, g.dtype()));
     }
-    // Each row has its own element everywhere; all but one place of it are forgotten.
+    // Each row is filled with its own element; then all but one position of the row are set to zero.
     let down = if offset < 0 { offset.unsigned_abs() } else { 0 };
     let mut frame = vec![(0, 0); kept + 1];
     frame[kept] = (down as isize, (rows - down - length) as isize);

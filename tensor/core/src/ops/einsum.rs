@@ -1,4 +1,4 @@
-//! Sums of products by letters.
+//! Einstein summation.
 
 use smallvec::SmallVec;
 
@@ -14,9 +14,9 @@ use crate::tensor::{Result, Tensor};
 
 type Letters = SmallVec<[char; 6]>;
 
-/// "bij,bjk->bik": letters for axes, which are summed over where the output does not have them. "..." are all axes that have no letter, which broadcast
-/// from the last. A letter twice in one operand is a diagonal. Without an arrow the output has the axes of "...", then every letter that appears
-/// once, in order of the alphabet.
+/// Computes an einsum such as "bij,bjk->bik". Letters name axes; letters missing from the output are summed over. "..." stands
+/// for all axes without a letter, which broadcast from the last. A letter repeated in one operand takes the diagonal. Without an
+/// arrow the output has the axes of "...", then every letter that appears once, in alphabetical order.
 pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     let refuse = |why: String| TensorError::shape("einsum", format!("'{equation}': {why}"));
     let text: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -26,7 +26,11 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     };
     let inputs: Vec<&str> = inputs.split(',').collect();
     if inputs.len() != operands.len() || operands.is_empty() {
-        return Err(refuse(format!("{} operands are named, {} are given", inputs.len(), operands.len())));
+        return Err(refuse(format!(
+            "the equation has {} operands, {} tensors are given",
+            inputs.len(),
+            operands.len()
+        )));
     }
     let inputs = inputs
         .iter()
@@ -76,7 +80,7 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
         inputs.iter().zip(operands).map(|(letters, operand)| Term::new(letters, operand, &lengths));
     let mut left = match terms.next() {
         Some(first) => first?,
-        None => return Err(refuse("there is nothing to sum".into())),
+        None => return Err(refuse("there are no operands".into())),
     };
     let terms: Vec<Term> = terms.collect::<Result<_>>()?;
     for (n, right) in terms.iter().enumerate() {
@@ -88,7 +92,8 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     left.only(|letter| output.contains(letter))?.ordered(&output)
 }
 
-/// The names of a tensor's axes: its letters, and for "..." as many names as are missing. Nothing if these are no names for so many axes.
+/// Returns the axis names of a tensor: its letters, and for "..." as many placeholder names as are missing. `None` if the names
+/// do not match the rank.
 fn named(names: &str, rank: usize) -> Option<Letters> {
     let (before, missing, after) = match names.split_once("...") {
         None => (names, 0, ""),
@@ -102,7 +107,7 @@ fn named(names: &str, rank: usize) -> Option<Letters> {
         .then_some(letters)
 }
 
-/// Names for axes that have no letter, counted from the last so that they broadcast.
+/// Placeholder names for axes without a letter, counted from the last so that they broadcast.
 fn rest(count: usize) -> impl Iterator<Item = char> {
     (0..count).rev().filter_map(|number| char::from_u32(FIRST_REST + number as u32))
 }
@@ -111,10 +116,10 @@ fn is_rest(letter: char) -> bool {
     u32::from(letter) >= FIRST_REST
 }
 
-/// Where no alphabet has its letters.
+/// The start of Unicode's private use area, which contains no letters.
 const FIRST_REST: u32 = 0xE000;
 
-/// A tensor whose axes have names, each once.
+/// A tensor whose axes have distinct names.
 struct Term {
     letters: Letters,
     tensor: Tensor,
@@ -136,7 +141,7 @@ impl Term {
         Ok(term)
     }
 
-    /// Summed over all other letters.
+    /// Sums over all letters that `keep` rejects.
     fn only(self, keep: impl Fn(&char) -> bool) -> Result<Term> {
         let gone: Axes = (0..self.letters.len()).filter(|&axis| !keep(&self.letters[axis])).collect();
         let tensor = finish(&sum_over(&self.tensor, &gone)?, &gone, false)?;
@@ -172,7 +177,7 @@ impl Term {
             right.ordered(&join([&batch, &columns, &depth]))?,
         );
         let tensor = if depth.is_empty() {
-            // Nothing is summed: a product that broadcasts.
+            // Nothing is summed: a broadcast product.
             let mut apart = Shape::from(&a.shape()[..batch.len() + rows.len()]);
             apart.extend(columns.iter().map(|_| 1));
             let mut beside = Shape::from(&b.shape()[..batch.len()]);
@@ -187,7 +192,7 @@ impl Term {
         Ok(Term { letters, tensor })
     }
 
-    /// Summed over what neither the other one nor anything later has.
+    /// Sums over letters that neither `other` nor any later operand has.
     fn only_shared_or(self, other: &Term, later: impl Fn(&char) -> bool) -> Result<Term> {
         self.only(|letter| other.letters.contains(letter) || later(letter))
     }

@@ -1,4 +1,4 @@
-//! Number by number.
+//! Elementwise operations.
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
@@ -9,7 +9,7 @@ use crate::ops::shape::broadcast_to;
 use crate::program::{Binary, Unary};
 use crate::tensor::{Result, Tensor, same_device};
 
-/// To another type; itself if it has it already.
+/// Converts to another type; returns the tensor itself if it already has it.
 pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     if x.dtype() == dtype {
         return Ok(x.clone());
@@ -27,7 +27,7 @@ pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     }))
 }
 
-/// One function of one number. Functions with fractions make float32 of integers.
+/// Applies a unary function. Functions with fractional results convert integers to float32.
 pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
     use Unary::*;
     let kind = x.dtype().kind();
@@ -66,11 +66,11 @@ pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
     Ok(made.record("unary", &[&x], |y| gradients::unary(function, &x, y)))
 }
 
-/// One function of two tensors that broadcast, in the type that both promote to.
+/// Applies a binary function to two broadcast tensors, in the type that both promote to.
 pub fn binary(function: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let name = name(function);
     same_device(name, a, b)?;
-    // What most are, without a detour.
+    // Fast path for the most common case.
     let plain = matches!(function, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
     if plain && a.dtype() == b.dtype() && a.dtype().is_float() && a.shape() == b.shape() {
         let made = Tensor::make(Op::Binary(function), &[a, b], a.shape().into(), a.dtype());
@@ -80,10 +80,11 @@ pub fn binary(function: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary_of(function, &broadcast_to(a, &shape)?, &broadcast_to(b, &shape)?, result_type(a, b))
 }
 
-/// With a number, which only changes the tensor's type if it is of a higher kind. `reflected`: the number is on the left.
+/// Applies a binary function to a tensor and a scalar. The scalar changes the tensor's type only if it is of a higher kind.
+/// `reflected`: the scalar is on the left.
 pub fn binary_scalar(function: Binary, x: &Tensor, number: Scalar, reflected: bool) -> Result<Tensor> {
     let dtype = type_with_scalar(x.dtype(), number);
-    // Squares and roots by what is exact and quick.
+    // Squares and square roots use the exact and faster operations.
     if function == Binary::Pow && !reflected && dtype == x.dtype() && dtype != DType::Bool {
         match number {
             Scalar::Int(2) | Scalar::Float(2.0) => return binary_of(Binary::Mul, x, x, dtype),
@@ -96,7 +97,7 @@ pub fn binary_scalar(function: Binary, x: &Tensor, number: Scalar, reflected: bo
     binary_of(function, a, b, dtype)
 }
 
-/// The type of an operation between a tensor and a number of the language.
+/// Returns the type of an operation between a tensor and a Python scalar.
 pub fn type_with_scalar(dtype: DType, number: Scalar) -> DType {
     match number {
         Scalar::Bool(_) => dtype,
@@ -108,7 +109,7 @@ pub fn type_with_scalar(dtype: DType, number: Scalar) -> DType {
     }
 }
 
-/// The type of an operation between two tensors: a tensor without dimensions only counts if it is of a higher kind.
+/// Returns the type of an operation between two tensors. A 0-dimensional tensor only counts if it is of a higher kind.
 pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
     let rank = |kind: Kind| match kind {
         Kind::Bool => 0,
@@ -131,7 +132,7 @@ pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
     }
 }
 
-/// Of one shape.
+/// Applies a binary function to tensors of one shape.
 fn binary_of(function: Binary, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
     use Binary::*;
     let refuse = |why: &str| {
@@ -165,7 +166,7 @@ fn binary_of(function: Binary, a: &Tensor, b: &Tensor, dtype: DType) -> Result<T
     Ok(made.record(name(function), &[&a, &b], |y| gradients::binary(function, &a, &b, y)))
 }
 
-/// The second where the first holds, else the third.
+/// Selects `yes` where `condition` is true, else `no`.
 pub fn where_(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
     same_device("where", condition, yes)?;
     same_device("where", condition, no)?;
@@ -213,7 +214,7 @@ pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Min, a, b)
 }
 
-/// Between two limits, where they are given.
+/// Clamps to the given limits.
 pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Tensor> {
     if low.is_none() && high.is_none() {
         return Err(TensorError::shape("clamp", "at least one of min and max must be given"));
@@ -236,7 +237,7 @@ pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Te
             });
         }
     }
-    // The limits themselves let gradients through, as PyTorch has it.
+    // Gradients pass at the limits themselves, as in PyTorch.
     Ok(y.record("clamp", &[&x], |_| {
         Box::new(move |g| {
             let inside = inside.as_ref().unwrap_or(g);
@@ -245,7 +246,7 @@ pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Te
     }))
 }
 
-/// The conjugate of complex numbers; others as they are.
+/// Returns the conjugate of complex numbers; other types are unchanged.
 pub(crate) fn conjugate(x: &Tensor) -> Result<Tensor> {
     if x.dtype() == DType::C64 { unary(Unary::Conj, x) } else { Ok(x.clone()) }
 }

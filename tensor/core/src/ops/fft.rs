@@ -1,4 +1,4 @@
-//! Fourier's transform along an axis. Computed on the host in f64, whatever the device, and so it waits for its input.
+//! Fourier transform along an axis. Computed on the host in f64, whatever the device, so it waits for its input.
 
 use std::f64::consts::TAU;
 
@@ -11,18 +11,19 @@ use crate::ops::axes::{Axes, axis};
 use crate::ops::shape::permuted;
 use crate::tensor::{Result, Tensor};
 
-/// `out[k] = sum over n of x[n] * exp(-i tau k n / length)` along an axis, with the other sign if `inverse`; nothing is divided by the length.
+/// `out[k] = sum over n of x[n] * exp(-i tau k n / length)` along an axis, with the other sign if `inverse`. Unnormalised: the
+/// result is not divided by the length.
 pub fn fft(x: &Tensor, dim: isize, inverse: bool) -> Result<Tensor> {
     let x = &x.cast(DType::C64)?;
     if x.rank() == 0 {
-        return Err(TensorError::shape("fft", "a number has no axis to transform"));
+        return Err(TensorError::shape("fft", "a tensor without dimensions has no axis to transform"));
     }
     let axis = axis("fft", dim, x.rank())?;
     let length = x.shape()[axis];
     if length == 0 {
         return Err(TensorError::shape("fft", format!("{:?} has no elements along {axis}", x.shape())));
     }
-    // The axis goes last, so that each line is in one piece.
+    // The axis is moved last, so that each line is contiguous.
     let mut order: Axes = (0..x.rank()).filter(|&other| other != axis).collect();
     order.push(axis);
     let lines = permuted(&x.detach(), &order);
@@ -48,14 +49,14 @@ fn read(bytes: &[u8]) -> Complex64 {
     Complex64::new(f64::from(re), f64::from(im))
 }
 
-/// How lines of one length are transformed.
+/// Precomputed tables for lines of one length.
 struct Plan {
     length: usize,
-    /// A power of two: the length itself, or enough for a convolution of that length.
+    /// A power of two: the length itself, or large enough for a convolution of that length.
     wide: usize,
-    /// `exp(-i tau k / wide)`, the first half of them, turned the other way for an inverse if there is no chirp.
+    /// `exp(-i tau k / wide)` for the first half of k; with the other sign for an inverse without a chirp.
     roots: Vec<Complex64>,
-    /// For lengths that are no power of two, by Bluestein: the chirp, and the transform of its conjugate.
+    /// Bluestein's algorithm for lengths that are no power of two: the chirp, and the transform of its conjugate.
     chirp: Option<(Vec<Complex64>, Vec<Complex64>)>,
 }
 
@@ -66,7 +67,7 @@ impl Plan {
             return Plan { length, wide: length, roots: roots(length, sign), chirp: None };
         }
         let wide = (2 * length - 1).next_power_of_two();
-        // k squared over twice the length, by what is left of whole turns, so that no digits are lost.
+        // k squared over twice the length, reduced modulo whole turns in integers, so that no precision is lost.
         let chirp: Vec<Complex64> = (0..length)
             .map(|k| {
                 let turns = (k as u128 * k as u128 % (2 * length as u128)) as f64 / (2 * length) as f64;
@@ -95,14 +96,14 @@ impl Plan {
             *to = from * turn;
         }
         self.powers(&mut wide);
-        // The product transformed back: forwards, of conjugates.
+        // The inverse transform of the product, as a forward transform of conjugates.
         wide.iter_mut().zip(against).for_each(|(a, b)| *a = (*a * b).conj());
         self.powers(&mut wide);
         let share = 1.0 / self.wide as f64;
         chirp.iter().zip(&wide).take(self.length).map(|(turn, value)| value.conj() * share * turn).collect()
     }
 
-    /// In place, of a power of two: reordered by reversed bits, then doubled again and again.
+    /// Transforms a power of two in place: bit-reversal permutation, then radix-2 butterflies.
     fn powers(&self, line: &mut [Complex64]) {
         let length = line.len();
         let bits = length.trailing_zeros();

@@ -1,4 +1,4 @@
-//! Derivatives of the functions of one and two numbers.
+//! Derivatives of the unary and binary elementwise functions.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
@@ -11,7 +11,7 @@ use crate::ops::elementwise::{
 use crate::program::{Binary, Unary};
 use crate::tensor::{Result, Tensor};
 
-/// The rule of `y = function(x)`. It remembers whichever of the two the derivative is made of.
+/// The rule of `y = function(x)`. It saves x or y, whichever the derivative is computed from.
 pub(crate) fn unary(function: Unary, x: &Tensor, y: Tensor) -> Rule {
     use Unary::*;
     match function {
@@ -54,7 +54,7 @@ fn less(number: f64, x: &Tensor) -> Result<Tensor> {
     binary_scalar(Binary::Sub, x, Scalar::Float(number), true)
 }
 
-/// The derivative, of the function's result.
+/// The derivative as a function of the result.
 fn by_result(function: Unary, y: &Tensor) -> Result<Tensor> {
     use Unary::*;
     match function {
@@ -70,7 +70,7 @@ fn by_result(function: Unary, y: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The derivative, of the function's argument.
+/// The derivative as a function of the argument.
 fn by_argument(function: Unary, x: &Tensor) -> Result<Tensor> {
     use Unary::*;
     match function {
@@ -101,7 +101,7 @@ pub(crate) fn binary(function: Binary, a: &Tensor, b: &Tensor, y: Tensor) -> Rul
         Add => Box::new(|g| Ok(vec![Some(g.clone()), Some(g.clone())])),
         Sub => Box::new(|g| Ok(vec![Some(g.clone()), Some(function_of(Unary::Neg, g)?)])),
         Mul => {
-            // Each side is only remembered if the other one wants it.
+            // Each operand is only saved if the other one requires a gradient.
             let keep = |wanted: &Tensor, kept: &Tensor| wanted.requires_grad().then(|| kept.kept());
             let (a, b) = (keep(b, a), keep(a, b));
             let times = |g: &Tensor, other: &Option<Tensor>| {
@@ -139,14 +139,14 @@ pub(crate) fn binary(function: Binary, a: &Tensor, b: &Tensor, y: Tensor) -> Rul
     }
 }
 
-/// By the first and by the second argument, if the function has any.
+/// The derivatives with respect to both arguments; `None` if the function has none.
 fn derivatives(function: Binary, a: &Tensor, b: &Tensor, y: &Tensor) -> Result<Option<(Tensor, Tensor)>> {
     use Binary::*;
     let pair = match function {
         Pow => {
             let zero = a.filled_like(0.0);
             let of_a = mul(b, &apply(Pow, a, &plus(b, -1.0)?)?)?;
-            // x^0 does not depend on x, and 0^b not on b where that is defined.
+            // x^0 does not depend on x; 0^b does not depend on b where it is defined.
             let of_a = where_(&apply(Eq, b, &zero)?, &zero, &of_a)?;
             let of_b = mul(y, &function_of(Unary::Log, a)?)?;
             let nothing = apply(And, &apply(Eq, a, &zero)?, &apply(Ge, &real(b)?, &real(&zero)?)?)?;
@@ -154,7 +154,7 @@ fn derivatives(function: Binary, a: &Tensor, b: &Tensor, y: &Tensor) -> Result<O
         }
         Max | Min => {
             let first = if function == Max { Gt } else { Lt };
-            // Equals share.
+            // Equal operands get half each.
             let half = scaled(&cast(&apply(Eq, a, b)?, a.dtype())?, 0.5)?;
             let of_a = add(&cast(&apply(first, a, b)?, a.dtype())?, &half)?;
             let of_b = add(&cast(&apply(first, b, a)?, a.dtype())?, &half)?;

@@ -1,4 +1,4 @@
-//! Elements by number.
+//! Indexing: gather, scatter, selection, masks.
 
 use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
@@ -16,7 +16,7 @@ use crate::tensor::{Result, Tensor, same_device};
 /// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle.
 pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     if x.rank() == 0 || index.rank() == 0 {
-        // A number counts as a vector of one, in either place.
+        // A 0-dimensional tensor counts as a vector of one element, on either side.
         let vector = |x: &Tensor| to_shape(x, &[x.elements()]);
         if x.rank() + index.rank() > 0 && x.rank().max(index.rank()) == 1 {
             return to_shape(&gather(&vector(x)?, dim, &vector(index)?)?, index.shape());
@@ -29,7 +29,7 @@ pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     picked(x, dim, &within("gather", index, x.shape()[axis])?)
 }
 
-/// The same with an index that was looked at, or can be nothing but right. What is out of bounds reads as zero.
+/// Like [`gather`], with an index that was checked already or is valid by construction. Indices out of bounds read as zero.
 pub(crate) fn picked(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     let axis = agreed("gather", x, dim, index)?;
     if x.rank() == 0 {
@@ -55,7 +55,7 @@ pub fn scatter_add(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> R
     looked_at("scatter_add", x, dim, index, source, true)
 }
 
-/// `x` with `out[i, index[i, j, k], k] = source[i, j, k]`; the last of several stays.
+/// `x` with `out[i, index[i, j, k], k] = source[i, j, k]`; for repeated indices the last one wins.
 pub fn scatter(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     looked_at("scatter", x, dim, index, source, false)
 }
@@ -73,7 +73,7 @@ fn looked_at(
     put(name, x, dim, &within(name, index, length)?, source, adds)
 }
 
-/// With an index that was looked at, or can be nothing but right. What is out of bounds goes nowhere.
+/// Scatters with an index that was checked already or is valid by construction. Indices out of bounds write nothing.
 pub(crate) fn put(
     name: &'static str,
     x: &Tensor,
@@ -103,7 +103,7 @@ pub(crate) fn put(
         return if adds { crate::ops::elementwise::add(x, &source) } else { Ok(source) };
     }
     if (0..x.rank()).any(|other| other != axis && x.shape()[other] != index.shape()[other]) {
-        // The launch wants the other axes alike: only the corner that is reached is scattered into.
+        // The launch needs equal lengths on the other axes, so only the covered corner is scattered into.
         return corner(x, axis, index, &source, adds);
     }
     let op = Op::Whole(Box::new(Work::Scatter { axis, add: adds }), Vec::new());
@@ -168,10 +168,10 @@ fn integers(operation: &'static str, index: &Tensor) -> Result<()> {
     if index.dtype().is_integer() {
         return Ok(());
     }
-    Err(TensorError::type_of(operation, format!("an index is made of integers, not of {}", index.dtype())))
+    Err(TensorError::type_of(operation, format!("an index must have an integer type, not {}", index.dtype())))
 }
 
-/// Whole slices along an axis, by a vector of numbers. Negative ones count from the end.
+/// Selects whole slices along an axis by a vector of indices. Negative ones count from the end.
 pub fn index_select(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     selected("index_select", x, dim, index)
 }
@@ -187,7 +187,7 @@ fn selected(name: &'static str, x: &Tensor, dim: isize, index: &Tensor) -> Resul
         if index.elements() != 1 {
             return Err(TensorError::index(
                 name,
-                format!("{} elements of a tensor without dimensions", index.elements()),
+                format!("cannot select {} elements of a tensor without dimensions", index.elements()),
             ));
         }
         return to_shape(&selected(name, &to_shape(x, &[1])?, 0, index)?, &[]);
@@ -202,7 +202,7 @@ fn selected(name: &'static str, x: &Tensor, dim: isize, index: &Tensor) -> Resul
     picked(x, axis as isize, &broadcast_to(&index, &wide)?)
 }
 
-/// Negative numbers count from the end.
+/// Resolves negative indices, which count from the end.
 fn from_end(index: &Tensor, length: usize) -> Result<Tensor> {
     if index.dtype().kind() == crate::dtype::Kind::Unsigned {
         return cast(index, DType::I64);
@@ -212,7 +212,7 @@ fn from_end(index: &Tensor, length: usize) -> Result<Tensor> {
     where_(&negative, &binary_scalar(Binary::Add, &index, Scalar::Int(length as i64), false)?, &index)
 }
 
-/// Rows of a table.
+/// Looks up rows of a table.
 pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     if weight.rank() != 2 {
         return Err(TensorError::shape(
@@ -230,24 +230,24 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     to_shape(&rows?, &shape)
 }
 
-/// Elements by their number row by row.
+/// Selects elements by their row-major position.
 pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     let flat = to_shape(x, &[x.elements()])?;
     to_shape(&selected("take", &flat, 0, &to_shape(index, &[index.elements()])?)?, index.shape())
 }
 
-/// A number where the mask holds.
+/// Replaces elements by a scalar where the mask is true.
 pub fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     if mask.dtype() != DType::Bool {
         return Err(TensorError::type_of(
             "masked_fill",
-            format!("a mask is made of bools, not of {}", mask.dtype()),
+            format!("a mask must be of type bool, not {}", mask.dtype()),
         ));
     }
     where_(mask, &Tensor::constant(x.device(), value, &[], x.dtype()), x)
 }
 
-/// A new last axis with a one at the given place.
+/// Adds a last axis with a one at the given index.
 pub fn one_hot(index: &Tensor, classes: usize) -> Result<Tensor> {
     integers("one_hot", index)?;
     let mut shape = Shape::from(index.shape());
@@ -257,7 +257,8 @@ pub fn one_hot(index: &Tensor, classes: usize) -> Result<Tensor> {
     cast(&equal, DType::I64)
 }
 
-/// The places of all that are not zero, `[count, rank]`. Computes and waits: the shape depends on the elements.
+/// Returns the coordinates of all nonzero elements, `[count, rank]`. Evaluates and waits, because the shape depends on the
+/// elements.
 pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     let flags = cast(x, DType::Bool)?.to_bytes()?;
     let mut places: Vec<u8> = Vec::new();
@@ -275,7 +276,7 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     Tensor::from_bytes(x.device(), DType::I64, &[count, x.rank()], &places)
 }
 
-/// The elements where a mask of the same shape holds, in a row. Computes the mask and waits.
+/// Returns the elements where the mask is true as a vector. Evaluates the mask and waits.
 pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let shape = crate::ops::axes::broadcast("masked_select", x.shape(), mask.shape())?;
     let (x, mask) = (broadcast_to(x, &shape)?, broadcast_to(mask, &shape)?);
@@ -284,19 +285,19 @@ pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     picked(&flat, 0, &to_shape(&places, &[places.elements()])?)
 }
 
-/// Zeros above a diagonal of the last two axes.
+/// Sets elements above a diagonal of the last two axes to zero.
 pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("tril", x, Binary::Ge, diagonal)
 }
 
-/// Zeros below a diagonal of the last two axes.
+/// Sets elements below a diagonal of the last two axes to zero.
 pub fn triu(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("triu", x, Binary::Le, diagonal)
 }
 
 fn triangle(name: &'static str, x: &Tensor, keeps: Binary, diagonal: i64) -> Result<Tensor> {
     if x.rank() < 2 {
-        return Err(TensorError::shape(name, format!("{:?} is no matrix", x.shape())));
+        return Err(TensorError::shape(name, format!("{:?} is not a matrix", x.shape())));
     }
     let row = iota(x.device(), x.shape(), x.rank() - 2)?;
     let column = iota(x.device(), x.shape(), x.rank() - 1)?;

@@ -1,4 +1,4 @@
-//! Several tensors to one, and one to several.
+//! Joining and splitting of tensors.
 
 use crate::error::TensorError;
 use crate::layout::Shape;
@@ -9,10 +9,10 @@ use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::step::Work;
 use crate::tensor::{Result, Tensor, same_device};
 
-/// One after another along an axis.
+/// Concatenates along an axis.
 pub fn cat(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
     let Some(&first) = tensors.first() else {
-        return Err(TensorError::shape("cat", "there is nothing to join; pass at least one tensor"));
+        return Err(TensorError::shape("cat", "no tensors given; pass at least one"));
     };
     if first.rank() == 0 {
         return Err(TensorError::shape("cat", "tensors without dimensions cannot be joined; use stack"));
@@ -51,10 +51,10 @@ pub fn cat(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
     }))
 }
 
-/// Side by side along a new axis.
+/// Stacks along a new axis.
 pub fn stack(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
     let Some(&first) = tensors.first() else {
-        return Err(TensorError::shape("stack", "there is nothing to join; pass at least one tensor"));
+        return Err(TensorError::shape("stack", "no tensors given; pass at least one"));
     };
     if let Some(other) = tensors.iter().find(|other| other.shape() != first.shape()) {
         return Err(TensorError::shape(
@@ -66,7 +66,7 @@ pub fn stack(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
     cat(&raised.iter().collect::<Vec<_>>(), dim)
 }
 
-/// Pieces of the given lengths along an axis, as views.
+/// Splits into pieces of the given lengths along an axis, as views.
 pub fn split(x: &Tensor, lengths: &[usize], dim: isize) -> Result<Vec<Tensor>> {
     let axis = axis("split", dim, x.rank())?;
     if x.rank() == 0 || lengths.iter().sum::<usize>() != x.shape()[axis] {
@@ -83,7 +83,7 @@ pub fn split(x: &Tensor, lengths: &[usize], dim: isize) -> Result<Vec<Tensor>> {
     Ok(lengths.iter().map(piece).collect())
 }
 
-/// What leaves at the end of an axis comes in at its beginning.
+/// Rotates along an axis: elements shifted past the end reappear at the beginning.
 pub fn roll(x: &Tensor, shift: isize, dim: isize) -> Result<Tensor> {
     let axis = axis("roll", dim, x.rank())?;
     let length = x.shape().get(axis).copied().unwrap_or(0);
@@ -98,7 +98,7 @@ pub fn roll(x: &Tensor, shift: isize, dim: isize) -> Result<Tensor> {
     cat(&[&end, &start], axis as isize)
 }
 
-/// The whole again and again; one number for each axis, and for new ones in front.
+/// Repeats the whole tensor; one count for each axis, and for new leading ones.
 pub fn tile(x: &Tensor, times: &[usize]) -> Result<Tensor> {
     let rank = times.len().max(x.rank());
     let times: Vec<usize> = std::iter::repeat_n(1, rank - times.len()).chain(times.iter().copied()).collect();
@@ -112,7 +112,7 @@ pub fn tile(x: &Tensor, times: &[usize]) -> Result<Tensor> {
     to_shape(&repeated, &(0..rank).map(|axis| times[axis] * lengths[axis]).collect::<Shape>())
 }
 
-/// Each element several times in a row along an axis.
+/// Repeats each element several times in a row along an axis.
 pub fn repeat_interleave(x: &Tensor, times: usize, dim: isize) -> Result<Tensor> {
     let axis = axis("repeat_interleave", dim, x.rank())?;
     let apart = unsqueeze(x, axis as isize + 1)?;

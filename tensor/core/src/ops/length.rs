@@ -1,4 +1,4 @@
-//! How long vectors are, by this measure or that.
+//! Vector norms.
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
@@ -10,8 +10,8 @@ use crate::ops::shape::broadcast_to;
 use crate::program::{Binary, Unary};
 use crate::tensor::{Result, Tensor};
 
-/// The p-th root of the sum of p-th powers. Zero counts what is not zero, infinity takes the largest, minus infinity the smallest. Where the
-/// length is zero, so is its gradient.
+/// The p-norm: the p-th root of the sum of p-th powers. Zero counts nonzero elements, infinity takes the largest, minus infinity
+/// the smallest. Where the norm is zero, its gradient is zero too.
 pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
@@ -41,7 +41,7 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
         Box::new(move |g| {
             let length = broadcast_to(&length, inner.shape())?;
             let g = broadcast_to(g, inner.shape())?;
-            // The derivative of a size is x / |x|, and that of the length (|x| / length) to the power of p - 1.
+            // The derivative of |x| is x / |x|; that of the norm is (|x| / norm) to the power of p - 1.
             let slope = if p == 2.0 {
                 mul(&cast(&div(&g, &length)?, inner.dtype())?, &inner)?
             } else {

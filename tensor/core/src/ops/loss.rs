@@ -1,4 +1,4 @@
-//! How far off a model is. Means and sums are one launch where the elements need no more than one operation each.
+//! Loss functions. Means and sums take one launch where the elements need only one operation each.
 
 use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
@@ -14,7 +14,7 @@ use crate::ops::softmax::log_softmax;
 use crate::program::{Binary, Unary};
 use crate::tensor::{Result, Tensor, same_device};
 
-/// What becomes of the loss of each element.
+/// How the losses of the elements are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
     None,
@@ -42,7 +42,7 @@ pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Res
     reduction.apply(&unary(Unary::Abs, &difference("l1_loss", input, target)?)?)
 }
 
-/// Squares below `beta`, distances above.
+/// Smooth L1 loss: quadratic below `beta`, linear above.
 pub fn smooth_l1_loss(
     input: &Tensor,
     target: &Tensor,
@@ -69,7 +69,7 @@ fn huber(difference: &Tensor, delta: f64) -> Result<Tensor> {
     where_(&near, &square, &scaled(&plus(&distance, -0.5 * delta)?, delta)?)
 }
 
-/// Of probabilities; logarithms end at -100 so that no loss is infinite.
+/// Binary cross entropy of probabilities; logarithms are clamped at -100 so that no loss is infinite.
 pub fn bce_loss(
     input: &Tensor,
     target: &Tensor,
@@ -86,7 +86,7 @@ pub fn bce_loss(
     reduction.apply(&weighted(loss, weight)?)
 }
 
-/// Of any numbers, of which sigmoids would be the probabilities.
+/// Binary cross entropy of logits: the sigmoid is applied inside.
 pub fn bce_with_logits(
     input: &Tensor,
     target: &Tensor,
@@ -112,7 +112,7 @@ pub fn bce_with_logits(
     reduction.apply(&weighted(loss, weight)?)
 }
 
-/// Target times the distance of logarithms; the input is one already. `Mean` is over all elements, as PyTorch has it.
+/// Kullback-Leibler divergence; the input is a logarithm already. `Mean` is over all elements, as in PyTorch.
 pub fn kl_div(input: &Tensor, target: &Tensor, log_target: bool, reduction: LossReduction) -> Result<Tensor> {
     alike("kl_div", input, target)?;
     let loss = if log_target {
@@ -126,14 +126,14 @@ pub fn kl_div(input: &Tensor, target: &Tensor, log_target: bool, reduction: Loss
     reduction.apply(&loss)
 }
 
-/// What a loss over classes may be told.
+/// Options of a loss over classes.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassOptions<'a> {
     /// One number for each class.
     pub weight: Option<&'a Tensor>,
-    /// A target that does not count.
+    /// Targets of this class do not count.
     pub ignore_index: i64,
-    /// How much of the target is spread over all classes.
+    /// The share of the target that is spread evenly over all classes.
     pub label_smoothing: f64,
     pub reduction: LossReduction,
 }
@@ -149,13 +149,14 @@ impl Default for ClassOptions<'_> {
     }
 }
 
-/// Of logarithms of probabilities `[n, classes, ..]` or `[classes]`, and classes `[n, ..]`.
+/// Negative log likelihood of log-probabilities `[n, classes, ..]` or `[classes]`; targets are class indices `[n, ..]`.
 pub fn nll_loss(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>) -> Result<Tensor> {
     let classes = Classes::of("nll_loss", input, target, options)?;
     classes.loss(0.0)
 }
 
-/// Of any numbers `[n, classes, ..]` or `[classes]`; targets are classes `[n, ..]`, or probabilities in the shape of the input.
+/// Cross entropy of logits `[n, classes, ..]` or `[classes]`; targets are class indices `[n, ..]`, or probabilities in the shape
+/// of the input.
 pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>) -> Result<Tensor> {
     if !(0.0..=1.0).contains(&options.label_smoothing) {
         return Err(TensorError::shape(
@@ -213,7 +214,7 @@ fn per_class(weight: &Tensor, like: &Tensor, axis: usize) -> Result<Tensor> {
     broadcast_to(&to_shape(&cast(weight, like.dtype())?, &shape)?, like.shape())
 }
 
-/// Logarithms with the one class of each sample.
+/// Log-probabilities with the target class of each sample.
 struct Classes<'a> {
     logarithms: &'a Tensor,
     axis: usize,
@@ -221,7 +222,7 @@ struct Classes<'a> {
     chosen: Tensor,
     /// In the shape of the logarithms: whether the sample counts.
     counts: Tensor,
-    /// Zero, unless a sample's class is none; then the device tells of it.
+    /// Zero, or NaN for a sample whose class is out of range; computing it makes the device report the bad class.
     zero: Tensor,
     weight: Option<Tensor>,
     reduction: LossReduction,
@@ -253,7 +254,7 @@ impl<'a> Classes<'a> {
         if !target.dtype().is_integer() {
             return Err(TensorError::type_of(
                 name,
-                format!("targets are classes, integers, not {}", target.dtype()),
+                format!("targets are class indices and must have an integer type, not {}", target.dtype()),
             ));
         }
         let target =
@@ -261,7 +262,7 @@ impl<'a> Classes<'a> {
         let number = iota(logarithms.device(), logarithms.shape(), axis)?;
         let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
         let chosen = binary(Binary::And, &binary(Binary::Eq, &number, &target)?, &counts)?;
-        // Only the loss itself looks: its gradient need not do so again.
+        // Only the loss checks the classes; its gradient does not check them again.
         let (none, not) = (target.filled_like(0.0), logarithms.filled_like(f64::NAN));
         let class = within(name, &where_(&counts, &target, &none)?, logarithms.shape()[axis])?;
         let wrong = binary_scalar(Binary::Lt, &class, Scalar::Int(0), false)?;
@@ -270,7 +271,7 @@ impl<'a> Classes<'a> {
         Ok(Classes { logarithms, axis, chosen, counts, zero, weight, reduction: options.reduction })
     }
 
-    /// One launch for the sum, one for the divisor, none for elements.
+    /// Takes one launch for the sum and one for the divisor; per-element losses are not stored.
     fn loss(&self, smoothing: f64) -> Result<Tensor> {
         let zero = self.logarithms.filled_like(0.0);
         let one = self.logarithms.filled_like(1.0);

@@ -1,4 +1,4 @@
-//! Products of matrices, and of whatever else is summed over shared axes.
+//! Matrix products, and general contractions over shared axes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use crate::tensor::{Result, Tensor, same_device};
 
 static FAST: AtomicBool = AtomicBool::new(false);
 
-/// Whether contractions may add in whatever order is fastest. By default they give the same bits on every device.
+/// Sets whether contractions may add in whatever order is fastest. By default they produce the same bits on every device.
 pub fn set_fast(fast: bool) {
     FAST.store(fast, Ordering::Relaxed);
 }
@@ -23,7 +23,7 @@ pub fn is_fast() -> bool {
     FAST.load(Ordering::Relaxed)
 }
 
-/// PyTorch's: vectors, matrices, and stacks of matrices that broadcast.
+/// Matrix product by PyTorch's rules: vectors, matrices, and batches of matrices that broadcast.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     same_device("matmul", a, b)?;
     if a.rank() == 0 || b.rank() == 0 {
@@ -68,7 +68,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     contract(&with(&a, rows + 1)?, &with(&right, 2)?, counts)
 }
 
-/// Stacks of matrices of one depth: `[b, m, k] @ [b, k, n]`.
+/// Batched matrix product: `[b, m, k] @ [b, k, n]`.
 pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if a.rank() != 3 || b.rank() != 3 || a.shape()[0] != b.shape()[0] {
         return Err(TensorError::shape(
@@ -104,7 +104,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     }
 }
 
-/// How many axes of each sort a contraction has.
+/// The number of axes of each sort in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub batch: usize,
@@ -155,7 +155,7 @@ pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor>
     }))
 }
 
-/// The order that changes the places of two runs of axes behind the batch.
+/// Returns the axis order that swaps two runs of axes after the batch.
 fn swapped(batch: usize, first: usize, second: usize) -> Axes {
     (0..batch).chain(batch + first..batch + first + second).chain(batch..batch + first).collect()
 }
@@ -166,7 +166,7 @@ fn promoted(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<(Tensor, 
     if dtype == DType::Bool {
         return Err(TensorError::type_of(
             operation,
-            "bools have no products of matrices; cast to a number type first",
+            "matrix products of bools are not defined; cast to a number type first",
         ));
     }
     Ok((cast(a, dtype)?, cast(b, dtype)?))

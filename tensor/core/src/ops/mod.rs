@@ -1,4 +1,4 @@
-//! Operations: each makes nodes and says how gradients go back. Nothing here runs, except what says so.
+//! Tensor operations: each creates nodes and records how gradients flow back. Nothing is evaluated, except where documented.
 
 pub mod activation;
 mod axes;

@@ -1,4 +1,4 @@
-//! Mean zero and variance one, over these axes or those.
+//! Normalisation layers, variance and standard deviation.
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
@@ -13,7 +13,7 @@ use crate::program::{Binary, Unary};
 use crate::step::Work;
 use crate::tensor::{Result, Tensor, same_device};
 
-/// Over the last axes, whose lengths are `normalized_shape`.
+/// Normalises over the last axes, whose lengths are `normalized_shape`.
 pub fn layer_norm(
     x: &Tensor,
     normalized_shape: &[usize],
@@ -33,7 +33,7 @@ pub fn layer_norm(
     normalised("layer_norm", x, normalized_shape.len(), parameter(weight)?, parameter(bias)?, epsilon)
 }
 
-/// Over groups of channels and all positions: `[n, channels, ..]`.
+/// Normalises over groups of channels and all positions: `[n, channels, ..]`.
 pub fn group_norm(
     x: &Tensor,
     groups: usize,
@@ -62,7 +62,7 @@ pub fn group_norm(
     to_shape(&y, x.shape())
 }
 
-/// Each channel of each sample alone.
+/// Normalises each channel of each sample separately.
 pub fn instance_norm(
     x: &Tensor,
     weight: Option<&Tensor>,
@@ -78,14 +78,15 @@ pub fn instance_norm(
     group_norm(x, x.shape()[1], weight, bias, epsilon)
 }
 
-/// The means and variances that a batch norm keeps.
+/// The running means and variances of a batch norm.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<'a> {
     pub mean: &'a Tensor,
     pub variance: &'a Tensor,
 }
 
-/// Each channel over the whole batch while training, and by what was seen then afterwards. Training moves the running ones on.
+/// Normalises each channel: with the statistics of the batch while training, which also updates the running statistics; with the
+/// running statistics otherwise.
 pub fn batch_norm(
     x: &Tensor,
     running: Option<Running<'_>>,
@@ -115,7 +116,7 @@ pub fn batch_norm(
         let Some(running) = running else {
             return Err(TensorError::state("batch_norm", "evaluation needs running means and variances"));
         };
-        // Everything in the shape of x, so that all of it fits behind a convolution.
+        // Everything is expanded to the shape of x, so that all of it fits into the epilogue of a convolution.
         let scale = unary(Unary::Rsqrt, &plus(&wide(running.variance)?, epsilon)?)?;
         let y = mul(&sub(x, &cast(&wide(running.mean)?, x.dtype())?)?, &cast(&scale, x.dtype())?)?;
         return affine(y, weight.as_ref(), bias.as_ref());
@@ -139,7 +140,7 @@ pub fn batch_norm(
             let seen = cast(&to_shape(&seen, &[channels])?, kept.dtype())?;
             let moved = add(&scaled(&kept.detach(), 1.0 - momentum)?, &scaled(&seen, momentum)?)?;
             kept.set_data(&moved)?;
-            // Else it would wait for somebody to look, and the whole batch with it.
+            // Schedule it with the next evaluation; otherwise it would stay pending and keep the whole batch alive.
             crate::execute::want(kept);
         }
     }
@@ -161,14 +162,14 @@ fn affine(y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<T
     }
 }
 
-/// A parameter in the type of the input, if it has the shape that is wanted.
+/// Converts a parameter to the type of the input, after checking its shape.
 fn fitted(operation: &'static str, x: &Tensor, parameter: &Tensor, shape: &[usize]) -> Result<Tensor> {
     same_device(operation, x, parameter)?;
     if parameter.shape() != shape {
         return Err(TensorError::shape(
             operation,
             format!(
-                "a parameter is {:?}, {shape:?} is needed for an input of {:?}",
+                "a parameter has shape {:?}, but {shape:?} is needed for an input of {:?}",
                 parameter.shape(),
                 x.shape()
             ),
@@ -177,7 +178,7 @@ fn fitted(operation: &'static str, x: &Tensor, parameter: &Tensor, shape: &[usiz
     cast(parameter, x.dtype())
 }
 
-/// One launch over the last axes.
+/// One normalisation launch over the last axes.
 fn normalised(
     name: &'static str,
     x: &Tensor,
@@ -193,7 +194,7 @@ fn normalised(
     let (weight, bias) = (weight.map(wide).transpose()?, bias.map(wide).transpose()?);
     let mut inputs = Inputs::from_iter([x.node()]);
     if weight.is_some() || bias.is_some() {
-        // Both or none.
+        // The launch takes both weight and bias, or neither.
         inputs.push(weight.as_ref().map_or_else(|| x.filled_like(1.0).node(), Tensor::node));
         inputs.push(bias.as_ref().map_or_else(|| x.filled_like(0.0).node(), Tensor::node));
     }
@@ -213,7 +214,7 @@ fn normalised(
     Ok(remembered(name, y, x, weight, bias, statistics))
 }
 
-/// What was found out of an input over its axes.
+/// Mean and scale of an input over its axes.
 struct Statistics {
     mean: Tensor,
     scale: Tensor,
@@ -222,7 +223,7 @@ struct Statistics {
 }
 
 impl Statistics {
-    /// Mean and scale of an input: what was computed, or computed anew so that gradients go back through it.
+    /// Returns mean and scale of an input: the stored ones, or recomputed so that gradients flow through them.
     fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         if !crate::grad_mode::is_enabled() || !x.requires_grad() {
             return Ok((self.mean.clone(), self.scale.clone()));
@@ -235,7 +236,7 @@ impl Statistics {
     }
 }
 
-/// The rule of `(x - mean) * scale * weight + bias`, all in the shape of x.
+/// Records the rule of `(x - mean) * scale * weight + bias`, all in the shape of x.
 fn remembered(
     name: &'static str,
     y: Tensor,
@@ -257,7 +258,8 @@ fn remembered(
             let repeated = |weight: &Tensor| axes.iter().all(|&axis| weight.layout().strides[axis] == 0);
             let is_outside = weight.as_ref().is_some_and(repeated);
             let weight = weight.as_ref().map(|weight| cast(weight, precise)).transpose()?;
-            // A weight that is one number along the axes is multiplied in last: the sums are those that its own gradient is.
+            // A weight that is constant along the axes is multiplied in last: then the sums are the same as those of its own
+            // gradient.
             let outside = weight.as_ref().filter(|_| is_outside);
             let weighted = match &weight {
                 Some(weight) if outside.is_none() => mul(&g, weight)?,
@@ -279,7 +281,7 @@ fn remembered(
     })
 }
 
-/// The mean of squared distances from the mean; divided by the count less `correction`.
+/// The variance: the sum of squared distances from the mean, divided by the count less `correction`.
 pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
@@ -292,7 +294,7 @@ pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -
     let precise = cast(x, accumulator(x.dtype()))?;
     let mean = binary_scalar(Binary::Div, &sum_over(&precise, &axes)?, Scalar::Float(count), false)?;
     let centred = sub(&precise, &mean)?;
-    // Of complex numbers, the squares of the distances are those of both parts.
+    // For complex numbers, the squared distance is the sum over both parts.
     let squares = unary(Unary::Real, &mul(&centred, &conjugate(&centred)?)?)?;
     let sum = sum_over(&squares, &axes)?;
     let divisor = (count - correction).max(0.0);

@@ -1,4 +1,4 @@
-//! One number for each window.
+//! Pooling: one number for each window.
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
@@ -16,19 +16,19 @@ use crate::program::{Binary, Unary};
 use crate::step::Reduction;
 use crate::tensor::{Result, Tensor};
 
-/// One number for each spatial dimension, or one for all.
+/// Options of a pooling operation: one number for each spatial dimension, or one for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     pub kernel: Vec<usize>,
-    /// The kernel, if empty.
+    /// Defaults to the kernel if empty.
     pub stride: Vec<usize>,
     pub padding: Vec<usize>,
     pub dilation: Vec<usize>,
-    /// Whether a last window may reach beyond the end.
+    /// Whether a last window may extend beyond the end.
     pub ceil_mode: bool,
-    /// Whether zeros of the frame count in an average.
+    /// Whether the padding counts in an average.
     pub count_include_pad: bool,
-    /// What sums are divided by, in place of the number of elements.
+    /// Divisor of the sums, instead of the number of elements.
     pub divisor: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ impl PoolOptions {
     }
 }
 
-/// How the windows lie along each of the last `axes` dimensions.
+/// The positions of the windows along each of the last `axes` dimensions.
 #[derive(Clone)]
 struct Windows {
     axes: usize,
@@ -90,7 +90,7 @@ impl Windows {
                 ));
             };
             let mut count = room / stride[n] + 1;
-            // A window must begin inside of the input or its frame on the left.
+            // A window must start inside the input or its left padding.
             if options.ceil_mode && !room.is_multiple_of(stride[n]) && count * stride[n] < length + padding[n]
             {
                 count += 1;
@@ -100,7 +100,7 @@ impl Windows {
         Ok(Windows { axes, kernel, stride, padding, dilation, counts })
     }
 
-    /// With as much of a frame as the windows reach.
+    /// Pads the input as far as the windows extend.
     fn framed(&self, x: &Tensor, value: Scalar) -> Result<Tensor> {
         let outer = x.rank() - self.axes;
         let mut frame = vec![(0, 0); outer];
@@ -112,7 +112,7 @@ impl Windows {
         pad(x, &frame, value)
     }
 
-    /// A number for each element of a window, row by row.
+    /// Numbers the elements of each window in row-major order.
     fn numbers(&self, seen: &Tensor) -> Result<Tensor> {
         let first = seen.rank() - self.axes;
         let mut number = iota(seen.device(), seen.shape(), first)?;
@@ -124,8 +124,8 @@ impl Windows {
         Ok(number)
     }
 
-    /// The number of the first of each window's elements that is the largest, or NaN where that is the largest. What is only a frame around
-    /// the `lengths` of the input is never it.
+    /// Returns the number of the first maximum in each window, or of the first NaN if there is one. Padding around the `lengths`
+    /// of the input is never selected.
     fn first(&self, seen: &Tensor, best: &Tensor, lengths: &[usize]) -> Result<Tensor> {
         let mut largest = binary(Binary::Eq, seen, &broadcast_to(best, seen.shape())?)?;
         if seen.dtype().is_float() {
@@ -158,7 +158,7 @@ pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
     Ok(pooled(x, axes, options)?.0)
 }
 
-/// And where in the last `axes` dimensions each of them was, row by row.
+/// Like [`max_pool`], and also returns the row-major position of each maximum in the last `axes` dimensions.
 pub fn max_pool_with_indices(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor)> {
     let (y, seen, best, shape) = pooled(x, axes, options)?;
     let first = shape.first(&seen, &best, &x.shape()[x.rank() - axes..])?;
@@ -180,10 +180,10 @@ pub fn max_pool_with_indices(x: &Tensor, axes: usize, options: &PoolOptions) -> 
     Ok((y, finish(&place, &gone, false)?))
 }
 
-/// The largest of each window, with the windows, the largest with the axes of the windows, and how the windows lie.
+/// Returns the maximum of each window, the windows, the maximum with the windows' axes kept, and the window geometry.
 fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor, Tensor, Windows)> {
     if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
-        return Err(TensorError::type_of("max_pool", format!("{} has no largest", x.dtype())));
+        return Err(TensorError::type_of("max_pool", format!("max pooling of {} is not defined", x.dtype())));
     }
     let shape = Windows::of("max_pool", x, axes, options)?;
     let lowest = match x.dtype() {
@@ -234,7 +234,7 @@ pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
     if let Some(divisor) = options.divisor {
         return shared(&sum, &Tensor::constant(x.device(), Scalar::Int(divisor), &[], x.dtype()));
     }
-    // How much of each window counts, for each dimension.
+    // The number of counted elements of each window, for each dimension.
     let counted = |n: usize| -> Vec<usize> {
         let (length, side) = (x.shape()[outer + n], shape.padding[n]);
         let bounds = if options.count_include_pad { (0, length + 2 * side) } else { (side, side + length) };
@@ -257,7 +257,7 @@ pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
     shared(&sum, &from_f64(x, &shape.counts, &divisors)?)
 }
 
-/// A quotient in the type of the sum: integers lose their fractions.
+/// Divides in the type of the sum; integers are truncated.
 fn shared(sum: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     if sum.dtype().is_float() {
         return div(sum, divisor);
@@ -266,13 +266,13 @@ fn shared(sum: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     cast(&unary(Unary::Trunc, &quotient)?, sum.dtype())
 }
 
-/// Averages over as many windows as are asked for, which divide the input as evenly as they can.
+/// Averages over the given number of windows, which divide the input as evenly as possible.
 pub fn adaptive_avg_pool(x: &Tensor, output: &[usize]) -> Result<Tensor> {
     let axes = output.len();
     if axes == 0 || x.rank() < axes + 1 || output.contains(&0) || x.shape()[x.rank() - axes..].contains(&0) {
         return Err(TensorError::shape(
             "adaptive_avg_pool",
-            format!("{:?} cannot become [.., {output:?}]", x.shape()),
+            format!("{:?} cannot be pooled to [.., {output:?}]", x.shape()),
         ));
     }
     let outer = x.rank() - axes;
@@ -281,7 +281,7 @@ pub fn adaptive_avg_pool(x: &Tensor, output: &[usize]) -> Result<Tensor> {
         let kernel: Vec<usize> = lengths.iter().zip(output).map(|(length, out)| length / out).collect();
         return avg_pool(x, axes, &PoolOptions::new(&kernel));
     }
-    // What lies between the dimensions is not rounded.
+    // Intermediate results between the dimensions are not rounded.
     let mut y = cast(x, accumulator(x.dtype()))?;
     for (n, &count) in output.iter().enumerate() {
         let length = x.shape()[outer + n];
@@ -303,7 +303,7 @@ pub fn adaptive_avg_pool(x: &Tensor, output: &[usize]) -> Result<Tensor> {
     cast(&y, x.dtype())
 }
 
-/// Numbers from here, on the device and in the type of another tensor.
+/// Uploads numbers to the device and in the type of another tensor.
 fn from_f64(like: &Tensor, shape: &[usize], values: &[f64]) -> Result<Tensor> {
     let (dtype, bytes): (DType, Vec<u8>) = if like.dtype() == DType::F64 {
         (DType::F64, values.iter().flat_map(|value| value.to_le_bytes()).collect())

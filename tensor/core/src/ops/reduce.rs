@@ -1,4 +1,4 @@
-//! Many numbers to few.
+//! Reductions over axes.
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
@@ -12,7 +12,7 @@ use crate::program::Binary;
 use crate::step::Reduction;
 use crate::tensor::{Result, Tensor};
 
-/// Integers and bools are summed as i64.
+/// Sum over axes. Integers and bools are summed as i64.
 pub fn sum(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("sum", dims, x.rank())?;
     finish(&sum_over(&counted(x)?, &axes)?, &axes, keepdim)
@@ -22,7 +22,7 @@ pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
             "mean",
-            format!("the mean of {} is no {0}; cast to a floating point type first", x.dtype()),
+            format!("the mean of {} is not {0}; cast to a floating point type first", x.dtype()),
         ));
     }
     let axes = axes("mean", dims, x.rank())?;
@@ -36,7 +36,7 @@ pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
     finish(&product_over(&counted(x)?, &axes), &axes, keepdim)
 }
 
-/// Products over axes, which stay with length one.
+/// Products over axes, which are kept with length one.
 fn product_over(x: &Tensor, axes: &[usize]) -> Tensor {
     reduced(x, Reduction::Product, axes, x.dtype()).record("prod", &[x], |_| {
         let (x, axes) = (x.kept(), Axes::from(axes));
@@ -44,7 +44,7 @@ fn product_over(x: &Tensor, axes: &[usize]) -> Tensor {
     })
 }
 
-/// The largest; NaN if there is one. A gradient is shared by all that are largest.
+/// The maximum; NaN if any element is. Equal maxima share the gradient.
 pub fn max(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     extreme("max", Reduction::Max, x, dims, keepdim)
 }
@@ -93,7 +93,8 @@ fn extreme(
     finish(&best, &axes, keepdim)
 }
 
-/// The gradient times the product of all other elements, which is computed anew for each so that zeros do no harm.
+/// The gradient times the product of all other elements, which is recomputed for each element instead of divided, so that zeros
+/// work.
 fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
     let shape = x.shape();
     let mut order: Axes = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
@@ -121,7 +122,7 @@ fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
     mul(&others, &broadcast_to(g, x.shape())?)
 }
 
-/// Sums over axes, which stay with length one.
+/// Sums over axes, which are kept with length one.
 pub(crate) fn sum_over(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     if axes.iter().all(|&axis| x.shape()[axis] == 1) {
         return Ok(x.clone());
@@ -132,7 +133,7 @@ pub(crate) fn sum_over(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     }))
 }
 
-/// Back to the shape that was broadcast: the sum of all copies.
+/// Sums over broadcast axes, back to the original shape.
 pub(crate) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());
@@ -144,12 +145,12 @@ pub(crate) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     to_shape(&sum_over(x, &axes)?, shape)
 }
 
-/// How many elements become one.
+/// The number of elements that are reduced to one.
 pub(crate) fn count(x: &Tensor, axes: &[usize]) -> usize {
     axes.iter().map(|&axis| x.shape()[axis]).product()
 }
 
-/// The node, without a past.
+/// Creates the node, without autograd history.
 pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: DType) -> Tensor {
     let mut shape = Shape::from(x.shape());
     axes.iter().for_each(|&axis| shape[axis] = 1);
@@ -168,7 +169,7 @@ pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: D
     Tensor::make(Op::Reduce { reduction, axes: axes.into() }, &[x], shape, dtype)
 }
 
-/// Without the axes that were reduced, unless they are to be kept.
+/// Removes the reduced axes unless `keepdim` is set.
 pub(crate) fn finish(x: &Tensor, axes: &[usize], keepdim: bool) -> Result<Tensor> {
     if keepdim {
         return Ok(x.clone());

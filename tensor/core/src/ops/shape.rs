@@ -1,4 +1,4 @@
-//! The same elements seen otherwise. Windows of memory where strides can say it, copies where they cannot.
+//! Shape operations: views where strides can express the result, copies where they cannot.
 
 use crate::dtype::Scalar;
 use crate::error::TensorError;
@@ -9,19 +9,19 @@ use crate::ops::reduce::sum_to;
 use crate::ops::window::{fold, pad};
 use crate::tensor::{Result, Tensor, size_in_bytes};
 
-/// Another shape for the same elements; one length may be -1.
+/// Changes the shape; one length may be -1.
 pub fn reshape(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
     to_shape(x, &solve("reshape", x, shape)?)
 }
 
-/// As `reshape`, but refuses to copy.
+/// Like [`reshape`], but returns an error instead of copying.
 pub fn view(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
     let shape = solve("view", x, shape)?;
     if x.known().is_none() && x.layout().reshape(&shape).is_none() {
         return Err(TensorError::shape(
             "view",
             format!(
-                "{:?} does not lie in memory so that {shape:?} is a view of it; use reshape, which copies",
+                "the memory layout of {:?} has no view of shape {shape:?}; use reshape, which copies",
                 x.shape()
             ),
         ));
@@ -59,7 +59,7 @@ fn solve(operation: &'static str, x: &Tensor, shape: &[isize]) -> Result<Shape> 
     Ok(shape.iter().map(|&length| if length == -1 { free } else { length as usize }).collect())
 }
 
-/// A shape of as many elements.
+/// Changes to a shape with equally many elements.
 pub(crate) fn to_shape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());
@@ -73,12 +73,12 @@ pub(crate) fn to_shape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     }))
 }
 
-/// Itself if its elements lie row by row, else a copy that does.
+/// Returns the tensor itself if it is contiguous, else a contiguous copy.
 pub fn contiguous(x: &Tensor) -> Result<Tensor> {
     if x.layout().is_contiguous() { Ok(x.clone()) } else { clone(x) }
 }
 
-/// A copy that owns its memory.
+/// Returns a copy with its own memory.
 pub fn clone(x: &Tensor) -> Result<Tensor> {
     let copy = Tensor::make(Op::Copy, &[x], x.shape().into(), x.dtype());
     Ok(copy.record("clone", &[x], |_| Box::new(|g| Ok(vec![Some(g.clone())]))))
@@ -113,7 +113,7 @@ pub fn transpose(x: &Tensor, first: isize, second: isize) -> Result<Tensor> {
     Ok(permuted(x, &order))
 }
 
-/// Without the named axes of length one, or all of them.
+/// Removes the given axes of length one, or all of them.
 pub fn squeeze(x: &Tensor, dims: Option<&[isize]>) -> Result<Tensor> {
     let named = match dims {
         None => (0..x.rank()).collect(),
@@ -130,7 +130,7 @@ pub fn unsqueeze(x: &Tensor, dim: isize) -> Result<Tensor> {
     to_shape(x, &shape)
 }
 
-/// Axes from `start` to `end` become one.
+/// Merges the axes from `start` to `end` into one.
 pub fn flatten(x: &Tensor, start: isize, end: isize) -> Result<Tensor> {
     if x.rank() == 0 {
         return to_shape(x, &[1]);
@@ -145,13 +145,13 @@ pub fn flatten(x: &Tensor, start: isize, end: isize) -> Result<Tensor> {
     to_shape(x, &shape)
 }
 
-/// Repeated along new leading axes and those of length one; -1 keeps a length.
+/// Broadcasts along new leading axes and those of length one; -1 keeps a length.
 pub fn expand(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
     let added = shape.len().saturating_sub(x.rank());
     let solved = shape.iter().enumerate().map(|(axis, &length)| match length {
         -1 if axis >= added => Ok(x.shape()[axis - added]),
         0.. => Ok(length as usize),
-        _ => Err(TensorError::shape("expand", format!("{length} is no length in {shape:?}"))),
+        _ => Err(TensorError::shape("expand", format!("{length} in {shape:?} is not a valid length"))),
     });
     broadcast_to(x, &solved.collect::<Result<Shape>>()?)
 }
@@ -170,14 +170,15 @@ pub fn broadcast_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
             ),
         ));
     }
-    let view = x.viewed(|layout| layout.expand(shape).unwrap_or_else(|| unreachable!("it was tried")));
+    let view =
+        x.viewed(|layout| layout.expand(shape).unwrap_or_else(|| unreachable!("the layout expanded above")));
     Ok(view.record("expand", &[x], |_| {
         let before = Shape::from(x.shape());
         Box::new(move |g| Ok(vec![Some(sum_to(g, &before)?)]))
     }))
 }
 
-/// `x[start:end:step]` along an axis, with Python's rules for what lies outside.
+/// `x[start:end:step]` along an axis, with Python's rules for bounds.
 pub fn slice(x: &Tensor, dim: isize, start: isize, end: isize, step: isize) -> Result<Tensor> {
     if x.rank() == 0 {
         return Err(TensorError::index("slice", "a tensor without dimensions has nothing to slice"));
@@ -198,7 +199,7 @@ pub fn slice(x: &Tensor, dim: isize, start: isize, end: isize, step: isize) -> R
     Ok(sliced(x, axis, start.max(0) as usize, count, step))
 }
 
-/// `count` elements along an axis from `start` by `step`.
+/// Returns `count` elements along an axis from `start` by `step`.
 pub(crate) fn sliced(x: &Tensor, axis: usize, start: usize, count: usize, step: isize) -> Tensor {
     if start == 0 && step == 1 && count == x.shape()[axis] {
         return x.clone();
@@ -209,7 +210,7 @@ pub(crate) fn sliced(x: &Tensor, axis: usize, start: usize, count: usize, step: 
     })
 }
 
-/// One element of an axis, which goes away.
+/// Selects one element of an axis and removes the axis.
 pub fn select(x: &Tensor, dim: isize, at: isize) -> Result<Tensor> {
     if x.rank() == 0 {
         return Err(TensorError::index("select", "a tensor without dimensions cannot be indexed"));
@@ -228,7 +229,7 @@ pub fn select(x: &Tensor, dim: isize, at: isize) -> Result<Tensor> {
     to_shape(&one, &shape)
 }
 
-/// In reverse along the named axes.
+/// Reverses the given axes.
 pub fn flip(x: &Tensor, dims: &[isize]) -> Result<Tensor> {
     let mut flipped = x.clone();
     for &dim in dims {
@@ -241,7 +242,7 @@ pub fn flip(x: &Tensor, dims: &[isize]) -> Result<Tensor> {
     Ok(flipped)
 }
 
-/// The inverse of a slice: its elements where they came from, zeros elsewhere.
+/// The inverse of a slice: its elements at their original positions, zeros elsewhere.
 fn spread(g: &Tensor, axis: usize, start: usize, step: isize, length: usize) -> Result<Tensor> {
     let count = g.shape()[axis];
     if count == 0 {
@@ -261,9 +262,9 @@ fn spread(g: &Tensor, axis: usize, start: usize, step: isize, length: usize) -> 
     pad(&g, &frame, Scalar::Int(0))
 }
 
-/// Zeros between neighbours along an axis.
+/// Inserts zeros between neighbours along an axis.
 fn dilated(g: &Tensor, axis: usize, step: usize, length: usize) -> Result<Tensor> {
-    // Windows of one element each, folded: the axis goes last and comes back.
+    // A fold with windows of one element each; the axis is moved last and back.
     let mut order: Axes = (0..g.rank()).filter(|&other| other != axis).collect();
     order.push(axis);
     let last = unsqueeze(&permuted(g, &order), -1)?;

@@ -1,4 +1,4 @@
-//! Exponentials that add up to one.
+//! Softmax, log-softmax and logsumexp.
 
 use crate::dtype::DType;
 use crate::error::TensorError;

@@ -1,4 +1,4 @@
-//! Order along an axis.
+//! Sorting, selection of extremes, and cumulative operations along an axis.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
@@ -14,7 +14,7 @@ use crate::program::Binary;
 use crate::step::Work;
 use crate::tensor::{Result, Tensor};
 
-/// Values and where they were; equal ones stay in their order, NaN comes last.
+/// Returns sorted values and their indices. The sort is stable; NaN comes last.
 pub fn sort(x: &Tensor, dim: isize, descending: bool) -> Result<(Tensor, Tensor)> {
     ordered("sort", x)?;
     let axis = axis("sort", dim, x.rank())?;
@@ -40,14 +40,14 @@ pub fn argsort(x: &Tensor, dim: isize, descending: bool) -> Result<Tensor> {
     Ok(sort(x, dim, descending)?.1)
 }
 
-/// The largest or smallest `k`, in order.
+/// Returns the largest or smallest `k`, in order.
 pub fn topk(x: &Tensor, k: usize, dim: isize, largest: bool) -> Result<(Tensor, Tensor)> {
     let axis = axis("topk", dim, x.rank())?;
     let length = x.shape().get(axis).copied().unwrap_or(1);
     if k > length {
         return Err(TensorError::shape(
             "topk",
-            format!("{k} of {length} elements along dimension {axis} of {:?}", x.shape()),
+            format!("k is {k}, but dimension {axis} of {:?} has {length} elements", x.shape()),
         ));
     }
     let (values, places) = sort(x, dim, largest)?;
@@ -57,7 +57,7 @@ pub fn topk(x: &Tensor, k: usize, dim: isize, largest: bool) -> Result<(Tensor, 
     Ok((sliced(&values, axis, 0, k, 1), sliced(&places, axis, 0, k, 1)))
 }
 
-/// The place of the largest, the first of equals; over everything if no axis is named.
+/// Returns the index of the maximum, the first of equals; over all elements if no axis is given.
 pub fn argmax(x: &Tensor, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
     place("argmax", x, dim, keepdim, true)
 }
@@ -87,7 +87,7 @@ fn place(name: &'static str, x: &Tensor, dim: Option<isize>, keepdim: bool, larg
     finish(&Tensor::make(op, &[&x], shape, DType::I64), &[axis], keepdim)
 }
 
-/// The largest along an axis and where it is; the gradient goes there.
+/// Returns the maximum along an axis and its index; the gradient goes to that element.
 pub fn max_with_indices(x: &Tensor, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     chosen(x, dim, keepdim, true)
 }
@@ -133,7 +133,7 @@ fn cumulative(name: &'static str, x: &Tensor, dim: isize, product: bool) -> Resu
     }))
 }
 
-/// Sums of everything from here to the end.
+/// Reversed cumulative sum: sums of everything from each position to the end.
 fn from_behind(g: &Tensor, axis: usize) -> Result<Tensor> {
     let length = g.shape()[axis];
     if length == 0 {
@@ -143,7 +143,7 @@ fn from_behind(g: &Tensor, axis: usize) -> Result<Tensor> {
     Ok(sliced(&turned, axis, length - 1, length, -1))
 }
 
-/// Products without each element in turn, so that zeros do no harm: a square for each line.
+/// Multiplies without each element in turn instead of dividing, so that zeros work; needs a square matrix per line.
 fn cumprod_gradient(x: &Tensor, axis: usize, g: &Tensor) -> Result<Tensor> {
     let length = x.shape()[axis];
     let mut square = Shape::from(x.shape());

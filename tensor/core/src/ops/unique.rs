@@ -1,4 +1,4 @@
-//! Which elements are the same. Computed on the host, because how many there are depends on the elements.
+//! Grouping of equal elements. Computed on the host, because the number of groups depends on the elements.
 
 use std::cmp::Ordering;
 
@@ -10,17 +10,17 @@ use crate::ops::axes::{Axes, axis};
 use crate::ops::shape::{permuted, to_shape};
 use crate::tensor::{Result, Tensor};
 
-/// Elements or slices that are the same, groups in ascending order. No NaN is the same as another.
+/// Groups of equal elements or slices, in ascending order. NaN is never equal to another NaN.
 #[derive(Debug)]
 pub struct Groups {
-    /// Where each group is met first.
+    /// The index of the first member of each group.
     pub first: Tensor,
-    /// The group of each; of the shape of the tensor, or a vector if slices are compared.
+    /// The group of each element; in the shape of the tensor, or a vector if slices are compared.
     pub inverse: Tensor,
     pub counts: Tensor,
 }
 
-/// Of all elements by their number row by row, or of the slices along an axis.
+/// Groups all elements by their row-major position, or the slices along an axis.
 pub fn groups(x: &Tensor, dim: Option<isize>) -> Result<Groups> {
     let (rows, shape) = match dim {
         None => (to_shape(&x.detach(), &[x.elements(), 1])?, Shape::from(x.shape())),
@@ -72,7 +72,7 @@ pub fn groups(x: &Tensor, dim: Option<isize>) -> Result<Groups> {
     })
 }
 
-/// One element as it is compared.
+/// One element in comparable form.
 enum Key {
     Whole(i128),
     Fraction(f64, f64),
@@ -105,7 +105,7 @@ impl Key {
         }
     }
 
-    /// NaN after all else, both zeros the same.
+    /// NaN sorts last; both zeros are equal.
     fn compare(&self, other: &Key) -> Ordering {
         let part = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
         match (self, other) {

@@ -1,4 +1,4 @@
-//! Overlapping windows and frames: what convolutions and pools see.
+//! Overlapping windows, folding and padding, as used by convolutions and pooling.
 
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
@@ -10,7 +10,7 @@ use crate::ops::shape::{contiguous, sliced, to_shape};
 use crate::step::Work;
 use crate::tensor::{Result, Tensor, size_in_bytes};
 
-/// All windows over the last axes, as a view: `[.., counts.., kernel..]`.
+/// Returns all windows over the last axes as a view: `[.., counts.., kernel..]`.
 pub fn windows(x: &Tensor, kernel: &[usize], stride: &[usize], dilation: &[usize]) -> Result<Tensor> {
     let axes = kernel.len();
     let outer = x.rank().checked_sub(axes).filter(|_| stride.len() == axes && dilation.len() == axes);
@@ -42,7 +42,7 @@ pub fn windows(x: &Tensor, kernel: &[usize], stride: &[usize], dilation: &[usize
     }))
 }
 
-/// How many windows fit.
+/// Returns how many windows fit.
 fn count(
     operation: &'static str,
     length: usize,
@@ -66,7 +66,7 @@ fn count(
     Ok((length - reach) / stride + 1)
 }
 
-/// The sum of overlapping windows `[.., counts.., kernel..]` where they came from: the inverse of `windows`.
+/// Adds overlapping windows `[.., counts.., kernel..]` at their original positions: the adjoint of `windows`.
 pub fn fold(x: &Tensor, lengths: &[usize], stride: &[usize], dilation: &[usize]) -> Result<Tensor> {
     let axes = lengths.len();
     let Some(outer) = x.rank().checked_sub(2 * axes) else {
@@ -102,7 +102,7 @@ pub fn fold(x: &Tensor, lengths: &[usize], stride: &[usize], dilation: &[usize])
     }))
 }
 
-/// One value around the elements; a frame may be negative and then takes elements away. Pairs of before and after, one for each axis.
+/// Pads with one value; a negative padding removes elements. `frame` has a pair (before, after) for each axis.
 pub fn pad(x: &Tensor, frame: &[(isize, isize)], value: Scalar) -> Result<Tensor> {
     if frame.len() != x.rank() {
         return Err(TensorError::shape(
@@ -144,7 +144,7 @@ pub fn pad(x: &Tensor, frame: &[(isize, isize)], value: Scalar) -> Result<Tensor
     }))
 }
 
-/// Any window of the elements as they lie row by row, in elements.
+/// Returns an arbitrary strided view of the elements in row-major order; strides and offset in elements.
 pub fn as_strided(x: &Tensor, shape: &[usize], strides: &[isize], offset: usize) -> Result<Tensor> {
     if shape.len() != strides.len() {
         return Err(TensorError::shape(
@@ -161,7 +161,7 @@ pub fn as_strided(x: &Tensor, shape: &[usize], strides: &[isize], offset: usize)
         return Err(TensorError::index(
             "as_strided",
             format!(
-                "{shape:?} by {strides:?} from {offset} leaves the {} elements of {:?}",
+                "{shape:?} by {strides:?} from {offset} exceeds the {} elements of {:?}",
                 x.elements(),
                 x.shape()
             ),

@@ -1,4 +1,5 @@
-//! A device made of plain loops over what step.rs says, every number an f64. Slow, short, and a second opinion on every other device.
+//! The reference device: plain loops that implement step.rs, every number an f64. Slow, short, and independent of every other
+//! device.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Device for Reference {
         Ok(DeviceInfo::default())
     }
     fn allocate(&self, size: usize) -> Result<Buffer, DeviceError> {
-        // Nothing may be read that was not written: NaN in every float type.
+        // Filled with NaN in every float type, so that reads of unwritten memory show.
         Ok(Arc::new(Bytes(Mutex::new(vec![0xFF; size]))))
     }
     fn upload(&self, to: &Buffer, offset: usize, from: &[u8]) -> Result<(), DeviceError> {
@@ -102,7 +103,7 @@ pub fn decode(bytes: &[u8], dtype: DType) -> f64 {
         DType::BF16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
         DType::F32 => number!(f32),
         DType::F64 => number!(f64),
-        DType::C64 => panic!("complex numbers go elsewhere"),
+        DType::C64 => panic!("complex numbers are not supported"),
     }
 }
 
@@ -121,11 +122,11 @@ pub fn encode(value: f64, dtype: DType) -> Vec<u8> {
         DType::BF16 => bf16::from_f64(value).to_le_bytes().into(),
         DType::F32 => (value as f32).to_le_bytes().into(),
         DType::F64 => value.to_le_bytes().into(),
-        DType::C64 => panic!("complex numbers go elsewhere"),
+        DType::C64 => panic!("complex numbers are not supported"),
     }
 }
 
-/// As a value of this type would be kept.
+/// Rounds a value to this type.
 fn rounded(value: f64, dtype: DType) -> f64 {
     decode(&encode(value, dtype), dtype)
 }
@@ -171,7 +172,7 @@ fn scalar(value: Scalar) -> f64 {
         Scalar::Int(value) => value as f64,
         Scalar::UInt(value) => value as f64,
         Scalar::Float(value) => value,
-        Scalar::Complex(..) => panic!("complex numbers go elsewhere"),
+        Scalar::Complex(..) => panic!("complex numbers are not supported"),
     }
 }
 
@@ -219,7 +220,7 @@ fn unary(function: Unary, x: f64) -> f64 {
     }
 }
 
-/// By its series, or by the continued fraction of its complement.
+/// The error function by its series, or by the continued fraction of its complement.
 fn erf(x: f64) -> f64 {
     let a = x.abs();
     if a > 2.5 {
@@ -257,7 +258,7 @@ fn binary(function: Binary, a: f64, b: f64, integer: bool) -> f64 {
         Atan2 => a.atan2(b),
         Hypot => a.hypot(b),
         Copysign => a.copysign(b),
-        Nextafter => panic!("it depends on the type"),
+        Nextafter => panic!("nextafter depends on the type"),
         Logaddexp => a.max(b) + (-(a - b).abs()).exp().ln_1p(),
         And => (a as i64 & b as i64) as f64,
         Or => (a as i64 | b as i64) as f64,
@@ -270,7 +271,7 @@ fn binary(function: Binary, a: f64, b: f64, integer: bool) -> f64 {
         Le => truth(a <= b),
         Gt => truth(a > b),
         Ge => truth(a >= b),
-        Complex => panic!("complex numbers go elsewhere"),
+        Complex => panic!("complex numbers are not supported"),
         Within if (0..tensor_core::bounds::length(b as i64)).contains(&(a as i64)) => a,
         Within => -1.0,
     }
@@ -307,7 +308,7 @@ fn run(step: &Step) {
     for output in outputs {
         assert!(output.layout.is_contiguous() && output.layout.offset == 0, "{output:?}");
         for input in inputs {
-            assert!(!Arc::ptr_eq(&input.buffer, &output.buffer), "an output lies in an input: {step:?}");
+            assert!(!Arc::ptr_eq(&input.buffer, &output.buffer), "an output overlaps an input: {step:?}");
         }
     }
     match &step.work {

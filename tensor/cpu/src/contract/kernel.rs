@@ -1,15 +1,17 @@
-//! The innermost loop of contractions: a tile of sums, each one chain of fused multiply-adds from zero in order of depth. It is the same
-//! chain at every level of vector instructions and for every place in a tile, so results have the same bits everywhere.
+//! Microkernels of contractions: a tile of sums, each one chain of fused multiply-adds from zero in order of depth. The chain is
+//! the same for every vector instruction level and every position in a tile, so results have the same bits everywhere.
 
 use num_complex::Complex32;
 
 use crate::element::Number;
 use crate::level::Level;
 
-/// Adds a tile of `rows` times [`Tile::columns`] sums over `depth` to `to`, whose rows are `stride` apart; or writes it, if it is the first.
+/// Adds a tile of `rows` times [`Tile::columns`] sums over `depth` to `to`, whose rows are `stride` apart; if `first`, overwrites
+/// instead.
 ///
 /// # Safety
-/// `rows` is from 1 to [`Tile::rows`]; `left` holds `depth` groups of [`Tile::rows`] elements, `right` of [`Tile::columns`]; `to` has room for the tile.
+/// `rows` is from 1 to [`Tile::rows`]; `left` holds `depth` groups of [`Tile::rows`] elements, `right` of [`Tile::columns`]; `to`
+/// has space for the tile.
 type Run<N> = unsafe fn(
     rows: usize,
     depth: usize,
@@ -20,7 +22,7 @@ type Run<N> = unsafe fn(
     first: bool,
 );
 
-/// A kernel and the size of its tile.
+/// A microkernel and the size of its tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<N> {
     pub rows: usize,
@@ -31,7 +33,7 @@ pub struct Tile<N> {
 /// The largest tile of any kernel.
 pub const LARGEST: usize = 12 * 32;
 
-/// What contractions add up in.
+/// A type that contractions accumulate in.
 pub trait Sum: Number {
     fn tile(level: Level) -> Tile<Self>;
 }
@@ -47,7 +49,7 @@ macro_rules! vectors {
             pub const COLUMNS: usize = 2 * $width;
 
             /// # Safety
-            /// As `Run`, for so many rows, on a processor with these instructions.
+            /// Like `Run`, for `R` rows, on a processor with these instructions.
             #[target_feature(enable = $feature)]
             unsafe fn tile<const R: usize>(
                 depth: usize,
@@ -57,9 +59,9 @@ macro_rules! vectors {
                 stride: usize,
                 first: bool,
             ) {
-                // SAFETY: the caller says what there is to read and write.
+                // SAFETY: the caller guarantees that the panels are readable and the tile is writable.
                 unsafe {
-                    // What is added to comes from far away while the sums are made.
+                    // Prefetch the destination while the sums are computed.
                     for row in 0..R {
                         let at = to.wrapping_add(row.wrapping_mul(stride));
                         _mm_prefetch::<_MM_HINT_T0>(at.cast());
@@ -92,7 +94,7 @@ macro_rules! vectors {
             }
 
             /// # Safety
-            /// As `Run`, on a processor with these instructions.
+            /// Like `Run`, on a processor with these instructions.
             pub unsafe fn run(
                 rows: usize,
                 depth: usize,
@@ -110,7 +112,7 @@ macro_rules! vectors {
                         }
                     };
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     match rows {
                         1 | 2 => rows!(1 2),
@@ -119,7 +121,7 @@ macro_rules! vectors {
                         7 | 8 if ROWS > 6 => rows!(7 8),
                         9 | 10 if ROWS > 6 => rows!(9 10),
                         _ if ROWS > 6 => rows!(11 12),
-                        _ => unreachable!("a tile has no more rows"),
+                        _ => unreachable!("a tile has at most twelve rows"),
                     }
                 }
             }
@@ -184,10 +186,10 @@ vectors!(
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
 
-/// For every type and processor.
+/// The portable microkernel, for every type and processor.
 ///
 /// # Safety
-/// As [`Run`].
+/// Like [`Run`].
 unsafe fn plain<N: Number>(
     rows: usize,
     depth: usize,
@@ -200,7 +202,7 @@ unsafe fn plain<N: Number>(
     let mut sums = [[N::ZERO; COLUMNS]; ROWS];
     for k in 0..depth {
         for (row, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller says that there are that many groups of elements.
+            // SAFETY: the caller guarantees that there are `depth` groups of elements.
             unsafe {
                 let one = *left.add(k * ROWS + row);
                 for (column, sum) in sums.iter_mut().enumerate() {
@@ -211,7 +213,7 @@ unsafe fn plain<N: Number>(
     }
     for (row, sums) in sums.iter().enumerate().take(rows) {
         for (column, &sum) in sums.iter().enumerate() {
-            // SAFETY: the caller says that there is room for the tile.
+            // SAFETY: the caller guarantees space for the tile.
             unsafe {
                 let at = to.add(row * stride + column);
                 *at = if first { sum } else { (*at).add(sum) };

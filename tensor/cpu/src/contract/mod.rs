@@ -1,8 +1,10 @@
-//! Matrix products and convolutions: `out[b, m, n] = epilogue(sum over k of left[b, m, k] * right[b, n, k])`, each letter any number of axes.
+//! Matrix products and convolutions:
+//! `out[b, m, n] = epilogue(sum over k of left[b, m, k] * right[b, n, k])`, each letter any number of axes.
 //!
-//! The output is cut into regions that tasks compute on their own, whole depth and epilogue included; inside, panels of both operands are
-//! packed and multiplied tile by tile. Panels of depth are those of the ordered accumulation, which costs nothing, so there is no other.
-//! Where there are many rows, all threads pack the right operand first ([`tall`]); where there are few, nothing is packed ([`thin`]).
+//! The output is divided into regions that tasks compute independently, with the whole depth and the epilogue. Inside a region,
+//! panels of both operands are packed and multiplied tile by tile. Depth is always processed in the panels of the ordered
+//! accumulation; it costs nothing, so there is no other mode. With many rows, all threads first pack the right operand together
+//! ([`tall`]); with few, nothing is packed ([`thin`]).
 
 mod kernel;
 mod pack;
@@ -34,12 +36,13 @@ use crate::walk::Walk;
 use kernel::{LARGEST, Sum, Tile};
 use pack::{Grid, pack};
 
-/// Rows whose panel is packed at a time. This and what follows is for the second-level cache.
+/// Rows that are packed at a time. This and [`FIELD`] are sized for the second-level cache.
 const ROWS: usize = 240;
-/// Rows and columns whose sums are finished before the next ones are begun, so that they are not fetched again for every panel of depth.
+/// Rows and columns of a field, whose sums are finished before the next field starts, so that they are not loaded again for every
+/// panel of depth.
 const FIELD: (usize, usize) = (480, 512);
 
-/// How many axes of each sort there are, and what is done to each sum.
+/// A contraction: the number of axes of each sort, and the epilogue of each sum.
 pub struct Contract<'a> {
     pub batch: usize,
     pub rows: usize,
@@ -51,7 +54,7 @@ pub struct Contract<'a> {
 impl Contract<'_> {
     pub fn run(&self, threads: &Threads, inputs: &[View], output: &View) -> Result<(), DeviceError> {
         let [left, right, others @ ..] = inputs else {
-            return Err(wrong("a contraction has two operands"));
+            return Err(wrong("a contraction needs two operands"));
         };
         self.check(left, right, others, output)?;
         let dtype = self.sum_type(left.dtype, right.dtype);
@@ -90,12 +93,14 @@ impl Contract<'_> {
             && a[self.batch + self.rows..] == b[self.batch + self.columns..]
             && others.iter().all(|view| view.shape() == c);
         if !fits {
-            return Err(wrong(format!("a contraction's shapes do not fit: {a:?}, {b:?} and {c:?}")));
+            return Err(wrong(format!(
+                "the shapes of a contraction are incompatible: {a:?}, {b:?} and {c:?}"
+            )));
         }
         check_axes(self.epilogue, c.len())
     }
 
-    /// What is added up in: that of the operands, or what the epilogue asks for if that is more.
+    /// The accumulator type: the promoted type of the operands, or the wider type that the epilogue expects.
     fn sum_type(&self, left: DType, right: DType) -> DType {
         let mut common = left.promote(right);
         for instruction in &self.epilogue.instructions {
@@ -111,7 +116,7 @@ impl Contract<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what one contraction is")]
+    #[expect(clippy::too_many_arguments, reason = "one contraction has this many parameters")]
     fn typed<L, R, N>(
         &self,
         threads: &Threads,
@@ -168,23 +173,23 @@ impl Contract<'_> {
         let wanted = threads.count() * 2;
         let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), wanted);
         let (down, across) = (m.div_ceil(height), n.div_ceil(width));
-        // A guess: two multiply-adds a cycle in vectors of eight.
+        // An estimate: two multiply-adds a cycle in vectors of eight.
         let mut cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
         if whole.is_thin(&(0..n)) {
-            // The right operand is read once, from afar.
+            // Bound by reading the right operand once from memory.
             cost = cost.max((batch * n).saturating_mul(k) / 4);
         }
         threads.each(batch * down * across, cost, |task| {
             let (column, rest) = (task % across * width, task / across);
             let (row, batch) = (rest % down * height, rest / down);
-            // SAFETY: the shapes were checked and views lie in their buffers; regions do not overlap.
+            // SAFETY: the shapes were checked and views are within their buffers; regions do not overlap.
             unsafe { whole.region(batch, row..m.min(row + height), column..n.min(column + width)) };
         });
         Ok(())
     }
 }
 
-/// The type that an operand has to have to be packed for such sums.
+/// The type that an operand must have to be packed for these sums.
 fn operand_type(of: DType, sum: DType) -> DType {
     match of {
         DType::F16 | DType::BF16 if sum == DType::F32 => of,
@@ -192,7 +197,7 @@ fn operand_type(of: DType, sum: DType) -> DType {
     }
 }
 
-/// An operand as it is, or cast to another type first, which only integers and mixtures need.
+/// An operand, either in place or cast to another type first, which only integers and mixed types need.
 enum Held {
     Same,
     Cast(CpuMemory),
@@ -216,7 +221,7 @@ impl Held {
             .map_err(DeviceError::Unsupported)?;
         let feeds = Feeds(smallvec![Feed::Memory(view.start::<u8>().cast_const(), view.walk())]);
         let target = [(Shared::new(memory.start()), dtype.bytes())];
-        // SAFETY: the view lies in its buffer, and the memory has room for as many elements.
+        // SAFETY: the view is within its buffer, and the memory has space for as many elements.
         unsafe { map::run(threads, &plan, &feeds, &target, view.shape(), elements) };
         Ok(Held::Cast(memory))
     }
@@ -228,7 +233,7 @@ impl Held {
         }
     }
 
-    /// The axes of batches, then so many others, then the depth: how they lie and how many elements they have.
+    /// The walks and element counts of the batch axes, of `others` further axes, and of the depth.
     fn walks(&self, view: &View, batch: usize, others: usize) -> [(Walk, usize); 3] {
         let shape = view.shape();
         let contiguous = tensor_core::layout::Layout::contiguous(shape);
@@ -243,7 +248,7 @@ impl Held {
     }
 }
 
-/// Rows and columns of a region: tiles of both, until there are enough regions for all threads.
+/// Returns the rows and columns of a region: multiples of tiles, small enough to give every thread work.
 fn region_size(batch: usize, (m, n): (usize, usize), tile: (usize, usize), wanted: usize) -> (usize, usize) {
     let (mut height, mut width) = (m, n);
     while batch * m.div_ceil(height) * n.div_ceil(width) < wanted {
@@ -259,7 +264,7 @@ fn region_size(batch: usize, (m, n): (usize, usize), tile: (usize, usize), wante
     (height, width)
 }
 
-/// A contraction, ready for tasks.
+/// A contraction prepared for tasks.
 struct Whole<'a, L, R, N> {
     left: Shared<L>,
     right: Shared<R>,
@@ -271,9 +276,9 @@ struct Whole<'a, L, R, N> {
     right_depth: Vec<isize>,
     out: Shared<u8>,
     out_dtype: DType,
-    /// Sums are held in the output.
+    /// Sums are accumulated in the output itself.
     in_place: bool,
-    /// And nothing is done to them.
+    /// The sums need no epilogue.
     plain: bool,
     plan: Arc<Plan>,
     feeds: Feeds,
@@ -282,7 +287,7 @@ struct Whole<'a, L, R, N> {
     level: Level,
 }
 
-/// Where sums are held: the first of a region, and the distance between its rows.
+/// The location of sums: the first of a region, and the distance between its rows.
 #[derive(Clone, Copy)]
 struct Sums<N> {
     start: *mut N,
@@ -290,28 +295,28 @@ struct Sums<N> {
 }
 
 thread_local! {
-    /// Packed panels, kept because fresh pages cost more than packing.
+    /// Packed panels of this thread, kept because fresh pages cost more than packing.
     static PACKED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Memory for packed panels, which goes back where it was kept.
+/// Scratch memory for packed panels; returns to its thread-local on drop.
 struct Packed {
     lines: Vec<Line>,
     home: &'static LocalKey<RefCell<Vec<Line>>>,
 }
 
 impl Packed {
-    /// Taken, not borrowed: a task may be begun while this thread is inside another.
+    /// Takes the memory instead of borrowing it: this thread may start a task while inside another one.
     fn take(home: &'static LocalKey<RefCell<Vec<Line>>>) -> Packed {
         Packed { lines: home.take(), home }
     }
 
-    /// Room for two panels of so many elements.
+    /// Returns space for two panels of these many elements.
     fn room<N>(&mut self, left: usize, right: usize) -> (*mut N, *mut N) {
         let per_line = 64 / size_of::<N>();
         let (left, right) = (left.div_ceil(per_line), right.div_ceil(per_line));
         if self.lines.len() < left + right {
-            // What was there is of no use, and would be copied.
+            // Not a resize: the old content is useless and would be copied.
             self.lines = Vec::with_capacity(left + right);
             ask_for_large_pages(self.lines.as_mut_ptr().cast(), (left + right) * size_of::<Line>());
             self.lines.resize(left + right, Line::default());
@@ -327,12 +332,12 @@ impl Drop for Packed {
     }
 }
 
-/// Asks for elements that are needed soon, to the second-level cache.
+/// Prefetches elements to the second-level cache.
 #[cfg(target_arch = "x86_64")]
 fn fetch<N>(from: *const N, count: usize) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
     for at in (0..count).step_by(64 / size_of::<N>()) {
-        // SAFETY: asking reads nothing, wherever it points to.
+        // SAFETY: a prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(at).cast()) };
     }
 }
@@ -347,7 +352,7 @@ where
     N: Sum,
 {
     /// # Safety
-    /// Both operands and the output are in memory for all offsets; nobody else writes the region.
+    /// Both operands and the output are in memory for all offsets; no other task writes the region.
     unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
         let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows);
         let broad = columns.len().min(FIELD.1).next_multiple_of(self.tile.columns);
@@ -365,22 +370,22 @@ where
                 let sums = match self.in_place {
                     true => {
                         let at = (batch * self.left_rows.len() + top) * self.right_rows.len() + first;
-                        // SAFETY: the first element of the field, which is in the output.
+                        // SAFETY: this is the first element of the field, which is in the output.
                         let start = unsafe { self.out.get().cast::<N>().add(at) };
                         Sums { start, stride: self.right_rows.len() }
                     }
                     false => Sums { start: held.as_mut_ptr(), stride: broad },
                 };
-                // SAFETY: the caller's promise; the panels have room for what is packed.
+                // SAFETY: guaranteed by the caller; the panels have space for the packed elements.
                 unsafe { self.field(batch, field, sums, panels, &mut finish) };
             }
         }
     }
 
-    /// A part of a region, of at most [`FIELD`].
+    /// Computes a field: a part of a region, of at most [`FIELD`].
     ///
     /// # Safety
-    /// As `region`; `sums` has room for all rows and columns, `packed` for a panel of each operand.
+    /// Like `region`; `sums` has space for all rows and columns, `packed` for a panel of each operand.
     unsafe fn field(
         &self,
         batch: usize,
@@ -390,10 +395,10 @@ where
         finish: &mut Option<Finish>,
     ) {
         let depth = self.left_depth.len();
-        // SAFETY: offsets are within the operands, as the caller says.
+        // SAFETY: the caller guarantees that offsets are within the operands.
         let (left, right) = unsafe { self.operands(batch) };
         if self.is_thin(&columns) {
-            // SAFETY: the same; `sums` has room.
+            // SAFETY: as above; `sums` has space.
             unsafe {
                 self.without_packing((left, right), (rows.clone(), columns.clone()), sums);
                 if let Some(finish) = finish {
@@ -402,7 +407,7 @@ where
             }
             return;
         }
-        // Without depth there is still one pass, which writes zeros.
+        // With zero depth there is still one pass, which writes zeros.
         for from in (0..depth.max(1)).step_by(PANEL) {
             let panel = from..depth.min(from + PANEL);
             let grid = Grid {
@@ -410,7 +415,7 @@ where
                 rows: &self.right_rows[columns.clone()],
                 depth: &self.right_depth[panel.clone()],
             };
-            // SAFETY: the same, and the panel has room.
+            // SAFETY: as above, and the panel has space.
             unsafe { pack(grid, self.tile.columns, packed.1, self.level) };
             for top in rows.clone().step_by(ROWS) {
                 let block = top..rows.end.min(top + ROWS);
@@ -435,12 +440,12 @@ where
         }
     }
 
-    /// Where both operands of a matrix begin.
+    /// Returns the start of both operands of one batch.
     ///
     /// # Safety
-    /// There is such a batch.
+    /// The batch exists.
     unsafe fn operands(&self, batch: usize) -> (*const L, *const R) {
-        // SAFETY: offsets are within the operands, as the caller says.
+        // SAFETY: the caller guarantees that offsets are within the operands.
         unsafe {
             (
                 self.left.get().offset(self.left_batches.offset(batch)).cast_const(),
@@ -449,10 +454,10 @@ where
         }
     }
 
-    /// All tiles of two packed panels.
+    /// Multiplies all tiles of two packed panels.
     ///
     /// # Safety
-    /// As `field`.
+    /// Like `field`.
     unsafe fn block(
         &self,
         rows: usize,
@@ -469,14 +474,15 @@ where
             for row in (0..rows).step_by(tile.rows) {
                 let height = tile.rows.min(rows - row);
                 if column + tile.columns < columns {
-                    // The next group of columns may be far away; each tile calls a part of it.
+                    // The next group of columns may be far away; each tile prefetches a part of it.
                     let share = (tile.columns * depth * tile.rows).div_ceil(rows);
                     fetch(
                         packed.1.wrapping_add((column + tile.columns) * depth + row / tile.rows * share),
                         share,
                     );
                 }
-                // SAFETY: the caller's promise. A tile that is broader than what is left is computed beside and copied.
+                // SAFETY: guaranteed by the caller. A tile that is wider than the remaining columns is computed in scratch memory
+                // and copied.
                 unsafe {
                     let (left, right) = (packed.0.add(row * depth), packed.1.add(column * depth));
                     let to = sums.start.add(row * sums.stride + column);
@@ -496,10 +502,10 @@ where
         }
     }
 
-    /// The epilogue of a block of rows, whose sums are complete.
+    /// Runs the epilogue for a block of rows, whose sums are complete.
     ///
     /// # Safety
-    /// As `field`.
+    /// Like `field`.
     unsafe fn finish(
         &self,
         batch: usize,
@@ -508,7 +514,7 @@ where
         sums: Sums<N>,
         finish: &mut Finish,
     ) {
-        // Rows that follow one another in the output are one long row.
+        // Rows that are adjacent in the output are treated as one long row.
         let joined =
             columns.len() == self.right_rows.len() && (self.in_place || sums.stride == columns.len());
         let (lines, length) =
@@ -518,8 +524,8 @@ where
             let position = row * self.right_rows.len() + columns.start;
             for first in (0..length).step_by(BLOCK) {
                 let count = BLOCK.min(length - first);
-                // SAFETY: sums of this row are complete, and these are elements of the output; what is held there is copied away before
-                // it is written.
+                // SAFETY: the sums of this row are complete, and these are elements of the output; sums held there are copied
+                // before they are overwritten.
                 unsafe {
                     let mut given = sums.start.add(line * sums.stride + first).cast_const().cast::<u8>();
                     if self.in_place {
@@ -535,7 +541,7 @@ where
     }
 }
 
-/// What a task needs for its epilogues.
+/// The scratch state of a task for its epilogues.
 struct Finish<'a> {
     frame: Frame<'a>,
     copy: Vec<u64>,
@@ -543,7 +549,7 @@ struct Finish<'a> {
 
 impl<'a> Finish<'a> {
     fn new<L, R, N>(whole: &'a Whole<'_, L, R, N>) -> Finish<'a> {
-        // SAFETY: views lie in their buffers for every position of the output, which they were found to have the shape of.
+        // SAFETY: views were checked to be within their buffers for every position of the output, whose shape they have.
         let frame = unsafe { Frame::new(&whole.plan, &whole.feeds.0, &|axis| index_walk(whole.shape, axis)) };
         Finish { frame, copy: vec![0; BLOCK] }
     }

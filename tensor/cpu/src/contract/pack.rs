@@ -1,5 +1,5 @@
-//! Operands of a contraction in the order in which the kernel reads them: groups of a tile's rows, depth by depth. Each is read from wherever
-//! it lies, so a convolution never has its windows written out as a whole.
+//! Packing: copies operands of a contraction into the order in which the kernel reads them: groups of a tile's rows, depth by
+//! depth. Elements are read from their strided locations, so a convolution never materialises all of its windows.
 
 use std::any::TypeId;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::element::{Element, Number};
 use crate::level::Level;
 
-/// One operand's elements: `base` plus the offset of a row plus the offset of a depth.
+/// One operand: each element is at `base` plus the offset of its row plus the offset of its depth.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid<'a, T> {
     pub base: *const T,
@@ -16,15 +16,15 @@ pub struct Grid<'a, T> {
     pub depth: &'a [isize],
 }
 
-/// Whether each offset is one more than the one before.
+/// Whether the offsets are consecutive.
 pub fn follow(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 
-/// Writes groups of `width` rows, each `depth.len()` times `width` elements; rows that are missing in the last are zeros.
+/// Writes groups of `width` rows, each `depth.len()` times `width` elements; missing rows of the last group are zeros.
 ///
 /// # Safety
-/// Every sum of base and offsets is readable; `to` has room for all groups.
+/// Every sum of base and offsets is readable; `to` has space for all groups.
 pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide, level: Level) {
     let depth_follows = follow(grid.depth);
     #[cfg(target_arch = "x86_64")]
@@ -34,14 +34,14 @@ pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide
         && follow(grid.rows)
     {
         let grid = Grid { base: grid.base.cast(), rows: grid.rows, depth: grid.depth };
-        // SAFETY: the caller's promise; the level was found on this processor.
+        // SAFETY: guaranteed by the caller; the level was detected on this processor.
         return unsafe { abreast(grid, width, to.cast()) };
     }
     for (group, rows) in grid.rows.chunks(width).enumerate() {
-        // SAFETY: the caller says that there is room.
+        // SAFETY: the caller guarantees the space.
         let to = unsafe { to.add(group * width * grid.depth.len()) };
         let grid = Grid { rows, ..grid };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if rows.len() == width && follow(rows) {
                 beside(grid, to);
@@ -65,7 +65,7 @@ pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide
     }
 }
 
-/// Rows that lie side by side: the number of the first, and how many.
+/// Runs of adjacent rows: the number of the first, and the count.
 fn runs(rows: &[isize]) -> SmallVec<[(usize, usize); 8]> {
     let mut runs: SmallVec<[(usize, usize); 8]> = SmallVec::new();
     for (row, &offset) in rows.iter().enumerate() {
@@ -77,10 +77,10 @@ fn runs(rows: &[isize]) -> SmallVec<[(usize, usize); 8]> {
     runs
 }
 
-/// Rows lie side by side in a few runs, as the windows of an image do.
+/// Packs rows that are adjacent in a few runs, as the windows of an image are.
 ///
 /// # Safety
-/// As [`pack`].
+/// Like [`pack`].
 unsafe fn in_runs<T: Element>(
     grid: Grid<'_, T>,
     runs: &[(usize, usize)],
@@ -89,7 +89,7 @@ unsafe fn in_runs<T: Element>(
 ) {
     for &offset in grid.depth {
         for &(first, count) in runs {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let from = grid.base.offset(grid.rows[first] + offset);
                 let to = to.add(first);
@@ -99,7 +99,7 @@ unsafe fn in_runs<T: Element>(
             }
         }
         for row in grid.rows.len()..width {
-            // SAFETY: the caller says that there is room.
+            // SAFETY: the caller guarantees the space.
             unsafe { *to.add(row) = T::Wide::ZERO };
         }
         // SAFETY: as above.
@@ -107,13 +107,13 @@ unsafe fn in_runs<T: Element>(
     }
 }
 
-/// Rows lie side by side.
+/// Packs rows that are all adjacent.
 ///
 /// # Safety
-/// As [`pack`].
+/// Like [`pack`].
 unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
     for &offset in grid.depth {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let from = grid.base.offset(grid.rows[0] + offset);
             for row in 0..grid.rows.len() {
@@ -124,10 +124,10 @@ unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
     }
 }
 
-/// The same for f32 and all groups at once, so that memory is read in long stretches.
+/// Like [`beside`], for f32 and all groups at once, so that memory is read in long stretches.
 ///
 /// # Safety
-/// As [`pack`], on a processor with these instructions.
+/// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
@@ -135,7 +135,7 @@ unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     let (rows, depth) = (grid.rows.len(), grid.depth.len());
     let Some(&first) = grid.rows.first() else { return };
     for (k, &offset) in grid.depth.iter().enumerate() {
-        // SAFETY: the caller's promise; what is beyond the rows is masked.
+        // SAFETY: guaranteed by the caller; lanes beyond the rows are masked.
         unsafe {
             let from = grid.base.offset(first + offset);
             for row in (0..rows.next_multiple_of(width)).step_by(SIDE) {
@@ -146,17 +146,17 @@ unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     }
 }
 
-/// Each row lies in order of depth: a transposition, in squares so that both sides stay near.
+/// Packs rows that are contiguous along the depth: a transposition, in square blocks for cache locality.
 ///
 /// # Safety
-/// As [`pack`].
+/// Like [`pack`].
 unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) {
     const SIDE: usize = 16;
     let depth = grid.depth.len();
     for first in (0..depth).step_by(SIDE) {
         let count = SIDE.min(depth - first);
         for (row, offset) in grid.rows.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let from = grid.base.offset(offset + grid.depth[first]);
                 let to = to.add(first * width + row);
@@ -168,16 +168,16 @@ unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) 
     }
     for row in grid.rows.len()..width {
         for k in 0..depth {
-            // SAFETY: the caller says that there is room.
+            // SAFETY: the caller guarantees the space.
             unsafe { *to.add(k * width + row) = T::Wide::ZERO };
         }
     }
 }
 
-/// The same for f32, sixteen rows and depths at a time in registers.
+/// Like [`behind`], for f32, sixteen rows and depths at a time in registers.
 ///
 /// # Safety
-/// As [`pack`], on a processor with these instructions.
+/// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
@@ -187,30 +187,31 @@ unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
         let count = SIDE.min(depth - first);
         for beside in (0..width).step_by(SIDE) {
             let rows = grid.rows.get(beside..grid.rows.len().min(beside + SIDE)).unwrap_or_default();
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let lines = unsafe { columns_of(grid.base.offset(grid.depth[first]), rows, count) };
             let store = mask(width - beside);
             for (k, line) in lines.iter().enumerate().take(count) {
-                // SAFETY: the caller says that there is room; what is beyond the width is masked.
+                // SAFETY: the caller guarantees the space; lanes beyond the width are masked.
                 unsafe { _mm512_mask_storeu_ps(to.add((first + k) * width + beside), store, *line) };
             }
         }
     }
 }
 
-/// The side of a square that is turned in registers.
+/// The side of a square block that is transposed in registers.
 pub const SIDE: usize = 16;
 
-/// As many lanes.
+/// A mask of the first `count` lanes.
 #[cfg(target_arch = "x86_64")]
 fn mask(count: usize) -> u16 {
     if count >= SIDE { !0 } else { (1 << count) - 1 }
 }
 
-/// Rows of `count` elements that lie side by side, turned: the first elements of all rows, then the second, and so on; zeros where a row is missing.
+/// Loads rows of `count` adjacent elements and transposes them: the first elements of all rows, then the second, and so on; zeros
+/// for missing rows.
 ///
 /// # Safety
-/// There are at most sixteen rows, all of which hold so many elements; the processor has these instructions.
+/// There are at most sixteen rows, each with `count` readable elements; the processor has these instructions.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -223,19 +224,19 @@ pub unsafe fn columns_of(
     let mut lines = [_mm512_setzero_ps(); SIDE];
     if count >= SIDE && rows.len() == SIDE {
         for (line, &offset) in lines.iter_mut().zip(rows) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             *line = unsafe { _mm512_loadu_ps(base.offset(offset)) };
         }
     } else {
         for (line, &offset) in lines.iter_mut().zip(rows) {
-            // SAFETY: the caller's promise; what is beyond the depth is masked.
+            // SAFETY: guaranteed by the caller; lanes beyond the depth are masked.
             *line = unsafe { _mm512_maskz_loadu_ps(mask(count), base.offset(offset)) };
         }
     }
     transposed(lines)
 }
 
-/// A square of sixteen by sixteen, its rows become columns: pairs, pairs of pairs, then quarters of registers.
+/// Transposes a 16x16 block: pairs, pairs of pairs, then quarters of registers.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -246,7 +247,7 @@ fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m5
         pairs[n] = _mm512_unpacklo_ps(rows[n], rows[n + 1]);
         pairs[n + 1] = _mm512_unpackhi_ps(rows[n], rows[n + 1]);
     }
-    // Element `4 * quarter + n` of rows `group..group + 4`, in the quarters of register `group + n`.
+    // Now register `group + n` holds element `4 * quarter + n` of rows `group..group + 4` in its quarters.
     let mut fours = pairs;
     for n in (0..16).step_by(4) {
         for (to, high) in [(n, 0), (n + 2, 1)] {
@@ -270,10 +271,10 @@ fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m5
 }
 
 /// # Safety
-/// As [`pack`].
+/// Like [`pack`].
 unsafe fn anyhow<T: Element>(grid: Grid<'_, T>, width: usize, mut to: *mut T::Wide) {
     for &offset in grid.depth {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let from = grid.base.offset(offset);
             for (row, &at) in grid.rows.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Matrices with many rows: all threads pack the right operand, or as much of its depth as there is room for, and then each takes rows of the
-//! left one, which are packed once, with all columns. So nothing is packed twice.
+//! Contractions with many rows: all threads pack the right operand, or a slab of its depth that fits into [`ROOM`]. Then each
+//! thread takes rows of the left operand, packs them once, and multiplies them with all columns. So nothing is packed twice.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,17 +13,17 @@ use crate::element::Element;
 use crate::memory::Line;
 use crate::threads::{Shared, Threads};
 
-/// Rows that are packed at a time, roughly.
+/// Rows that are packed at a time, approximately.
 const ROWS: usize = 240;
-/// Bytes of the right operand that are packed at a time.
+/// The most bytes of the right operand that are packed at a time.
 const ROOM: usize = 32 << 20;
-/// Tiles that a task has of rows, at least, where more tasks are wanted than there are rows for.
+/// The least number of row tiles of a task, when rows are split further to get more tasks.
 const FEW: usize = 8;
-/// Multiply-adds of a matrix that are worth waking all threads twice.
+/// Multiply-adds of a matrix from which waking all threads twice is worthwhile.
 const WORTH: usize = 1 << 24;
 
 thread_local! {
-    /// The right operand, kept for the next one.
+    /// The packed right operand; the memory is reused.
     static RIGHT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -33,20 +33,20 @@ where
     R: Element<Wide = N>,
     N: Sum,
 {
-    /// Whether the right operand would be packed more than once otherwise, and is worth it.
+    /// Whether the right operand would otherwise be packed more than once, and the work is large enough.
     pub fn is_tall(&self, batch: usize) -> bool {
         let (m, n, k) = (self.left_rows.len(), self.right_rows.len(), self.left_depth.len());
         let work = m.saturating_mul(n).saturating_mul(k);
         m >= ROWS && (work >= WORTH || (batch == 1 && k > 0)) && (self.in_place || self.slab() >= k)
     }
 
-    /// Depth that there is room for: whole panels.
+    /// The depth of a slab that fits: whole panels.
     fn slab(&self) -> usize {
         let columns = self.right_rows.len().next_multiple_of(self.tile.columns);
         (ROOM / (columns * size_of::<N>()) / PANEL).max(1) * PANEL
     }
 
-    /// One matrix.
+    /// Contracts one batch.
     pub fn by_rows(&self, threads: &Threads, batch: usize) {
         let depth = self.left_depth.len();
         let slab = self.slab();
@@ -68,7 +68,8 @@ where
         threads.each(panels * stripes, n * slab.len() / 4, |task| {
             let (panel, first) = (slab.start + task / stripes * PANEL, task % stripes * width);
             let depth = panel..slab.end.min(panel + PANEL);
-            // SAFETY: the operand is in memory for all offsets; each panel of the slab has room for all columns, and tasks write their own.
+            // SAFETY: the operand is in memory for all offsets; each panel of the slab has space for all columns, and tasks write
+            // disjoint parts.
             unsafe {
                 let grid = Grid {
                     base: self.operands(batch).1,
@@ -81,7 +82,7 @@ where
         });
     }
 
-    /// Where a panel of a slab is.
+    /// The address of a panel of a slab.
     fn panel(&self, slab: Shared<N>, depth: &Range<usize>, panel: usize) -> *mut N {
         let columns = self.right_rows.len().next_multiple_of(self.tile.columns);
         slab.get().wrapping_add((panel - depth.start) * columns)
@@ -94,7 +95,7 @@ where
         let least = m.div_ceil(ROWS);
         let blocks = least.next_multiple_of(count).min(tall / FEW).max(least);
         let stripes = count.div_ceil(blocks).min(broad);
-        // Tasks of nearly the same size.
+        // Split into tasks of nearly equal size.
         let part = |all: usize, parts: usize, number: usize, tile: usize, end: usize| {
             (all * number / parts * tile)..end.min(all * (number + 1) / parts * tile)
         };
@@ -109,7 +110,7 @@ where
             let sums = match self.in_place {
                 true => {
                     let at = (batch * m + rows.start) * n + columns.start;
-                    // SAFETY: the first element of the task, which is in the output.
+                    // SAFETY: this is the first element of the task, which is in the output.
                     Sums { start: unsafe { self.out.get().cast::<N>().add(at) }, stride: n }
                 }
                 false => {
@@ -119,8 +120,8 @@ where
             };
             for from in slab.clone().step_by(PANEL) {
                 let panel = from..slab.end.min(from + PANEL);
-                // SAFETY: the operand is in memory for all offsets, there is room for so many rows, and nobody else writes this part of
-                // the output.
+                // SAFETY: the operand is in memory for all offsets, there is space for the rows, and no other task writes this
+                // part of the output.
                 unsafe {
                     let grid = Grid {
                         base: self.operands(batch).0,

@@ -1,4 +1,5 @@
-//! A few rows times a matrix: the matrix is read once and would be packed for nothing, so it is read as it lies. The sums are the same chains.
+//! Contractions with a few rows: the right operand is read only once, so packing would be wasted; it is read in place. The sums
+//! are the same chains as in the packed path.
 
 use std::any::TypeId;
 use std::ops::Range;
@@ -11,11 +12,11 @@ use super::{Sums, Whole, fetch};
 use crate::element::Element;
 use crate::level::Level;
 
-/// Rows that are few.
+/// The most rows of this path.
 const ROWS: usize = 4;
 /// Columns whose sums are in registers at the same time.
 const COLUMNS: usize = 64;
-/// How many lines of memory before they are needed they are asked for.
+/// Prefetch distance, in rows of memory.
 const AHEAD: usize = 12;
 
 impl<L, R, N> Whole<'_, L, R, N>
@@ -24,8 +25,8 @@ where
     R: Element<Wide = N>,
     N: Sum,
 {
-    /// Whether these columns are better not packed: few rows of f32, and columns that lie side by side, or depth that does where squares can be
-    /// turned in registers.
+    /// Whether these columns should not be packed: few rows of f32, and columns that are adjacent, or a depth that is adjacent if
+    /// blocks can be transposed in registers.
     pub fn is_thin(&self, columns: &Range<usize>) -> bool {
         let single = TypeId::of::<f32>();
         TypeId::of::<L>() == single
@@ -37,7 +38,7 @@ where
     }
 
     /// # Safety
-    /// `is_thin` for these columns; both operands are in memory for all offsets, and `sums` has room.
+    /// `is_thin` holds for these columns; both operands are in memory for all offsets, and `sums` has space.
     pub unsafe fn without_packing(
         &self,
         (left, right): (*const L, *const R),
@@ -48,7 +49,7 @@ where
         let mut factors = vec![0.0; rows.len() * depth];
         for (row, factors) in rows.clone().zip(factors.chunks_exact_mut(depth)) {
             for (factor, &offset) in factors.iter_mut().zip(&self.left_depth) {
-                // SAFETY: the caller says that this is in memory, and is an f32.
+                // SAFETY: the caller guarantees that this is in memory, and `is_thin` that it is an f32.
                 *factor = unsafe { *left.cast::<f32>().offset(self.left_rows[row] + offset) };
             }
         }
@@ -60,7 +61,7 @@ where
             offsets: &self.right_depth,
             sums: Sums { start: sums.start.cast(), stride: sums.stride },
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match rows.len() {
                 1 => lines.run::<1>(self.level),
@@ -84,16 +85,16 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     /// # Safety
-    /// As `without_packing`, for so many rows.
+    /// Like `without_packing`, for `ROWS` rows.
     unsafe fn run<const ROWS: usize>(&self, level: Level) {
         let beside = follow(self.columns);
-        // Where depth lies side by side, fewer columns at a time: each is read in one go.
+        // With adjacent depth, fewer columns at a time: each is read in one go.
         let most = if beside { COLUMNS } else { SIDE };
         for first in (0..self.columns.len()).step_by(most) {
             let width = most.min(self.columns.len() - first);
             for panel in (0..self.depth).step_by(PANEL) {
                 let panel = panel..self.depth.min(panel + PANEL);
-                // SAFETY: the caller's promise; the level was found on this processor.
+                // SAFETY: guaranteed by the caller; the level was detected on this processor.
                 let sums = unsafe {
                     match level {
                         #[cfg(target_arch = "x86_64")]
@@ -108,7 +109,7 @@ impl Lines<'_> {
                 };
                 for (row, sums) in sums.iter().enumerate() {
                     for (column, &sum) in sums[..width].iter().enumerate() {
-                        // SAFETY: there is room for all columns of all rows.
+                        // SAFETY: there is space for all columns of all rows.
                         unsafe {
                             let at = self.sums.start.add(row * self.sums.stride + first + column);
                             *at = if panel.start == 0 { sum } else { *at + sum };
@@ -119,17 +120,17 @@ impl Lines<'_> {
         }
     }
 
-    /// The sums of columns that lie side by side.
+    /// The sums of adjacent columns.
     ///
     /// # Safety
-    /// As `run`; there are [`COLUMNS`] from the first on.
+    /// Like `run`; there are [`COLUMNS`] columns from the first on.
     #[inline(always)]
     unsafe fn wide<const ROWS: usize>(&self, first: usize, panel: &Range<usize>) -> [[f32; COLUMNS]; ROWS] {
         let mut sums = [[0.0; COLUMNS]; ROWS];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let start = unsafe { self.base.offset(self.columns[first]) };
         for k in panel.clone() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let line = unsafe { &*start.offset(self.offsets[k]).cast::<[f32; COLUMNS]>() };
             if let Some(&offset) = self.offsets.get(k + AHEAD) {
                 fetch(start.wrapping_offset(offset), COLUMNS);
@@ -145,7 +146,7 @@ impl Lines<'_> {
     }
 
     /// # Safety
-    /// As `wide`, on a processor with these instructions.
+    /// Like `wide`, on a processor with these instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn wide512<const ROWS: usize>(
@@ -153,12 +154,12 @@ impl Lines<'_> {
         first: usize,
         panel: &Range<usize>,
     ) -> [[f32; COLUMNS]; ROWS] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.wide(first, panel) }
     }
 
     /// # Safety
-    /// As `wide`, on a processor with these instructions.
+    /// Like `wide`, on a processor with these instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn wide256<const ROWS: usize>(
@@ -166,14 +167,14 @@ impl Lines<'_> {
         first: usize,
         panel: &Range<usize>,
     ) -> [[f32; COLUMNS]; ROWS] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.wide(first, panel) }
     }
 
-    /// The last columns.
+    /// The sums of the last columns, fewer than [`COLUMNS`].
     ///
     /// # Safety
-    /// As `run`; there are so many columns.
+    /// Like `run`; there are `width` columns.
     unsafe fn narrow<const ROWS: usize>(
         &self,
         first: usize,
@@ -183,7 +184,7 @@ impl Lines<'_> {
         let mut sums = [[0.0; COLUMNS]; ROWS];
         for k in panel.clone() {
             for column in 0..width {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 let value = unsafe { *self.base.offset(self.columns[first + column] + self.offsets[k]) };
                 for (row, sums) in sums.iter_mut().enumerate() {
                     sums[column] = f32::mul_add(self.factors[row * self.depth + k], value, sums[column]);
@@ -193,10 +194,10 @@ impl Lines<'_> {
         sums
     }
 
-    /// The sums of columns whose depth lies side by side: squares of sixteen are turned in registers.
+    /// The sums of columns with adjacent depth: 16x16 blocks are transposed in registers.
     ///
     /// # Safety
-    /// As `run`, with so many columns, at most sixteen, on a processor with these instructions.
+    /// Like `run`, with `width` columns, at most sixteen, on a processor with these instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
     unsafe fn turned<const ROWS: usize>(
@@ -216,7 +217,7 @@ impl Lines<'_> {
             for &column in columns {
                 fetch(base.wrapping_offset(column).wrapping_add(AHEAD * SIDE), 1);
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let lines = unsafe { columns_of(base, columns, count) };
             for (k, &line) in lines.iter().enumerate().take(count) {
                 for (row, sum) in sixteen.iter_mut().enumerate() {
@@ -226,7 +227,7 @@ impl Lines<'_> {
             }
         }
         for (sums, &sum) in sums.iter_mut().zip(&sixteen) {
-            // SAFETY: there is room for more than sixteen.
+            // SAFETY: `sums` has space for at least sixteen elements.
             unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
         }
         sums

@@ -1,4 +1,4 @@
-//! Functions of two numbers of one type.
+//! Kernels of binary functions on operands of one type.
 
 use num_complex::{Complex32, Complex64};
 use tensor_core::dtype::DType;
@@ -8,7 +8,7 @@ use super::{Kernel, function};
 use crate::level::Level;
 use crate::math;
 
-/// Of the arguments' type as in registers; nothing if the type has no such function.
+/// Returns the kernel for operands of this register type; `None` if the function is not defined for it.
 pub fn binary(what: Binary, of: DType, level: Level) -> Option<Kernel> {
     match of {
         DType::Bool => flags(what, level),
@@ -39,7 +39,7 @@ fn flags(what: Binary, level: Level) -> Option<Kernel> {
         Binary::Le => function!(medium, level, |a: u8, b: u8| -> u8 { (a ^ 1) | b }),
         Binary::Gt => function!(medium, level, |a: u8, b: u8| -> u8 { a & (b ^ 1) }),
         Binary::Ge => function!(medium, level, |a: u8, b: u8| -> u8 { a | (b ^ 1) }),
-        // A power of zero is one.
+        // Anything to the power of zero is one.
         Binary::Pow => function!(medium, level, |a: u8, b: u8| -> u8 { a | (b ^ 1) }),
         _ => return None,
     })
@@ -71,7 +71,7 @@ macro_rules! integers {
                 Binary::And => function!($loops, level, |a: $T, b: $T| -> $T { a & b }),
                 Binary::Or => function!($loops, level, |a: $T, b: $T| -> $T { a | b }),
                 Binary::Xor => function!($loops, level, |a: $T, b: $T| -> $T { a ^ b }),
-                // A shift by as many bits as there are, or by less than none, leaves nothing (or only the sign).
+                // A shift by a negative count, or by at least the number of bits, gives zero (or the sign).
                 Binary::Shl => function!($loops, level, |a: $T, b: $T| -> $T {
                     if (b as u64) < u64::from($T::BITS) { a.wrapping_shl(b as u32) } else { 0 }
                 }),
@@ -103,7 +103,7 @@ macro_rules! signed {
                 let rest = a.wrapping_rem(b);
                 if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
             },
-            // One over a whole number is a whole number only for one and minus one.
+            // A negative power of an integer is an integer only for one and minus one.
             match (a, b < 0) {
                 (_, false) => power(a as u64, b as u64) as $T,
                 (1, true) => 1,
@@ -126,7 +126,7 @@ macro_rules! unsigned {
 signed! { i8s: i8, called; i16s: i16, called; i32s: i32, medium; i64s: i64, medium; }
 unsigned! { u8s: u8, called; u16s: u16, called; u32s: u32, called; u64s: u64, called; }
 
-/// Modulo 2^64, and so right for narrower numbers too.
+/// Computed modulo 2^64, which is right for narrower integers too.
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = 1_u64;
     while exponent != 0 {
@@ -195,7 +195,7 @@ fn single(what: Binary, level: Level) -> Option<Kernel> {
         Binary::Logaddexp => function!(wide, level, |a: f32, b: f32| -> f32 {{
             let high = if a > b { a } else { b };
             let apart = (a - b).abs();
-            // Both the same infinity: their difference is NaN.
+            // Both are the same infinity: their difference would be NaN.
             let more = if a == b { std::f32::consts::LN_2 } else { log_one_plus(math::exp(-apart)) };
             high + more
         }}),
@@ -205,7 +205,7 @@ fn single(what: Binary, level: Level) -> Option<Kernel> {
     }))
 }
 
-/// The logarithm of one plus a number in [0, 1], which is exact where the sum was rounded.
+/// The logarithm of one plus a number in [0, 1], corrected for the rounding of the sum.
 #[inline(always)]
 fn log_one_plus(x: f32) -> f32 {
     let sum = 1.0 + x;

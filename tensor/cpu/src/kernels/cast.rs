@@ -1,5 +1,5 @@
-//! Conversions between element types. Floats go to integers towards zero and stay at the ends of the range; anything goes to bool by "is
-//! not zero"; halves are rounded to the nearest even.
+//! Conversions between element types. Floats to integers truncate and saturate; anything to bool is "is not zero"; halves are
+//! rounded to nearest, ties to even.
 
 use num_complex::Complex32;
 use tensor_core::dtype::DType;
@@ -8,7 +8,7 @@ use super::{Kernel, copy, function};
 use crate::element::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::level::Level;
 
-/// Between types of registers: halves are f32 there.
+/// Converts between register types: halves are f32 there.
 pub fn cast(from: DType, to: DType, level: Level) -> Kernel {
     macro_rules! to_any {
         ($A:ty, $loops:ident, $float:ident) => {
@@ -62,7 +62,7 @@ pub fn cast(from: DType, to: DType, level: Level) -> Kernel {
     }
 }
 
-/// A half in memory to the f32 in a register.
+/// Loads a half from memory as the f32 in a register.
 pub fn widen(half: DType, level: Level) -> Kernel {
     match half {
         DType::F16 => function!(wide, level, |a: u16| -> f32 { f16_to_f32(a) }),
@@ -70,7 +70,7 @@ pub fn widen(half: DType, level: Level) -> Kernel {
     }
 }
 
-/// And back.
+/// Stores the f32 in a register as a half.
 pub fn narrow(half: DType, level: Level) -> Kernel {
     match half {
         DType::F16 => function!(wide, level, |a: f32| -> u16 { f32_to_f16(a) }),
@@ -78,7 +78,7 @@ pub fn narrow(half: DType, level: Level) -> Kernel {
     }
 }
 
-/// An f32 to the nearest that the half type has.
+/// Rounds an f32 to the nearest value of the half type.
 pub fn round(half: DType, level: Level) -> Kernel {
     match half {
         DType::F16 => function!(wide, level, |a: f32| -> f32 { f16_to_f32(f32_to_f16(a)) }),

@@ -1,4 +1,4 @@
-//! One instruction over one block: tight loops, compiled for each level of vector instructions.
+//! Kernels: one instruction over one block, as tight loops compiled for each vector instruction level.
 
 pub mod binary;
 pub mod cast;
@@ -6,13 +6,13 @@ pub mod unary;
 
 use crate::level::Level;
 
-/// Elements of a block at most.
+/// The most elements of a block.
 pub const BLOCK: usize = 1024;
 
-/// Computes `n` elements of `to` from those at the other three, as many of which are read as the instruction has operands.
+/// Computes `n` elements of `to` from those at `a`, `b` and `c`, of which as many are read as the instruction has operands.
 ///
 /// # Safety
-/// All that are used are aligned for their types and hold `n` elements; `to` is apart from the others.
+/// All used pointers are aligned for their types and hold `n` elements; `to` does not overlap the others.
 pub type Kernel = unsafe fn(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
 
 /// A function of up to three elements.
@@ -25,16 +25,16 @@ pub trait Function {
     fn at(a: Self::A, b: Self::B, c: Self::C) -> Self::To;
 }
 
-/// The loop, to be compiled inside of a function with the instructions of a level.
+/// The loop, inlined into functions that enable the instructions of a level.
 ///
 /// # Safety
-/// As [`Kernel`].
+/// Like [`Kernel`].
 #[inline(always)]
 unsafe fn apply<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
     let (to, a, b, c) = (to.cast::<F::To>(), a.cast::<F::A>(), b.cast::<F::B>(), c.cast::<F::C>());
     for i in 0..n {
-        // SAFETY: the caller says that there are `n` elements at each operand; those a function has not are read from the first, which has
-        // elements of the same type then (see `function!`).
+        // SAFETY: the caller guarantees `n` elements at each operand. Operands that the function does not have are read from the
+        // first one, which then has elements of the same type (see `function!`).
         unsafe {
             let first = *a.add(i);
             let second = if F::OPERANDS > 1 { *b.add(i) } else { *a.cast::<F::B>().add(i) };
@@ -45,30 +45,30 @@ unsafe fn apply<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const 
 }
 
 unsafe fn plain<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { apply::<F>(to, a, b, c, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { apply::<F>(to, a, b, c, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { apply::<F>(to, a, b, c, n) }
 }
 
-/// For what is computed by calls, where vectors gain nothing, and for types that are rare: each loop less is compiled faster.
+/// For functions computed by library calls, which do not vectorise, and for rare types: one level only, to save compile time.
 pub fn called<F: Function>(_: Level) -> Kernel {
     plain::<F>
 }
 
-/// For integers that are common: the widest vectors gain too little for their code.
+/// For common integer types: AVX-512 gains too little for its code size.
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one level only"))]
 pub fn medium<F: Function>(level: Level) -> Kernel {
     #[cfg(target_arch = "x86_64")]
@@ -78,7 +78,7 @@ pub fn medium<F: Function>(level: Level) -> Kernel {
     plain::<F>
 }
 
-/// For floats.
+/// For floats: all levels.
 pub fn wide<F: Function>(level: Level) -> Kernel {
     #[cfg(target_arch = "x86_64")]
     if level >= Level::Avx512 {
@@ -87,7 +87,7 @@ pub fn wide<F: Function>(level: Level) -> Kernel {
     medium::<F>(level)
 }
 
-/// A kernel of a closure-like expression: `function!(wide, level, |a: f32, b: f32| -> f32 { a + b })`.
+/// Makes a kernel from a closure-like expression: `function!(wide, level, |a: f32, b: f32| -> f32 { a + b })`.
 macro_rules! function {
     ($loops:ident, $level:expr, |$a:ident: $A:ty| -> $To:ty { $body:expr }) => {{
         struct F;
@@ -137,7 +137,7 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// The second where the first (a byte, zero or one) holds, the third elsewhere, for elements of so many bytes.
+/// Selects the second operand where the first (a byte, zero or one) is true, else the third, for elements of `bytes` bytes.
 pub fn select(bytes: usize, level: Level) -> Kernel {
     match bytes {
         1 => function!(medium, level, |a: u8, b: u8, c: u8| -> u8 { if a != 0 { b } else { c } }),
@@ -147,12 +147,12 @@ pub fn select(bytes: usize, level: Level) -> Kernel {
     }
 }
 
-/// A copy of elements of so many bytes.
+/// Copies elements of `bytes` bytes.
 pub fn copy(bytes: usize) -> Kernel {
     /// # Safety
-    /// As [`Kernel`].
+    /// Like [`Kernel`].
     unsafe fn copies<const BYTES: usize>(to: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::ptr::copy_nonoverlapping(a, to, n * BYTES) }
     }
     match bytes {

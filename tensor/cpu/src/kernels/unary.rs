@@ -1,4 +1,4 @@
-//! Functions of one number.
+//! Kernels of unary functions.
 
 use num_complex::{Complex32, Complex64};
 use tensor_core::dtype::DType;
@@ -9,7 +9,7 @@ use crate::complex;
 use crate::level::Level;
 use crate::math;
 
-/// From the argument's type to the result's, both as in registers; nothing if the type has no such function.
+/// Returns the kernel from the argument's to the result's register type; `None` if the function is not defined for it.
 pub fn unary(what: Unary, from: DType, to: DType, level: Level) -> Option<Kernel> {
     let answers = match what {
         Unary::Not | Unary::IsNan | Unary::IsInf => DType::Bool,
@@ -74,13 +74,13 @@ integers! {
     i64s: i64, medium, |a| a.wrapping_abs(), a.signum();
 }
 
-/// What both float types do in the same words; what is left is given by the caller.
+/// The functions that both float types share; the caller adds the others.
 macro_rules! floats {
     ($what:expr, $level:expr, $T:ty, { $($own:tt)* }) => {
         match $what {
             Unary::Neg => function!(wide, $level, |a: $T| -> $T { -a }),
             Unary::Abs => function!(wide, $level, |a: $T| -> $T { a.abs() }),
-            // Zeros and NaN stay as they are.
+            // Zeros and NaN are unchanged.
             Unary::Sign => function!(wide, $level, |a: $T| -> $T {
                 if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a }
             }),
@@ -120,7 +120,7 @@ fn single(what: Unary, level: Level) -> Option<Kernel> {
         Unary::Tanh => function!(wide, level, |a: f32| -> f32 { math::tanh(a) }),
         Unary::Sigmoid => function!(wide, level, |a: f32| -> f32 { math::sigmoid(a) }),
         Unary::Erf => function!(wide, level, |a: f32| -> f32 { math::erf(a) }),
-        // std's lose digits near zero, or overflow early.
+        // std's versions lose precision near zero, or overflow early.
         Unary::Asinh => function!(called, level, |a: f32| -> f32 { libm::asinhf(a) }),
         Unary::Acosh => function!(called, level, |a: f32| -> f32 { libm::acoshf(a) }),
         Unary::Atanh => function!(called, level, |a: f32| -> f32 { libm::atanhf(a) }),
@@ -148,16 +148,16 @@ fn double(what: Unary, level: Level) -> Option<Kernel> {
     }))
 }
 
-/// Sine and cosine: in f32 if no angle of the block needs more, else also in f64, and the few angles that are too large for that once more
-/// by the library. What an angle gives does not depend on the others.
+/// Sine and cosine: in f32 if no angle of the block needs more; else also in f64, with the few angles that are too large for that
+/// recomputed by libm. The result for an angle does not depend on the others.
 macro_rules! angles {
     ($name:ident, $near:path, $far:path, $library:path) => {
         fn $name(level: Level) -> Kernel {
             /// # Safety
-            /// As [`Kernel`].
+            /// Like [`Kernel`].
             unsafe fn large(to: *mut u8, a: *const u8, n: usize) {
                 for i in 0..n {
-                    // SAFETY: the caller says that both hold `n` elements.
+                    // SAFETY: the caller guarantees that both hold `n` elements.
                     unsafe {
                         let angle = *a.cast::<f32>().add(i);
                         if angle.abs() > math::ANGLE {
@@ -169,9 +169,9 @@ macro_rules! angles {
             macro_rules! both {
                 ($at:expr) => {{
                     /// # Safety
-                    /// As [`Kernel`].
+                    /// Like [`Kernel`].
                     unsafe fn whole(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-                        // SAFETY: the caller's promise; the level was found on this processor.
+                        // SAFETY: guaranteed by the caller; the level was detected on this processor.
                         unsafe {
                             if largest(a, n) <= math::NEAR.to_bits() as i32 {
                                 function!(wide, $at, |a: f32| -> f32 { $near(a) })(to, a, b, c, n);
@@ -196,16 +196,16 @@ macro_rules! angles {
 angles!(sine, math::sine, math::far_sine, f32::sin);
 angles!(cosine, math::cosine, math::far_cosine, f32::cos);
 
-/// The bits of the largest magnitude, which are in its order.
+/// Returns the bits of the largest magnitude; bit patterns of magnitudes are ordered like the numbers.
 ///
 /// # Safety
-/// There are `n` elements of f32.
+/// There are `n` f32 elements.
 unsafe fn largest(a: *const u8, n: usize) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     (0..n).fold(0, |all, i| all.max(unsafe { *a.cast::<i32>().add(i) } & i32::MAX))
 }
 
-/// Computed in f64, so that nothing overflows on the way.
+/// Complex functions, computed in f64 so that intermediate results do not overflow.
 fn complex(what: Unary, level: Level) -> Option<Kernel> {
     macro_rules! through {
         (|$z:ident| $body:expr) => {

@@ -1,4 +1,4 @@
-//! Tensors of random numbers in random layouts, and the plain loops that judge the device.
+//! Tensors of random numbers in random layouts, and reference loops to check the device against.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tensor_core::random::philox;
 use tensor_core::step::{Operand, Step, Work};
 use tensor_cpu::CpuDevice;
 
-/// Random numbers for tests.
+/// A random number generator for tests.
 pub struct Dice {
     seed: u64,
     at: u64,
@@ -27,12 +27,12 @@ impl Dice {
         philox(self.seed, self.at)[0]
     }
 
-    /// Below a limit.
+    /// A random integer below a limit.
     pub fn below(&mut self, limit: usize) -> usize {
         self.word() as usize % limit
     }
 
-    /// In [-1, 1).
+    /// A random number in [-1, 1).
     pub fn real(&mut self) -> f64 {
         f64::from(self.word()) / 2_147_483_648.0 - 1.0
     }
@@ -49,7 +49,7 @@ pub struct Sample {
     pub values: Vec<(f64, f64)>,
 }
 
-/// The bytes of one element.
+/// Encodes one element.
 pub fn encode(dtype: DType, (real, imaginary): (f64, f64)) -> Vec<u8> {
     match dtype {
         DType::Bool => vec![u8::from(real != 0.0)],
@@ -105,7 +105,7 @@ impl Bench {
         Bench { device: CpuDevice::new() }
     }
 
-    /// A tensor with these bytes per element in a layout; what lies between is filled too.
+    /// Creates a tensor from encoded elements in a layout; gaps are filled too.
     pub fn place(
         &self,
         dtype: DType,
@@ -131,14 +131,14 @@ impl Bench {
         self.place(dtype, layout, count, || (*values.next().unwrap(), 0.0))
     }
 
-    /// Random numbers that the type holds, in a random layout: permuted, stretched, flipped, repeated.
+    /// Random numbers that the type holds exactly, in a random layout: permuted, stretched, flipped, repeated.
     pub fn random(&self, dice: &mut Dice, dtype: DType, shape: &[usize]) -> Sample {
         let layout = random_layout(dice, shape);
         let reach = offsets(&layout).into_iter().max().map_or(0, |last| last + 1);
         self.place(dtype, layout, reach + 3, || number(dice, dtype))
     }
 
-    /// Runs one step and gives its outputs' elements.
+    /// Runs one step and returns the elements of its outputs.
     pub fn run(&self, work: Work, inputs: &[&Sample], outputs: &[(DType, &[usize])]) -> Vec<Vec<(f64, f64)>> {
         self.bytes(work, inputs, outputs)
             .iter()
@@ -172,7 +172,7 @@ impl Bench {
     }
 }
 
-/// A number that every type of the kind holds without rounding, mostly.
+/// A number that every type of the kind holds exactly, mostly.
 pub fn number(dice: &mut Dice, dtype: DType) -> (f64, f64) {
     use tensor_core::dtype::Kind;
     match dtype.kind() {
@@ -217,7 +217,7 @@ pub fn random_layout(dice: &mut Dice, shape: &[usize]) -> Layout {
     Layout { shape: Shape::from_slice(shape), strides, offset: offset as usize }
 }
 
-/// Every element's offset, in row-major order.
+/// Returns every element's offset, in row-major order.
 pub fn offsets(layout: &Layout) -> Vec<usize> {
     (0..layout.elements())
         .map(|position| {
@@ -242,7 +242,7 @@ pub fn ravel(index: &[usize], shape: &[usize]) -> usize {
     index.iter().zip(shape).fold(0, |position, (&i, &length)| position * length + i)
 }
 
-/// Programs, line by line.
+/// Builds programs instruction by instruction.
 #[derive(Default)]
 pub struct Writer(pub Program);
 
@@ -274,7 +274,7 @@ impl Writer {
     }
 }
 
-/// Whether two numbers are as near as a type allows, with some room for sums.
+/// Whether two numbers are equal within the precision of a type, with some tolerance for sums.
 pub fn near(dtype: DType, one: (f64, f64), other: (f64, f64)) -> bool {
     let tolerance = match dtype {
         DType::F16 => 2e-3,

@@ -1,11 +1,11 @@
-"""Tensors and neural networks on the CPU and on AMD GPUs: in this machine, in another one, or made of software.
+"""Tensors and neural networks on the CPU and on AMD GPUs: local, remote, or a software GPU.
 
     import pyflame as pf
     pf.set_device('rocm')
     x = pf.randn(32, 784)
     print((x @ x.T).relu().sum())
 
-Operations are remembered and done together when somebody looks at the result; `pf.explain(x)` shows how.
+Operations are recorded lazily and computed together when a result is read; `pf.explain(x)` shows how.
 """
 
 from . import _pyflame
@@ -58,17 +58,17 @@ def is_floating_point(tensor):
 
 
 def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether all elements are equal but for small differences."""
+    """Whether all elements are equal within a tolerance."""
     return isclose(a, b, rtol, atol, equal_nan).all().item()
 
 
 def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
-        raise TypeError(f"isclose: two tensors are needed, not {type(a).__name__} and {type(b).__name__}")
+        raise TypeError(f"isclose: expected two tensors, not {type(a).__name__} and {type(b).__name__}")
     if a.dtype != b.dtype:
-        raise TypeError(f"isclose: the tensors are of two types, {a.dtype.name} and {b.dtype.name}")
+        raise TypeError(f"isclose: the tensors have different types, {a.dtype.name} and {b.dtype.name}")
     if rtol < 0 or atol < 0:
-        raise ValueError(f"isclose: rtol and atol are not negative, {rtol} and {atol} were given")
+        raise ValueError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     same = a == b
     if not (a.dtype.is_floating_point or a.dtype.is_complex):
         if a.dtype == bool_ or (rtol == 0 and atol == 0):
@@ -79,12 +79,12 @@ def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 
 def equal(a, b):
-    """Whether shape and elements are the same."""
+    """Whether shape and elements are equal."""
     return tuple(a.shape) == tuple(b.shape) and (a == b).all().item()
 
 
 def __getattr__(name):
-    # The Array API namespace is only made for those who want it.
+    # The array API namespace is imported on first use.
     if name == "array_api":
         import importlib
 

@@ -1,4 +1,4 @@
-"""How tensors are printed."""
+"""Printing of tensors."""
 
 import math
 
@@ -11,7 +11,7 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 
 
 def _edges(tensor):
-    """Only what will be shown, so that only that is brought here from a device far away."""
+    """The elements that will be shown, so that only those are downloaded from a remote device."""
     from . import _pyflame as _pf
 
     edge = _options["edgeitems"]
@@ -31,7 +31,7 @@ def _numbers(values):
 
 
 def _format(values, tensor):
-    """One function that writes every number of this tensor."""
+    """Returns a function that formats every number of this tensor."""
     digits = _options["precision"]
     if tensor.dtype.name == "bool":
         return str

@@ -1,4 +1,4 @@
-"""Small answers that have to please two habits."""
+"""Small result types that support two calling conventions."""
 
 
 class Count(int):
@@ -11,7 +11,7 @@ class Count(int):
 
 
 class ValuesAndIndices(tuple):
-    """What `max(dim)` and its kin answer: `values` and `indices`. Whatever else is asked of it is asked of the values."""
+    """The result of `max(dim)` and similar: `values` and `indices`. All other attributes are those of the values."""
 
     def __new__(cls, values, indices, name="max"):
         pair = super().__new__(cls, (values, indices))

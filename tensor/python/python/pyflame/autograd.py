@@ -1,4 +1,4 @@
-"""Gradients: when they are remembered, and how they are asked for."""
+"""Gradients: the recording mode, and explicit computation."""
 
 import functools
 
@@ -16,7 +16,7 @@ def _decorated(mode, function):
 
 
 class GradMode:
-    """Whether operations of this thread remember how to go back."""
+    """Whether operations of this thread record a graph for gradients."""
 
     @staticmethod
     def is_enabled():
@@ -28,7 +28,7 @@ class GradMode:
 
 
 class set_grad_enabled:
-    """Switches remembering on or off, at once; as a context it is switched back."""
+    """Switches recording on or off at once; as a context manager, restores the previous mode at the end."""
 
     def __init__(self, mode):
         self.before = is_grad_enabled()
@@ -42,18 +42,18 @@ class set_grad_enabled:
 
 
 def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):
-    """Adds to `grad` of all that the tensors came of: `backward(loss)`, `backward([a, b], [grad_a, grad_b])`."""
+    """Accumulates `grad` of all leaves the tensors depend on: `backward(loss)`, `backward([a, b], [grad_a, grad_b])`."""
     if isinstance(tensors, _pf.Tensor):
         tensors, grad_tensors = [tensors], [grad_tensors]
     grads = list(grad_tensors) if grad_tensors is not None else [None] * len(tensors)
     if len(grads) != len(tensors):
-        raise ValueError(f"backward: {len(tensors)} tensors and {len(grads)} gradients were given")
+        raise ValueError(f"backward: got {len(tensors)} tensors but {len(grads)} gradients")
     for index, (tensor, gradient) in enumerate(zip(tensors, grads)):
         tensor.backward(gradient, retain_graph or index + 1 < len(tensors), create_graph)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
-    """The gradients of outputs with respect to inputs, as a tuple; nobody's `grad` changes. With `create_graph` they have gradients themselves."""
+    """Returns the gradients of outputs with respect to inputs as a tuple; no `grad` changes. With `create_graph` they have gradients."""
     outputs = [outputs] if isinstance(outputs, _pf.Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, _pf.Tensor) else list(inputs)
     if grad_outputs is None or isinstance(grad_outputs, _pf.Tensor):

@@ -1,17 +1,17 @@
-"""Tensors of what is there already, and of patterns."""
+"""Tensors from existing data, grids, and type limits."""
 
 from . import _pyflame as _pf
 
 
 def from_numpy(array, dtype=None, device=None):
-    """A tensor with a copy of the array's elements."""
+    """Returns a tensor with a copy of the array's elements."""
     if not hasattr(array, "__array_interface__"):
-        raise TypeError(f"from_numpy: a NumPy array is needed, not {type(array).__name__}")
+        raise TypeError(f"from_numpy: expected a NumPy array, not {type(array).__name__}")
     return _pf.tensor(array, dtype=dtype, device=device)
 
 
 def as_tensor(data, dtype=None, device=None):
-    """The tensor itself if it is one as wanted, else a new one."""
+    """Returns the tensor itself if it has the requested type and device, else a new one."""
     if isinstance(data, _pf.Tensor):
         if dtype is not None and data.dtype != _pf.dtype_of(dtype):
             data = data.to(dtype)
@@ -22,17 +22,17 @@ def as_tensor(data, dtype=None, device=None):
 def asarray(obj, dtype=None, device=None, copy=None):
     made = as_tensor(obj, dtype, device)
     if copy is False and made is not obj:
-        raise ValueError("asarray: the elements had to be copied")
+        raise ValueError("asarray: the elements must be copied, but copy=False was given")
     return made.clone() if copy and made is obj else made
 
 
 def meshgrid(*tensors, indexing="ij"):
-    """Each tensor along its own axis of a common shape."""
+    """Expands each tensor along its own axis of a common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
-        raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
-    # With 'xy' the first runs along the columns and the second along the rows.
+        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
+    # With 'xy' the first tensor varies along the columns and the second along the rows.
     swap = indexing == "xy" and len(tensors) > 1
     if swap:
         tensors = (tensors[1], tensors[0]) + tensors[2:]
@@ -52,11 +52,11 @@ def _type_of(given):
 
 
 class finfo:
-    """What a floating point type can hold."""
+    """The limits of a floating point type."""
 
     def __init__(self, dtype=_pf.float32):
         given = _type_of(dtype)
-        # A complex number is made of two of these.
+        # The component type of a complex number.
         self.dtype = _pf.float32 if given == _pf.complex64 else given
         self.bits, self.min, self.max, self.eps, self.smallest_normal = _pf.limits(self.dtype)
         self.tiny = self.smallest_normal
@@ -66,7 +66,7 @@ class finfo:
 
 
 class iinfo:
-    """What an integer type can hold."""
+    """The limits of an integer type."""
 
     def __init__(self, dtype):
         self.dtype = _type_of(dtype)

@@ -1,10 +1,10 @@
-"""AMD GPUs by number. `set_device` and `get_device` speak of all devices by name."""
+"""AMD GPUs by number. `set_device` and `get_device` take all devices by name."""
 
 from . import _pyflame as _pf
 
 
 def rocm_is_available():
-    """Whether there is a GPU: AMD's runtime or Remora's is found, and offers one."""
+    """Whether a GPU is available: AMD's or Remora's runtime is found and offers one."""
     return _pf.rocm_device_count() > 0
 
 
@@ -38,5 +38,5 @@ def rocm_get_device():
 
 
 def rocm_synchronize():
-    """Waits for the current GPU; nothing to wait for if the CPU is current."""
+    """Waits for the current GPU; returns at once if the CPU is current."""
     _pf.synchronize()

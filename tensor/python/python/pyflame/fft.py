@@ -1,5 +1,5 @@
-"""Fourier's transforms, of complex64, computed on the host. What is scaled where is said by `norm`, as everywhere: the inverse divides by the length
-('backward'), the transform does ('forward'), or both by its root ('ortho')."""
+"""Fourier transforms of complex64, computed on the host. `norm` selects the scaling: the inverse divides by the length ('backward'),
+the forward transform does ('forward'), or both divide by its square root ('ortho')."""
 
 import math
 
@@ -8,18 +8,18 @@ from . import _pyflame as _pf
 
 def _scale(n, norm, inverse):
     if norm not in (None, "backward", "forward", "ortho"):
-        raise ValueError(f"fft: the norm is 'backward', 'forward' or 'ortho', not {norm!r}")
+        raise ValueError(f"fft: the norm must be 'backward', 'forward' or 'ortho', not {norm!r}")
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if (norm == "forward") != inverse else 1.0
 
 
 def _sized(x, n, dim):
-    """Cut or filled with zeros to a length."""
+    """Crops or zero-pads to a length."""
     if n is None or n == x.shape[dim]:
         return x
     if n < 1:
-        raise ValueError(f"fft: a transform has at least one element, not {n}")
+        raise ValueError(f"fft: a transform needs at least one element, not {n}")
     if n < x.shape[dim]:
         return x.narrow(dim, 0, n)
     missing = list(x.shape)
@@ -43,18 +43,18 @@ def ifft(input, n=None, dim=-1, norm=None):
 
 
 def rfft(input, n=None, dim=-1, norm=None):
-    """The first half of the transform of real numbers; the other is its mirror image."""
+    """The first half of the transform of real numbers; the other half is its conjugate mirror image."""
     made = _line(input, n, dim, norm, False)
     return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
 
 
 def _whole(x, n, dim):
-    """A transform's first half and its mirror image, `n` elements in all."""
+    """Completes the first half of a transform by its mirror image to `n` elements."""
     n = 2 * (x.shape[dim] - 1) if n is None else n
     x = _sized(x, n // 2 + 1, dim)
     mirrored = (n - 1) // 2
     if n < 1:
-        raise ValueError(f"fft: a transform has at least one element, not {n}")
+        raise ValueError(f"fft: a transform needs at least one element, not {n}")
     return _pf.cat([x, x.narrow(dim, 1, mirrored).flip(dim).conj()], dim) if mirrored else x.narrow(dim, 0, n)
 
 
@@ -64,7 +64,7 @@ def irfft(input, n=None, dim=-1, norm=None):
 
 
 def hfft(input, n=None, dim=-1, norm=None):
-    """The real transform of what is its own mirror image, of which the first half is given."""
+    """The real transform of a conjugate-symmetric signal, given by its first half."""
     return _line(_whole(input, n, dim), None, dim, norm, False).real
 
 
@@ -79,7 +79,7 @@ def _axes(x, s, dim):
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
     sizes = (None,) * len(dim) if s is None else tuple(s)
     if len(sizes) != len(dim):
-        raise ValueError(f"fft: {len(sizes)} lengths for {len(dim)} axes")
+        raise ValueError(f"fft: got {len(sizes)} lengths for {len(dim)} axes")
     return list(zip(dim, sizes))
 
 
@@ -125,7 +125,7 @@ def _shifted(x, dim, back):
 
 
 def fftshift(input, dim=None):
-    """Frequency zero to the middle."""
+    """Moves frequency zero to the middle."""
     return _shifted(input, dim, False)
 
 

@@ -4,7 +4,7 @@ from . import _pyflame as _pf
 
 
 def get_graph(*tensors):
-    """What is still to be computed for these tensors, and by which launches."""
+    """The pending computation of these tensors, and its launches."""
     return _pf.explain(*tensors)
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra: products and norms on the device, factors and inverses on the host. The last two axes are matrices, those before a stack."""
+"""Linear algebra: products and norms on the device, factorisations and inverses on the host. The last two axes are the matrices."""
 
 from collections import namedtuple
 
@@ -19,7 +19,7 @@ def slogdet(A):
 
 
 def solve(A, B):
-    """`X` with `A @ X = B`. A `B` with one axis less than `A` is a stack of vectors."""
+    """Solves `A @ X = B`. A `B` with one axis less than `A` is a batch of vectors."""
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
         return _pf.linalg_solve(A, B.unsqueeze(-1)).squeeze(-1)
@@ -27,15 +27,15 @@ def solve(A, B):
 
 
 def cholesky(A, *, upper=False):
-    """The triangle whose product with its adjoint is `A`, which must be positive definite."""
+    """The Cholesky factor of `A`, which must be positive definite."""
     lower = _pf.linalg_cholesky(A)
     return lower.mT.conj() if upper else lower
 
 
 def qr(A, mode="reduced"):
-    """Orthogonal columns and an upper triangle; the first is square with mode='complete'."""
+    """Orthonormal columns and an upper triangle; the first is square with mode='complete'."""
     if mode not in ("reduced", "complete"):
-        raise ValueError(f"qr: the mode is 'reduced' or 'complete', not {mode!r}")
+        raise ValueError(f"qr: the mode must be 'reduced' or 'complete', not {mode!r}")
     return QR(*_pf.linalg_qr(A, mode == "complete"))
 
 
@@ -51,7 +51,7 @@ def svdvals(A):
 def eigh(A, UPLO="L"):
     """Eigenvalues in ascending order and eigenvectors of a symmetric or Hermitian matrix, of which one triangle is read."""
     if UPLO not in ("L", "U"):
-        raise ValueError(f"eigh: UPLO is 'L' or 'U', not {UPLO!r}")
+        raise ValueError(f"eigh: UPLO must be 'L' or 'U', not {UPLO!r}")
     return Eigh(*_pf.linalg_eigh(A if UPLO == "L" else A.mT.conj()))
 
 
@@ -60,7 +60,7 @@ def eigvalsh(A, UPLO="L"):
 
 
 def _smallest(A, values, rtol):
-    """The singular value below which all count as zero."""
+    """The threshold below which singular values count as zero."""
     if rtol is None:
         rtol = max(A.shape[-2:]) * _pf.limits(values.dtype)[3]
     if isinstance(rtol, _pf.Tensor):
@@ -70,7 +70,7 @@ def _smallest(A, values, rtol):
 
 
 def pinv(A, rtol=None):
-    """The pseudo-inverse: the solution with the least squares."""
+    """The pseudo-inverse, which gives least-squares solutions."""
     u, values, vh = _pf.linalg_svd(A, False)
     kept = values > _smallest(A, values, rtol)
     inverse = _pf.where(kept, values.reciprocal(), 0.0).to(A.dtype)
@@ -83,7 +83,7 @@ def matrix_rank(A, rtol=None):
 
 
 def matrix_power(A, n):
-    """The product of `n` matrices, or of as many inverses if `n` is negative."""
+    """The `n`-th power of matrices, of their inverses if `n` is negative."""
     if n < 0:
         A, n = inv(A), -n
     result = None
@@ -99,12 +99,12 @@ def matrix_power(A, n):
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False):
-    """The length of vectors along axes, or of all elements."""
+    """The norm of vectors along axes, or of all elements."""
     return x.norm(ord, dim, keepdim)
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False):
-    """The size of matrices: 'fro', 'nuc', or 1, 2, inf and their negatives."""
+    """The norm of matrices: 'fro', 'nuc', or 1, 2, inf and their negatives."""
     rows, columns = (axis % A.ndim for axis in dim)
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim)
@@ -118,12 +118,12 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False):
         for axis in sorted((rows, columns)):
             result = result.unsqueeze(axis)
     else:
-        raise ValueError(f"matrix_norm: {ord!r} is none of 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
+        raise ValueError(f"matrix_norm: {ord!r} is not one of 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
     return result if keepdim else result.squeeze((rows, columns))
 
 
 def norm(A, ord=None, dim=None, keepdim=False):
-    """The norm of vectors, or of matrices where two axes are named or `ord` is one of theirs."""
+    """The norm of vectors, or of matrices if two axes are given or `ord` is a matrix norm."""
     axes = (dim,) if isinstance(dim, int) else dim
     if ord is None:
         return vector_norm(A, 2, dim, keepdim)
@@ -138,9 +138,9 @@ def vecdot(x, y, *, dim=-1):
 
 
 def cross(x, y, *, dim=-1):
-    """The vector that stands on two others, along an axis of length three."""
+    """The cross product of two vectors, along an axis of length three."""
     if x.shape[dim] != 3 or y.shape[dim] != 3:
-        raise ValueError(f"cross: {tuple(x.shape)} and {tuple(y.shape)} have not the length 3 along {dim}")
+        raise ValueError(f"cross: {tuple(x.shape)} and {tuple(y.shape)} do not have length 3 along {dim}")
     a, b = (z.unbind(dim) for z in (x, y))
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return _pf.stack(parts, dim if dim < 0 else dim - max(x.ndim, y.ndim))

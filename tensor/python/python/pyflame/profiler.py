@@ -1,4 +1,4 @@
-"""Where the time goes: `with pf.profiler.profile() as p: ...`, then `p.export_chrome_trace('trace.json')` or `print(p.table())`."""
+"""The profiler: `with pf.profiler.profile() as p: ...`, then `p.export_chrome_trace('trace.json')` or `print(p.table())`."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from . import _pyflame as _pf
 
 
 class profile:
-    """Records every evaluation and every wait of this process until it ends. One at a time."""
+    """Records every evaluation and every wait of this process while active. Only one can be active at a time."""
 
     def __init__(self):
         self.events = []
@@ -20,7 +20,7 @@ class profile:
         self.events = _pf.profile_stop()
 
     def chrome_trace(self):
-        """The events as Chrome's trace viewer and Perfetto read them."""
+        """The events in the format of Chrome's trace viewer and Perfetto."""
         devices = sorted({device for _, device, _, _ in self.events})
         threads = {device: number for number, device in enumerate(devices)}
         process = os.getpid()

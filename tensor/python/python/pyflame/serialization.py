@@ -1,4 +1,4 @@
-"""Tensors in files, in the safetensors format: a length, a header in JSON, and the elements. Nothing in a file is ever executed."""
+"""Tensors in safetensors files: a length, a header in JSON, and the elements. Nothing in a file is ever executed."""
 
 import json
 import os
@@ -24,24 +24,24 @@ _NAMES = {
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
-# The format's own bound for the header.
+# The format's limit for the header.
 _LONGEST_HEADER = 100_000_000
 
 
 def save(tensors, path, metadata=None):
-    """Writes a tensor, or a dictionary of names and tensors such as `model.state_dict()`. `metadata`: names and texts."""
+    """Writes a tensor, or a dictionary of names and tensors such as `model.state_dict()`. `metadata`: names and strings."""
     if isinstance(tensors, _pf.Tensor):
         tensors = {"tensor": tensors}
     if not isinstance(tensors, dict):
-        raise TypeError(f"save: a tensor or a dictionary of tensors is needed, not {type(tensors).__name__}")
+        raise TypeError(f"save: expected a tensor or a dictionary of tensors, not {type(tensors).__name__}")
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, _pf.Tensor):
-            raise TypeError(f"save: names are text and values are tensors; {name!r} is a {type(tensor).__name__}")
+            raise TypeError(f"save: names must be strings and values tensors; {name!r} is a {type(tensor).__name__}")
     _pf.eval(*tensors.values())
     header, parts, offset = {}, [], 0
     if metadata:
         header["__metadata__"] = {str(name): str(text) for name, text in metadata.items()}
-    # Wide elements first, so that each begins at a multiple of its size.
+    # Wide elements first, so that all are aligned to their size.
     for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
         dtype, shape, data, _ = tensor.detach().to_parts()
         header[name] = {"dtype": _NAMES[dtype], "shape": shape, "data_offsets": [offset, offset + len(data)]}
@@ -63,7 +63,7 @@ def save(tensors, path, metadata=None):
 
 
 def load(path, device=None):
-    """The dictionary of tensors that a file holds."""
+    """Returns the dictionary of tensors in a file."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         entries, begin = _header(file, size, path)
@@ -72,7 +72,7 @@ def load(path, device=None):
             file.seek(begin + start)
             data = file.read(end - start)
             if len(data) != end - start:
-                raise ValueError(f"{path}: {name!r} ends before its end")
+                raise ValueError(f"{path}: the data of {name!r} is truncated")
             tensors[name] = _pf.from_parts(dtype, shape, data, device)
         return tensors
 
@@ -80,16 +80,16 @@ def load(path, device=None):
 def _header(file, size, path):
     first = file.read(8)
     if len(first) != 8:
-        raise ValueError(f"{path}: no safetensors file: it is shorter than its first number")
+        raise ValueError(f"{path}: not a safetensors file: shorter than the 8-byte header length")
     (length,) = struct.unpack("<Q", first)
     if length > min(_LONGEST_HEADER, size - 8):
-        raise ValueError(f"{path}: no safetensors file: its header would have {length} bytes")
+        raise ValueError(f"{path}: not a safetensors file: a header length of {length} bytes")
     try:
         header = json.loads(file.read(length).decode("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path}: the header is no JSON: {error}") from None
+        raise ValueError(f"{path}: the header is not valid JSON: {error}") from None
     if not isinstance(header, dict):
-        raise ValueError(f"{path}: the header is no dictionary")
+        raise ValueError(f"{path}: the header is not a JSON object")
     entries, room = {}, size - 8 - length
     for name, entry in header.items():
         if name == "__metadata__":
@@ -103,16 +103,16 @@ def _entry(name, entry, room, path):
         dtype, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
         numbers = list(shape) + [start, end]
         if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers):
-            raise ValueError("lengths and offsets are not negative")
+            raise ValueError("lengths and offsets must not be negative")
         if len(shape) > 64:
             raise ValueError("more than 64 dimensions")
     except (TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: the entry of {name!r} makes no sense: {error}") from None
+        raise ValueError(f"{path}: the entry of {name!r} is invalid: {error}") from None
     if dtype not in _DTYPES:
-        raise ValueError(f"{path}: {name!r} has elements of type {dtype}, which are not known")
+        raise ValueError(f"{path}: {name!r} has the unsupported element type {dtype}")
     elements = 1
     for number in shape:
         elements *= number
     if end < start or end > room or end - start != elements * _pf.dtype_of(_DTYPES[dtype]).itemsize:
-        raise ValueError(f"{path}: {name!r} of {shape} {dtype} does not fill bytes {start} to {end} of {room}")
+        raise ValueError(f"{path}: {name!r} of {shape} {dtype} does not match bytes {start} to {end} of {room}")
     return _DTYPES[dtype], shape, start, end

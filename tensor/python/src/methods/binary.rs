@@ -1,4 +1,4 @@
-//! Functions of two tensors, element by element, and Python's operators.
+//! Elementwise functions of two tensors, and Python's operators.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -10,14 +10,14 @@ use tensor_core::program::{Binary, Unary};
 use crate::operand::{Operand, apply};
 use crate::tensor::PyTensor;
 
-/// The operation of a tensor and something else.
+/// Applies a binary function to a tensor and another operand.
 pub fn compute(code: Binary, x: &PyTensor, other: Operand, reflected: bool) -> PyResult<PyTensor> {
     match other {
         Operand::Number(value) => x.map(|x| elementwise::binary_scalar(code, x, value, reflected)),
         other if reflected => apply(&[other, Operand::from(x)], |x| elementwise::binary(code, &x[0], &x[1])),
         Operand::Tensor(y, y_placed) => {
             let own = x.tensor();
-            // What most operations are: both on the current device, or both placed on one.
+            // Fast path: both on the current device, or both placed on one device.
             if std::sync::Arc::ptr_eq(own.device(), y.device())
                 && (x.is_placed() || y_placed || crate::device::is_current(own.device()))
             {
@@ -31,7 +31,7 @@ pub fn compute(code: Binary, x: &PyTensor, other: Operand, reflected: bool) -> P
     }
 }
 
-// PyO3 reads the names of operators, so they cannot come from a macro.
+// PyO3 needs the literal operator names, so a macro cannot generate them.
 #[pymethods]
 impl PyTensor {
     fn __add__(&self, other: Operand) -> PyResult<PyTensor> {
@@ -124,7 +124,7 @@ impl PyTensor {
 
     fn __pow__(&self, other: Operand, modulo: Option<Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         match modulo {
-            Some(_) => Err(PyTypeError::new_err("pow() of tensors takes no modulus")),
+            Some(_) => Err(PyTypeError::new_err("pow() of tensors does not support a modulus")),
             None => compute(Binary::Pow, self, other, false),
         }
     }
@@ -178,7 +178,7 @@ impl PyTensor {
         Ok(Py::new(py, compute(code, self, other, false)?)?.into_any())
     }
 
-    /// NumPy leaves operators between its arrays and tensors to tensors.
+    /// Makes NumPy defer operators between its arrays and tensors to the tensors.
     #[classattr]
     fn __array_ufunc__() -> Option<bool> {
         None
@@ -224,7 +224,7 @@ binary! {
     ge Binary::Ge;
 }
 
-/// `alpha * other`, if it is not one times it.
+/// Returns `alpha * other`; `other` itself without alpha.
 fn scaled(other: Operand, alpha: Option<Scalar>) -> PyResult<Operand> {
     let Some(alpha) = alpha else { return Ok(other) };
     let (device, placed) = crate::operand::place(std::iter::once(&other))?;
@@ -238,7 +238,7 @@ fn factor(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
     match alpha {
         Some(alpha) => match crate::element::number(alpha)? {
             Some(number) => Ok(Some(number)),
-            None => Err(PyTypeError::new_err("alpha is a number")),
+            None => Err(PyTypeError::new_err("alpha must be a number")),
         },
         None => Ok(None),
     }
@@ -270,7 +270,7 @@ impl PyTensor {
                 })
             }
             Some(other) => Err(pyo3::exceptions::PyValueError::new_err(format!(
-                "div: rounding_mode is None, 'trunc' or 'floor', not {other:?}"
+                "div: rounding_mode must be None, 'trunc' or 'floor', not {other:?}"
             ))),
         }
     }

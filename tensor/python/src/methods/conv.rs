@@ -1,4 +1,4 @@
-//! Convolutions and pooling, of one to three dimensions each.
+//! Convolutions and pooling, in one to three dimensions.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -14,10 +14,10 @@ use crate::error::raise;
 use crate::operand::{Each, Operand, OutputSize, apply_some};
 use crate::tensor::PyTensor;
 
-/// Frames for "same": before and after each axis.
+/// Padding for "same": before and after each axis.
 type Frames = Vec<(isize, isize)>;
 
-/// Numbers, or 'same' and 'valid'.
+/// Padding argument: numbers, or 'same' and 'valid'.
 enum Padding {
     Each(Each),
     Same,
@@ -30,12 +30,12 @@ fn padding(given: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
         "valid" => Ok(Padding::Each(Each::Same(0))),
         "same" => Ok(Padding::Same),
         other => Err(PyValueError::new_err(format!(
-            "padding is a number, numbers, 'same' or 'valid', not {other:?}"
+            "padding must be a number, numbers, 'same' or 'valid', not {other:?}"
         ))),
     }
 }
 
-/// What makes the output as long as the input, when the steps are single.
+/// Returns the padding that makes the output as long as the input, for a stride of one.
 fn same(weight: &Tensor, options: &ConvOptions, name: &str) -> PyResult<Frames> {
     if options.stride.iter().any(|&stride| stride != 1) {
         return Err(PyValueError::new_err(format!("{name}: padding='same' needs a stride of 1")));
@@ -58,19 +58,19 @@ fn framed(x: &Tensor, frames: &Frames) -> tensor_core::Result<Tensor> {
 
 fn checked(name: &str, dims: usize, x: &PyTensor, weight: &Operand, bias: Option<&Operand>) -> PyResult<()> {
     let Operand::Tensor(weight, _) = weight else {
-        return Err(PyTypeError::new_err(format!("{name}: the weight is a tensor")));
+        return Err(PyTypeError::new_err(format!("{name}: the weight must be a tensor")));
     };
     let x = x.tensor();
     let types = [Some(weight.dtype()), bias.and_then(Operand::dtype)];
     if let Some(other) = types.into_iter().flatten().find(|&other| other != x.dtype()) {
         return Err(PyTypeError::new_err(format!(
-            "{name}: input, weight and bias are of one type, not {} and {other}",
+            "{name}: input, weight and bias must have one type, not {} and {other}",
             x.dtype()
         )));
     }
     if weight.rank() != dims + 2 || (x.rank() != dims + 2 && x.rank() != dims + 1) {
         return Err(PyValueError::new_err(format!(
-            "{name}: the input has {} or {} dimensions and the weight {}; {:?} and {:?} were given",
+            "{name}: the input must have {} or {} dimensions and the weight {}; got {:?} and {:?}",
             dims + 1,
             dims + 2,
             dims + 2,
@@ -117,11 +117,11 @@ macro_rules! convolutions {
                             Some(frames) => conv::conv(&framed(x, frames)?, weight, *bias, &options),
                             None => conv::conv(x, weight, *bias, &options),
                         },
-                        _ => unreachable!("both were given"),
+                        _ => unreachable!("both operands were passed"),
                     })
                 }
 
-                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+                #[expect(clippy::too_many_arguments, reason = "the parameters are PyTorch's")]
                 #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=Each::Same(0), output_padding=Each::Same(0), groups=1, dilation=Each::Same(1)))]
                 fn $transposed(
                     &self,
@@ -144,12 +144,12 @@ macro_rules! convolutions {
                     let more = output_padding.of($dims, name, "output_padding")?;
                     apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
                         [Some(x), Some(weight), bias] => conv::conv_transpose(x, weight, *bias, &options, &more),
-                        _ => unreachable!("both were given"),
+                        _ => unreachable!("both operands were passed"),
                     })
                 }
 
-                /// The largest of each window; with `return_indices` also where in the input it is.
-                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+                /// The maximum of each window; with `return_indices` also its position in the input.
+                #[expect(clippy::too_many_arguments, reason = "the parameters are PyTorch's")]
                 #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false, return_indices=false))]
                 fn $max(
                     &self,
@@ -208,7 +208,7 @@ fn ranked(name: &str, dims: usize, x: &PyTensor) -> PyResult<()> {
     let x = x.tensor();
     if x.rank() != dims + 1 && x.rank() != dims + 2 {
         return Err(PyValueError::new_err(format!(
-            "{name}: the input has {} or {} dimensions, not the shape {:?}",
+            "{name}: the input must have {} or {} dimensions, not the shape {:?}",
             dims + 1,
             dims + 2,
             x.shape()
@@ -216,7 +216,7 @@ fn ranked(name: &str, dims: usize, x: &PyTensor) -> PyResult<()> {
     }
     if x.shape()[x.rank() - dims - 1..].contains(&0) {
         return Err(PyValueError::new_err(format!(
-            "{name}: only the batch may be empty, and the shape is {:?}",
+            "{name}: only the batch dimension may be empty, but the shape is {:?}",
             x.shape()
         )));
     }
@@ -233,7 +233,7 @@ fn pooling(
 ) -> PyResult<PoolOptions> {
     ranked(name, dims, x)?;
     let mut options = PoolOptions::new(&kernel.of(dims, name, "kernel_size")?);
-    // An empty list of steps is as good as none.
+    // An empty list of strides counts as none.
     if let Some(stride) = stride.filter(|stride| !matches!(stride, Each::List(list) if list.is_empty())) {
         options.stride = stride.of(dims, name, "stride")?;
     }

@@ -1,4 +1,4 @@
-//! Changes in place: the tensor becomes what the operation made. Other tensors that were views of it keep the old elements.
+//! In-place operations: the tensor takes the result of the operation. Other tensors that were views of it keep the old elements.
 
 use pyo3::prelude::*;
 use tensor_core::dtype::Scalar;
@@ -65,7 +65,7 @@ impl PyTensor {
         change(self, Binary::Div, other)
     }
 
-    /// Takes another tensor's elements, broadcast, in its own type and on its own device.
+    /// Copies another tensor's elements, broadcast and converted to this tensor's type and device.
     #[pyo3(signature = (source, non_blocking=false))]
     fn copy_<'py>(slf: Bound<'py, Self>, source: Operand, non_blocking: bool) -> PyResult<Bound<'py, Self>> {
         let _ = non_blocking;
@@ -101,7 +101,7 @@ impl PyTensor {
     fn uniform_(slf: Bound<'_, Self>, low: f64, high: f64) -> PyResult<Bound<'_, Self>> {
         if low > high {
             return Err(pyo3::exceptions::PyValueError::new_err(format!(
-                "uniform_: there is nothing from {low} to {high}"
+                "uniform_: the range from {low} to {high} is empty"
             )));
         }
         random(slf, tensor_core::step::Distribution::Uniform, high - low, low)

@@ -1,4 +1,4 @@
-//! `x[...]`: views by numbers, slices, None and Ellipsis; copies by masks and tensors of numbers.
+//! Indexing with `x[...]`: views for numbers, slices, None and Ellipsis; copies for masks and integer tensors.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -14,7 +14,7 @@ use crate::error::raise;
 use crate::operand::{Operand, place};
 use crate::tensor::{PyTensor, made_of};
 
-/// One part of an index.
+/// One component of an index.
 enum Part {
     At(isize),
     Range {
@@ -24,9 +24,9 @@ enum Part {
     },
     New,
     Rest,
-    /// Numbers of elements along one axis.
+    /// Indices of elements along one axis.
     Numbers(Tensor),
-    /// True where elements are wanted, over as many axes as it has.
+    /// A boolean mask, over as many axes as it has.
     Mask(Tensor),
 }
 
@@ -64,7 +64,7 @@ fn part(item: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Part> {
         return Ok(Part::At(number));
     } else {
         return Err(PyIndexError::new_err(format!(
-            "only integers, slices, Ellipsis, None, masks and integer tensors are indices, not {}",
+            "an index must be an integer, slice, Ellipsis, None, mask or integer tensor, not {}",
             item.get_type().name()?
         )));
     };
@@ -77,10 +77,10 @@ fn part(item: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Part> {
             }
             Ok(Part::Numbers(tensor.cast(DType::I64).map_err(raise)?))
         }
-        // An empty list is of no particular type.
+        // An empty list has no particular type.
         _ if tensor.elements() == 0 => Ok(Part::Numbers(tensor.cast(DType::I64).map_err(raise)?)),
         dtype => {
-            Err(PyIndexError::new_err(format!("tensors used as indices are integers or bools, not {dtype}")))
+            Err(PyIndexError::new_err(format!("tensors used as indices must be int or bool, not {dtype}")))
         }
     }
 }
@@ -92,7 +92,7 @@ fn parts(key: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Vec<Part>
     }
 }
 
-/// The elements of `x` that a key names.
+/// Returns the elements of `x` that a key selects.
 fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let parts = parts(key, x.device())?;
     let used: usize = parts
@@ -116,7 +116,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if rest > 1 {
         return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
     }
-    // Which axes of the result are looked up, and by what.
+    // Axes of the result that are looked up by index tensors.
     let mut lookups: Vec<(usize, Tensor)> = Vec::new();
     for part in parts {
         match part {
@@ -142,7 +142,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             }
             Part::Mask(mask) => {
                 let covered = &result.shape()[axis as usize..axis as usize + mask.rank()];
-                // A mask without elements chooses nothing, however long the tensor is.
+                // An empty mask selects nothing, however long the tensor is.
                 if covered.iter().zip(mask.shape()).any(|(own, length)| own != length && *length != 0) {
                     return Err(PyIndexError::new_err(format!(
                         "the shape of the mask {:?} does not match the shape {covered:?} of what it indexes",
@@ -168,13 +168,13 @@ fn sliced(x: &Tensor, axis: isize, start: isize, end: isize, step: isize) -> PyR
     if x.shape()[axis as usize] == 0 {
         return Ok(x.clone());
     }
-    // Python's "to the very first" has no number of its own; for the library it is one before the first.
+    // For a negative step, Python has no number for "through the first element"; the library takes one before the first.
     let end = if end == isize::MIN { -(x.shape()[axis as usize] as isize) - 1 } else { end };
     shape::slice(x, axis, start, end, step).map_err(raise)
 }
 
-/// Elements by tensors of numbers along some axes, which broadcast and become the result's axes where the first of them was, or in front if
-/// there are others between.
+/// Looks up elements by integer tensors along some axes. The index tensors broadcast; their axes replace the looked-up axes at
+/// the first of them, or come first if other axes are in between.
 fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     let axes: Vec<usize> = lookups.iter().map(|(axis, _)| *axis).collect();
     let adjacent = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -190,7 +190,7 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
             .and_then(|number| tensor_core::bounds::within("index", &number, length));
         numbers.push(number.map_err(raise)?);
     }
-    // One number for all axes that are looked up, row by row.
+    // Combine the indices of all looked-up axes to one row-major index.
     for (number, &axis) in numbers.iter().zip(&axes) {
         let length = Scalar::Int(x.shape()[axis] as i64);
         common = Some(match common {
@@ -216,7 +216,7 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     if !adjacent || axes[0] == 0 {
         return Ok(picked);
     }
-    // The looked up axes go back to where they were.
+    // Move the looked-up axes back to their position.
     let (count, before) = (common.rank(), axes[0]);
     let order: Vec<isize> = (count..count + before)
         .chain(0..count)
@@ -226,7 +226,8 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     shape::permute(&picked, &order).map_err(raise)
 }
 
-/// Refuses numbers outside of an axis at once, where looking is free: on the CPU. A GPU tells of them when somebody waits.
+/// Checks indices against an axis at once where reading them is cheap: on the CPU. A GPU reports bad indices at the next call
+/// that waits.
 fn bounds(operation: &str, numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
     if numbers.device().name() != "cpu" {
         return Ok(());
@@ -251,7 +252,7 @@ impl PyTensor {
         Ok(PyTensor::new(indexed(&x, key)?, self.is_placed()))
     }
 
-    /// The elements become the value's, which is broadcast to them.
+    /// Sets the elements to the value, which is broadcast to them.
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: Operand) -> PyResult<()> {
         let own = self.tensor();
         let value = value.tensor(own.device(), Some(own.dtype()))?.cast(own.dtype()).map_err(raise)?;
@@ -296,7 +297,7 @@ impl PyTensor {
             .map(|any| any == Scalar::Bool(true))
     }
 
-    /// A copy with one value where the mask holds.
+    /// Returns a copy with one value where the mask is true.
     fn masked_fill(&self, mask: Operand, value: Operand) -> PyResult<PyTensor> {
         super::unary::filled(self, mask, value)
     }
@@ -305,7 +306,7 @@ impl PyTensor {
         let mask = mask.get();
         if mask.tensor().dtype() != DType::Bool {
             return Err(PyTypeError::new_err(format!(
-                "masked_select: a mask is made of bools, not of {}",
+                "masked_select: a mask must be of type bool, not {}",
                 mask.tensor().dtype()
             )));
         }
@@ -314,7 +315,7 @@ impl PyTensor {
         })
     }
 
-    /// Where elements are not zero, one row each; or one tensor for each dimension.
+    /// The coordinates of nonzero elements, one row each; or one tensor for each dimension.
     #[pyo3(signature = (*, as_tuple=false))]
     fn nonzero(&self, py: Python<'_>, as_tuple: bool) -> PyResult<Py<PyAny>> {
         let places = self.map(index::nonzero)?;
@@ -336,7 +337,7 @@ impl PyTensor {
         crate::operand::apply(&[Operand::from(self), index], |x| index::gather(&x[0], dim, &x[1]))
     }
 
-    /// Elements, or one number, to where the index says; `reduce='add'` adds them to what is there.
+    /// Writes elements, or one number, to the positions given by the index; `reduce='add'` adds them instead.
     #[pyo3(signature = (dim, index, src, *, reduce=None))]
     fn scatter(&self, dim: isize, index: Operand, src: Operand, reduce: Option<&str>) -> PyResult<PyTensor> {
         let adds = match reduce {
@@ -344,7 +345,7 @@ impl PyTensor {
             Some("add") => true,
             Some(other) => {
                 return Err(PyValueError::new_err(format!(
-                    "scatter: reduce is None or 'add', not {other:?}"
+                    "scatter: reduce must be None or 'add', not {other:?}"
                 )));
             }
         };
@@ -376,7 +377,7 @@ impl PyTensor {
     }
 }
 
-/// Rows of a table, by number. The row `padding_idx` gets no gradient.
+/// Looks up rows of a table by index. The row `padding_idx` gets no gradient.
 #[pyfunction]
 #[pyo3(signature = (indices, weight, padding_idx=None))]
 pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<i64>) -> PyResult<PyTensor> {

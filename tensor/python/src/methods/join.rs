@@ -1,4 +1,4 @@
-//! Tensors joined, repeated, framed and cut.
+//! Joining, repeating, padding and splitting tensors.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ fn joined(
     apply(&tensors, |tensors| operation(&tensors.iter().collect::<Vec<_>>()))
 }
 
-/// One after another along an axis.
+/// Concatenates along an axis.
 #[pyfunction]
 #[pyo3(signature = (tensors, dim=0))]
 fn cat(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
@@ -33,7 +33,7 @@ fn concat(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
     cat(tensors, dim)
 }
 
-/// One after another along a new axis.
+/// Stacks along a new axis.
 #[pyfunction]
 #[pyo3(signature = (tensors, dim=0))]
 fn stack(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
@@ -51,11 +51,11 @@ impl PyTensor {
                     let whole: Vec<isize> = x.shape().iter().map(|&length| length as isize).collect();
                     shape::reshape(&join::roll(&shape::flatten(x, 0, -1)?, *shift, 0)?, &whole)
                 }),
-                _ => Err(PyValueError::new_err("roll: several shifts need as many dims")),
+                _ => Err(PyValueError::new_err("roll: several shifts need equally many dims")),
             };
         };
         if dims.0.len() != shifts.0.len() {
-            return Err(PyValueError::new_err("roll: as many dims as shifts are needed"));
+            return Err(PyValueError::new_err("roll: there must be as many dims as shifts"));
         }
         self.map(|x| {
             dims.0.iter().zip(&shifts.0).try_fold(x.clone(), |x, (&dim, &shift)| join::roll(&x, shift, dim))
@@ -73,13 +73,13 @@ impl PyTensor {
         let times = crate::operand::shape_of(sizes)?;
         if times.len() < self.tensor().rank() {
             return Err(PyValueError::new_err(
-                "repeat: a number for every dimension is needed; tile() takes fewer",
+                "repeat: one number for every dimension is needed; tile() accepts fewer",
             ));
         }
         self.map(|x| join::tile(x, &times))
     }
 
-    /// Every element, or slice along an axis, a number of times; or each its own number of times.
+    /// Repeats every element, or slice along an axis, a number of times; or each its own number of times.
     #[pyo3(signature = (repeats, dim=None))]
     fn repeat_interleave(&self, repeats: &Bound<'_, PyAny>, dim: Option<isize>) -> PyResult<PyTensor> {
         let Ok(repeats) = repeats.extract::<usize>() else { return self.repeat_each(repeats, dim) };
@@ -89,17 +89,19 @@ impl PyTensor {
         })
     }
 
-    /// Frames the last axes: (left, right, top, bottom, ...), the last axis first; a negative frame cuts.
+    /// Pads the last axes: (left, right, top, bottom, ...), the last axis first; negative padding crops.
     #[pyo3(signature = (pad, value=None))]
     fn pad(&self, pad: Vec<isize>, value: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         let value = match value {
             None => tensor_core::dtype::Scalar::Int(0),
             Some(value) => crate::element::number(value)?
-                .ok_or_else(|| PyTypeError::new_err("pad: the value is a number"))?,
+                .ok_or_else(|| PyTypeError::new_err("pad: the value must be a number"))?,
         };
         let rank = self.tensor().rank();
         if !pad.len().is_multiple_of(2) || pad.len() / 2 > rank {
-            return Err(PyValueError::new_err(format!("pad: {pad:?} are not pairs for at most {rank} axes")));
+            return Err(PyValueError::new_err(format!(
+                "pad: {pad:?} is not a list of pairs for at most {rank} axes"
+            )));
         }
         let mut frame = vec![(0, 0); rank];
         for (number, pair) in pad.chunks_exact(2).enumerate() {
@@ -113,19 +115,19 @@ impl PyTensor {
         self.map(|x| window::as_strided(x, &size, &stride, storage_offset))
     }
 
-    /// Windows of one axis, which become a last axis.
+    /// Windows of one axis, as a new last axis.
     fn unfold(&self, dimension: isize, size: usize, step: usize) -> PyResult<PyTensor> {
         use tensor_core::ops::shape;
         let rank = self.tensor().rank();
         let axis = crate::tensor::axis(dimension, rank, "unfold")?;
         if rank == 0 {
-            // A number is a vector of one, and has one window.
+            // A 0-dimensional tensor counts as a vector of one element, with one window.
             return self.map(|x| {
                 shape::select(&window::windows(&shape::reshape(x, &[1])?, &[size], &[step], &[1])?, 0, 0)
             });
         }
         self.map(|x| {
-            // The axis goes last and its windows come back to where it was.
+            // The axis is moved last for the windows, and their count is moved back to its position.
             let mut order: Vec<isize> =
                 (0..rank).filter(|&other| other != axis).map(|axis| axis as isize).collect();
             order.push(axis as isize);
@@ -139,7 +141,7 @@ impl PyTensor {
 }
 
 impl PyTensor {
-    /// How often is needed here and now: the shape depends on it.
+    /// Downloads the counts, because the shape depends on them.
     fn repeat_each(&self, repeats: &Bound<'_, PyAny>, dim: Option<isize>) -> PyResult<PyTensor> {
         let repeats: Vec<i64> = match repeats.cast::<PyTensor>() {
             Ok(tensor) => {
@@ -159,7 +161,7 @@ impl PyTensor {
         let each = |at: usize| repeats[if repeats.len() == 1 { 0 } else { at }];
         if repeats.len() != 1 && repeats.len() != length || repeats.iter().any(|&times| times < 0) {
             return Err(PyValueError::new_err(format!(
-                "repeat_interleave: {length} numbers that are not negative are needed, or one, not {repeats:?}"
+                "repeat_interleave: repeats must be one or {length} non-negative numbers, not {repeats:?}"
             )));
         }
         let places: Vec<u8> = (0..length)

@@ -1,4 +1,5 @@
-//! What is computed on the host: matrices taken apart and transforms, for `pyflame.linalg` and `pyflame.fft`, and which elements are the same. Diagonals.
+//! Operations computed on the host: linear algebra and transforms for `pyflame.linalg` and `pyflame.fft`, and unique elements.
+//! Also diagonals.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use crate::error::raise;
 use crate::operand::{Operand, apply};
 use crate::tensor::PyTensor;
 
-/// The answer of a function that waits for its input, while other threads of Python go on.
+/// Calls a function that waits for its input, with the GIL released.
 fn waited<T: Send>(
     py: Python<'_>,
     x: &PyTensor,
@@ -42,7 +43,7 @@ macro_rules! one {
 one! {
     linalg_inv linalg::inv, "The inverse of each matrix.";
     linalg_det linalg::det, "The determinant of each matrix.";
-    linalg_cholesky linalg::cholesky, "The lower triangle whose product with its adjoint is the matrix.";
+    linalg_cholesky linalg::cholesky, "The lower Cholesky factor of each matrix.";
 }
 
 #[pyfunction]
@@ -53,7 +54,7 @@ fn linalg_solve(py: Python<'_>, a: Operand, b: Operand) -> PyResult<PyTensor> {
     Ok(PyTensor::new(py.detach(|| linalg::solve(a, b)).map_err(raise)?, together.placed))
 }
 
-/// Answers of two or three tensors.
+/// Results of two or three tensors.
 type Pair = (PyTensor, PyTensor);
 type Three = (PyTensor, PyTensor, PyTensor);
 
@@ -83,14 +84,14 @@ fn linalg_svd(py: Python<'_>, input: &Bound<'_, PyTensor>, full_matrices: bool) 
     Ok((made(u), made(values), made(v)))
 }
 
-/// Fourier's transform along an axis, or its inverse; neither divides by the length.
+/// The Fourier transform along an axis, or its inverse; both unnormalised.
 #[pyfunction]
 fn fft_line(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: isize, inverse: bool) -> PyResult<PyTensor> {
     let x = input.get();
     Ok(PyTensor::new(waited(py, x, |x| fft::fft(x, dim, inverse))?, x.is_placed()))
 }
 
-/// Where each different element is first, which one each element is, and how often each is there.
+/// The first position of each distinct element, the group of each element, and the count of each.
 #[pyfunction]
 #[pyo3(signature = (input, dim=None))]
 fn groups(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: Option<isize>) -> PyResult<Three> {
@@ -99,7 +100,7 @@ fn groups(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: Option<isize>) -> Py
     Ok((made(found.first), made(found.inverse), made(found.counts)))
 }
 
-/// A complex number of two floats each.
+/// Complex numbers from real and imaginary parts.
 #[pyfunction]
 fn complex(real: Operand, imag: Operand) -> PyResult<PyTensor> {
     apply(&[real, imag], |x| {
@@ -118,12 +119,13 @@ impl PyTensor {
     /// The sum of a matrix's diagonal.
     fn trace(&self) -> PyResult<PyTensor> {
         if self.tensor().rank() != 2 {
-            return Err(pyo3::exceptions::PyValueError::new_err("trace: a matrix is needed"));
+            return Err(pyo3::exceptions::PyValueError::new_err("trace: the tensor must be a matrix"));
         }
         self.map(|x| reduce::sum(&diagonal::diagonal(x, 0, 0, 1)?, None, false))
     }
 
-    /// The different elements in ascending order, or the different slices along an axis; if wanted, which of them each one is and how often each is there.
+    /// The distinct elements in ascending order, or the distinct slices along an axis; optionally the group of each element and
+    /// the counts.
     #[pyo3(signature = (sorted=true, return_inverse=false, return_counts=false, dim=None))]
     fn unique(
         &self,
@@ -133,7 +135,7 @@ impl PyTensor {
         return_counts: bool,
         dim: Option<isize>,
     ) -> PyResult<Py<PyAny>> {
-        // In order, whether anybody wants that or not.
+        // The result is always sorted.
         let _ = sorted;
         let found = waited(py, self, |x| unique::groups(x, dim))?;
         let values = self.map(|x| match dim {

@@ -1,4 +1,4 @@
-//! Losses.
+//! Loss functions.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ fn reduction(name: &str) -> PyResult<LossReduction> {
         "mean" => Ok(LossReduction::Mean),
         "sum" => Ok(LossReduction::Sum),
         other => {
-            Err(PyValueError::new_err(format!("the reduction is 'mean', 'sum' or 'none', not {other:?}")))
+            Err(PyValueError::new_err(format!("reduction must be 'mean', 'sum' or 'none', not {other:?}")))
         }
     }
 }
@@ -60,7 +60,7 @@ impl PyTensor {
         let reduction = self::reduction(reduction)?;
         apply_some(&[Some(Operand::from(self)), Some(target), weight], |x| match x {
             [Some(x), Some(target), weight] => loss::bce_loss(x, target, *weight, reduction),
-            _ => unreachable!("both were given"),
+            _ => unreachable!("both operands were passed"),
         })
     }
 
@@ -77,7 +77,7 @@ impl PyTensor {
             [Some(x), Some(target), weight, positive] => {
                 loss::bce_with_logits(x, target, *weight, *positive, reduction)
             }
-            _ => unreachable!("both were given"),
+            _ => unreachable!("both operands were passed"),
         })
     }
 
@@ -111,7 +111,7 @@ impl PyTensor {
                 let options = ClassOptions { weight: *weight, ignore_index, label_smoothing, reduction };
                 loss::cross_entropy(x, &classes(target)?, &options)
             }
-            _ => unreachable!("both were given"),
+            _ => unreachable!("both operands were passed"),
         })
     }
 
@@ -129,12 +129,12 @@ impl PyTensor {
                 let options = ClassOptions { weight: *weight, ignore_index, label_smoothing: 0.0, reduction };
                 loss::nll_loss(x, &classes(target)?, &options)
             }
-            _ => unreachable!("both were given"),
+            _ => unreachable!("both operands were passed"),
         })
     }
 }
 
-/// Numbers of classes of any integer type, as the library wants them.
+/// Converts class indices of any integer type to int64.
 fn classes(target: &tensor_core::Tensor) -> tensor_core::Result<tensor_core::Tensor> {
     if target.dtype().is_integer() { target.cast(DType::I64) } else { Ok(target.clone()) }
 }

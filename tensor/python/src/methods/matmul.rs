@@ -39,12 +39,12 @@ impl PyTensor {
     fn linear(&self, weight: Operand, bias: Option<Operand>) -> PyResult<PyTensor> {
         apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
             [Some(x), Some(weight), bias] => matmul::linear(x, weight, *bias),
-            _ => unreachable!("both were given"),
+            _ => unreachable!("both operands were passed"),
         })
     }
 }
 
-/// Sums of products, as Einstein wrote them: `einsum('bij,bjk->bik', a, b)`.
+/// Einstein summation: `einsum('bij,bjk->bik', a, b)`.
 #[pyfunction]
 #[pyo3(signature = (equation, *operands))]
 pub fn einsum(equation: &str, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
@@ -59,7 +59,7 @@ pub fn einsum(equation: &str, operands: &Bound<'_, PyTuple>) -> PyResult<PyTenso
     })
 }
 
-/// How fp32 products are added: 'ordered' gives the same bits on every device, 'fast' whatever is fastest on each.
+/// Sets how fp32 products are accumulated: 'ordered' gives the same bits on every device, 'fast' uses the fastest order of each.
 #[pyfunction]
 pub fn set_matmul_precision(precision: &str) -> PyResult<()> {
     match precision {
@@ -67,7 +67,7 @@ pub fn set_matmul_precision(precision: &str) -> PyResult<()> {
         "fast" | "high" | "medium" => matmul::set_fast(true),
         other => {
             return Err(PyValueError::new_err(format!(
-                "the precision is 'ordered' or 'fast', not {other:?}"
+                "the precision must be 'ordered' or 'fast', not {other:?}"
             )));
         }
     }

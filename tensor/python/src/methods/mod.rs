@@ -1,4 +1,4 @@
-//! The operations of tensors, as methods. Each of them is a function of the module too: the same object, so there is no second wrapper.
+//! Tensor operations as methods. Each is also a function of the module: the same object, so there is no second wrapper.
 
 pub mod binary;
 pub mod conv;

@@ -1,4 +1,4 @@
-//! Normalisations.
+//! Normalisation.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::tensor::PyTensor;
 
 #[pymethods]
 impl PyTensor {
-    /// Over the last axes, which have the given shape.
+    /// Normalises over the last axes, which have the given shape.
     #[pyo3(signature = (normalized_shape, weight=None, bias=None, eps=1e-5))]
     fn layer_norm(
         &self,
@@ -25,7 +25,7 @@ impl PyTensor {
         };
         apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
             [Some(x), weight, bias] => norm::layer_norm(x, &shape, *weight, *bias, eps),
-            _ => unreachable!("it was given"),
+            _ => unreachable!("the input was passed"),
         })
     }
 
@@ -39,7 +39,7 @@ impl PyTensor {
     ) -> PyResult<PyTensor> {
         apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
             [Some(x), weight, bias] => norm::group_norm(x, num_groups, *weight, *bias, eps),
-            _ => unreachable!("it was given"),
+            _ => unreachable!("the input was passed"),
         })
     }
 
@@ -47,12 +47,13 @@ impl PyTensor {
     fn instance_norm(&self, weight: Option<Operand>, bias: Option<Operand>, eps: f64) -> PyResult<PyTensor> {
         apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
             [Some(x), weight, bias] => norm::instance_norm(x, *weight, *bias, eps),
-            _ => unreachable!("it was given"),
+            _ => unreachable!("the input was passed"),
         })
     }
 
-    /// Every channel by its own mean and variance: those of the batch while training, which moves the running ones on, else the running ones.
-    #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+    /// Normalises every channel: with the statistics of the batch while training, which updates the running ones, else with the
+    /// running ones.
+    #[expect(clippy::too_many_arguments, reason = "the parameters are PyTorch's")]
     #[pyo3(signature = (running_mean=None, running_var=None, weight=None, bias=None, training=false, momentum=0.1, eps=1e-5))]
     fn batch_norm(
         &self,
@@ -67,7 +68,7 @@ impl PyTensor {
         let operand = |tensor: Option<&Bound<'_, PyTensor>>| tensor.map(|tensor| Operand::from(tensor.get()));
         if running_mean.is_some() != running_var.is_some() {
             return Err(PyValueError::new_err(
-                "batch_norm: the running mean and variance are given both or not at all",
+                "batch_norm: pass both the running mean and variance, or neither",
             ));
         }
         let mut moved = None;
@@ -81,9 +82,9 @@ impl PyTensor {
                 moved = mean.zip(*variance).map(|(mean, variance)| (mean.clone(), variance.clone()));
                 norm::batch_norm(x, running, *weight, *bias, training, momentum, eps)
             }
-            _ => unreachable!("it was given"),
+            _ => unreachable!("the input was passed"),
         })?;
-        // Statistics that live elsewhere were copied, and only the copies moved on.
+        // Statistics on another device were copied and only the copies were updated, so copy them back.
         if let (true, Some((mean, variance)), Some(own_mean), Some(own_variance)) =
             (training, moved, running_mean, running_var)
         {

@@ -1,4 +1,4 @@
-//! Sums and their kin.
+//! Reductions.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
@@ -25,7 +25,7 @@ macro_rules! reductions {
                             None => x.clone(),
                         };
                         let result = $function(&x, dim.as_ref().map(|dim| &dim.0[..]), keepdim)?;
-                        // Small integers are counted in larger ones.
+                        // Small integers are summed in a larger type.
                         dtype.as_ref().map_or(Ok(result.clone()), |dtype| result.cast(dtype.0))
                     })
                 }
@@ -60,7 +60,7 @@ impl PyTensor {
         };
         let number = if dim.cast::<PyTensor>().is_ok() { None } else { dim.extract::<isize>().ok() };
         let Some(dim) = number else {
-            // max(a, b) is what maximum(a, b) is.
+            // max(a, b) is maximum(a, b).
             let code = if largest { Binary::Max } else { Binary::Min };
             return super::binary::compute(code, self, dim.extract::<Operand>()?, false)?.into_py_any(py);
         };
@@ -78,7 +78,7 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The largest of all; with `dim` the largest along it and where; with a tensor the larger of each two.
+    /// The maximum of all elements; with `dim` the maximum along it and its index; with a tensor the elementwise maximum.
     #[pyo3(signature = (dim=None, keepdim=false))]
     fn max(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>, keepdim: bool) -> PyResult<Py<PyAny>> {
         self.extreme(py, "max", dim, keepdim)
@@ -130,7 +130,7 @@ impl PyTensor {
         self.map(|x| softmax::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
     }
 
-    /// The length of vectors: by squares ('fro' too), or another norm.
+    /// The norm of vectors: Euclidean (also 'fro'), or another p.
     #[pyo3(signature = (p=None, dim=None, keepdim=false, *, dtype=None))]
     fn norm(
         &self,
@@ -145,7 +145,7 @@ impl PyTensor {
                 Ok(name) if name == "fro" => 2.0,
                 Ok(name) => {
                     return Err(PyValueError::new_err(format!(
-                        "norm: p is a number or 'fro', not {:?}",
+                        "norm: p must be a number or 'fro', not {:?}",
                         name.to_string_lossy()
                     )));
                 }
@@ -159,7 +159,7 @@ impl PyTensor {
     }
 }
 
-/// `var(dim, unbiased)`, or `var(unbiased)`.
+/// Parses `var(dim, unbiased)`, or `var(unbiased)`.
 fn spread_of(dim: Option<&Bound<'_, PyAny>>, unbiased: bool) -> PyResult<(Option<Dims>, bool)> {
     Ok(match dim {
         Some(dim) if dim.is_instance_of::<PyBool>() => (None, dim.extract()?),

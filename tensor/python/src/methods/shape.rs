@@ -1,4 +1,4 @@
-//! The same elements seen otherwise.
+//! Shape operations.
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -59,20 +59,20 @@ impl PyTensor {
         let rank = self.tensor().rank();
         if rank > 2 {
             return Err(PyValueError::new_err(format!(
-                "t() is for matrices, this has {rank} dimensions; use transpose"
+                "t() needs a matrix, but this tensor has {rank} dimensions; use transpose"
             )));
         }
         self.map(|x| if rank < 2 { Ok(x.clone()) } else { shape::transpose(x, 0, 1) })
     }
 
-    /// All axes in reverse.
+    /// Reverses all axes.
     #[getter]
     #[pyo3(name = "T")]
     fn transposed(&self) -> PyResult<PyTensor> {
         self.map(|x| shape::permute(x, &(0..x.rank() as isize).rev().collect::<Vec<_>>()))
     }
 
-    /// The last two axes swapped.
+    /// Swaps the last two axes.
     #[getter]
     #[pyo3(name = "mT")]
     fn matrix_transposed(&self) -> PyResult<PyTensor> {
@@ -82,7 +82,7 @@ impl PyTensor {
     fn movedim(&self, source: Dims, destination: Dims) -> PyResult<PyTensor> {
         let rank = self.tensor().rank();
         if source.0.len() != destination.0.len() {
-            return Err(PyValueError::new_err("movedim: as many destinations as sources are needed"));
+            return Err(PyValueError::new_err("movedim: there must be as many destinations as sources"));
         }
         let counted = |dims: &Dims| {
             dims.0.iter().map(|&dim| crate::tensor::axis(dim, rank, "movedim")).collect::<PyResult<Vec<_>>>()
@@ -154,7 +154,7 @@ impl PyTensor {
         self.map(|x| shape::select(x, dim, index))
     }
 
-    /// The parts along an axis, which goes away.
+    /// Splits along an axis, which is removed.
     #[pyo3(signature = (dim=0))]
     fn unbind(&self, dim: isize) -> PyResult<Vec<PyTensor>> {
         let tensor = self.tensor();
@@ -178,14 +178,14 @@ impl PyTensor {
         self.map(shape::clone)
     }
 
-    /// Parts of a length, or of the lengths of a list, along an axis.
+    /// Splits along an axis into parts of one length, or of the lengths of a list.
     #[pyo3(signature = (split_size, dim=0))]
     fn split(&self, split_size: &Bound<'_, PyAny>, dim: isize) -> PyResult<Vec<PyTensor>> {
         let tensor = self.tensor();
         let axis = crate::tensor::axis(dim, tensor.rank(), "split")?;
         let length = tensor.shape().get(axis).copied().unwrap_or(0);
         let sizes: Vec<usize> = match split_size.extract::<usize>() {
-            Ok(0) => return Err(PyValueError::new_err("split: the size of a part is at least 1")),
+            Ok(0) => return Err(PyValueError::new_err("split: the size of a part must be at least 1")),
             Ok(size) => (0..length.max(1)).step_by(size).map(|start| size.min(length - start)).collect(),
             Err(_) => split_size.extract()?,
         };
@@ -206,13 +206,13 @@ impl PyTensor {
             .collect()
     }
 
-    /// A number of parts along an axis, equal but for the last.
+    /// Splits along an axis into a number of parts, equal but for the last.
     #[pyo3(signature = (chunks, dim=0))]
     fn chunk(&self, py: Python<'_>, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
         let tensor = self.tensor();
         let axis = crate::tensor::axis(dim, tensor.rank(), "chunk")?;
         if chunks == 0 {
-            return Err(PyValueError::new_err("chunk: at least one part is needed"));
+            return Err(PyValueError::new_err("chunk: the number of parts must be at least 1"));
         }
         let size = tensor.shape().get(axis).copied().unwrap_or(1).div_ceil(chunks).max(1);
         self.split(size.into_pyobject(py)?.as_any(), dim)

@@ -1,4 +1,4 @@
-//! Order, and sums so far.
+//! Sorting, and cumulative sums.
 
 use pyo3::prelude::*;
 use tensor_core::dtype::DType;
@@ -9,7 +9,7 @@ use crate::error::raise;
 use crate::operand::{Operand, apply};
 use crate::tensor::PyTensor;
 
-/// Values and where they were, as PyTorch answers; whoever wants only the values may use it as if it were they.
+/// Returns values and indices, as PyTorch does; the object can also be used as if it were only the values.
 pub fn pair(py: Python<'_>, name: &str, values: PyTensor, indices: PyTensor) -> PyResult<Py<PyAny>> {
     let class = py.import("pyflame._size")?.getattr("ValuesAndIndices")?;
     Ok(class.call1((values, indices, name))?.unbind())
@@ -17,7 +17,7 @@ pub fn pair(py: Python<'_>, name: &str, values: PyTensor, indices: PyTensor) -> 
 
 #[pymethods]
 impl PyTensor {
-    /// Stable, NaN last.
+    /// Stable sort, NaN last.
     #[pyo3(signature = (dim=-1, descending=false, stable=true))]
     fn sort(&self, py: Python<'_>, dim: isize, descending: bool, stable: bool) -> PyResult<Py<PyAny>> {
         let _ = stable;
@@ -56,12 +56,12 @@ impl PyTensor {
         })
     }
 
-    /// Elements by their number in the flattened tensor.
+    /// Elements by their index in the flattened tensor.
     fn take(&self, index: Operand) -> PyResult<PyTensor> {
         apply(&[Operand::from(self), index], |x| index::take(&x[0], &x[1]))
     }
 
-    /// One at the number's place, zeros elsewhere; without a number of classes, as many as there are.
+    /// A one at the index given by the element, zeros elsewhere; without a number of classes, the largest element determines it.
     #[pyo3(signature = (num_classes=-1))]
     fn one_hot(&self, py: Python<'_>, num_classes: i64) -> PyResult<PyTensor> {
         let classes = match usize::try_from(num_classes) {

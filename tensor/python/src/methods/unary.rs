@@ -1,4 +1,4 @@
-//! Functions of one tensor, element by element.
+//! Elementwise functions of one tensor.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -96,7 +96,7 @@ impl PyTensor {
         })
     }
 
-    /// To whole numbers, halves to even ones; or to a number of decimals, before the point if it is negative.
+    /// Rounds to integers, halves to even; or to a number of decimals, before the decimal point if it is negative.
     #[pyo3(signature = (*, decimals=0))]
     fn round(&self, decimals: i32) -> PyResult<PyTensor> {
         use tensor_core::dtype::Scalar;
@@ -121,7 +121,7 @@ impl PyTensor {
         self.map(activation::silu)
     }
 
-    /// Exactly, or by its approximation with approximate='tanh'.
+    /// Exact, or with approximate='tanh' the tanh approximation.
     #[pyo3(signature = (approximate="none"))]
     fn gelu(&self, approximate: &str) -> PyResult<PyTensor> {
         let by_tanh = match approximate {
@@ -129,7 +129,7 @@ impl PyTensor {
             "tanh" => true,
             other => {
                 return Err(PyValueError::new_err(format!(
-                    "gelu: approximate is 'none' or 'tanh', not {other:?}"
+                    "gelu: approximate must be 'none' or 'tanh', not {other:?}"
                 )));
             }
         };
@@ -146,7 +146,7 @@ impl PyTensor {
         self.map(|x| activation::elu(x, alpha))
     }
 
-    /// log(1 + exp(beta x)) / beta; x itself where that is the same.
+    /// log(1 + exp(beta x)) / beta; x itself above the threshold, where the two are equal.
     #[pyo3(signature = (beta=1.0, threshold=20.0))]
     fn softplus(&self, beta: f64, threshold: f64) -> PyResult<PyTensor> {
         use tensor_core::dtype::Scalar;
@@ -192,11 +192,11 @@ impl PyTensor {
         })
     }
 
-    /// Zeroes elements with probability p while training, and scales the others so that the mean stays.
+    /// Zeroes elements with probability p while training, and scales the others so that the mean is kept.
     #[pyo3(signature = (p=0.5, training=true))]
     fn dropout(&self, p: f64, training: bool) -> PyResult<PyTensor> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(PyValueError::new_err(format!("dropout: p is between 0 and 1, not {p}")));
+            return Err(PyValueError::new_err(format!("dropout: p must be between 0 and 1, not {p}")));
         }
         if !training || p == 0.0 {
             return self.map(|x| Ok(x.clone()));
@@ -211,7 +211,7 @@ impl PyTensor {
         self.map(|x| activation::dropout(x, p, seed, offset))
     }
 
-    /// Between two numbers or tensors; either may be missing.
+    /// Clamps between two numbers or tensors; either may be missing.
     #[pyo3(signature = (min=None, max=None))]
     fn clamp(&self, min: Option<Operand>, max: Option<Operand>) -> PyResult<PyTensor> {
         use tensor_core::program::Binary;
@@ -246,7 +246,7 @@ impl PyTensor {
         self.clamp(min, max)
     }
 
-    /// To a device, a type, or what another tensor has.
+    /// Converts to a device, a type, or both of another tensor.
     #[pyo3(signature = (*arguments, **named))]
     fn to<'py>(
         &self,
@@ -317,7 +317,7 @@ casts! {
     bool DType::Bool;
 }
 
-/// `x` where the condition holds, `y` elsewhere.
+/// `x` where the condition is true, `y` elsewhere.
 #[pyfunction]
 #[pyo3(name = "where", signature = (condition, x, y))]
 pub fn where_(condition: Operand, x: Operand, y: Operand) -> PyResult<PyTensor> {
@@ -335,13 +335,13 @@ pub fn where_(condition: Operand, x: Operand, y: Operand) -> PyResult<PyTensor> 
     Ok(PyTensor::new(elementwise::where_(&condition, &x, &y).map_err(raise)?, placed))
 }
 
-/// A number everywhere where the mask holds.
+/// Sets elements to a number where the mask is true.
 pub fn filled(x: &PyTensor, mask: Operand, value: Operand) -> PyResult<PyTensor> {
     let dtype = x.tensor().dtype();
     let complex = match &value {
         Operand::Tensor(value, _) if value.rank() > 0 => {
             return Err(PyValueError::new_err(format!(
-                "masked_fill: the value is one number, not of the shape {:?}",
+                "masked_fill: the value must be one number, not a tensor of shape {:?}",
                 value.shape()
             )));
         }
@@ -349,12 +349,14 @@ pub fn filled(x: &PyTensor, mask: Operand, value: Operand) -> PyResult<PyTensor>
         Operand::Number(value) => matches!(value, tensor_core::dtype::Scalar::Complex(..)),
     };
     if complex && dtype != DType::C64 {
-        return Err(PyTypeError::new_err(format!("masked_fill: a complex number is no {dtype}")));
+        return Err(PyTypeError::new_err(format!(
+            "masked_fill: a complex number cannot be converted to {dtype}"
+        )));
     }
     apply_some(&[Some(mask), Some(Operand::from(x)), Some(value)], |x| match x {
         [Some(mask), Some(x), Some(value)] => {
             elementwise::where_(&mask.cast(DType::Bool)?, &value.cast(dtype)?, &x.cast(dtype)?)
         }
-        _ => unreachable!("three were given"),
+        _ => unreachable!("all three operands were passed"),
     })
 }

@@ -1,4 +1,4 @@
-//! What moves elements: frames, rows of tensors, windows laid over each other, elements picked and put by index.
+//! Data movement: padding, concatenation, folding of windows, gather and scatter.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
@@ -13,7 +13,7 @@ use crate::source::{Writer, value_type, word_of};
 
 const THREADS: u32 = 256;
 
-/// Opens a loop over `count` indices, `i`; how many groups do it.
+/// Opens a loop over `count` indices, `i`; returns the number of work-groups.
 fn each(writer: &mut Writer, count: usize) -> usize {
     let groups = count.div_ceil(THREADS as usize).clamp(1, 1 << 14);
     let (end, stride) = (writer.index(count as isize), writer.index((groups * THREADS as usize) as isize));
@@ -23,7 +23,7 @@ fn each(writer: &mut Writer, count: usize) -> usize {
     groups
 }
 
-/// Coordinates of `index` in a shape: `{prefix}0`, and so on.
+/// Writes the coordinates of `index` in a shape: `{prefix}0`, and so on.
 fn coordinates(writer: &mut Writer, shape: &[usize], index: &str, prefix: &str) {
     writer.line(&format!("I {prefix}r = {index};"));
     for axis in (0..shape.len()).rev() {
@@ -37,7 +37,7 @@ fn coordinates(writer: &mut Writer, shape: &[usize], index: &str, prefix: &str) 
     }
 }
 
-/// How far an operand reaches.
+/// The largest offset of an operand.
 fn reach(operand: &Operand) -> usize {
     let it = &operand.layout;
     it.shape
@@ -47,7 +47,7 @@ fn reach(operand: &Operand) -> usize {
         .sum()
 }
 
-/// A type of the same size, to move what need not be understood.
+/// An unsigned type of the same size, for pure copies.
 fn moved(dtype: DType) -> DType {
     match dtype.bytes() {
         1 => DType::U8,
@@ -57,7 +57,7 @@ fn moved(dtype: DType) -> DType {
     }
 }
 
-/// A number as its bytes in memory.
+/// Encodes a number as its bytes in memory.
 fn pattern(dtype: DType, value: Scalar) -> u64 {
     let word = word_of(dtype, value);
     match dtype {
@@ -70,7 +70,7 @@ fn pattern(dtype: DType, value: Scalar) -> u64 {
 pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     let (from, to) = (&input.layout, &output.layout);
-    // Axes without a frame are joined with what is outside of them: length within, length, before, stride.
+    // Unpadded axes are merged with the next outer one: length within, length, before, stride.
     let mut axes: Vec<[isize; 4]> = Vec::new();
     for (axis, &first) in before.iter().enumerate() {
         let (inside, length) = (from.shape[axis] as isize, to.shape[axis] as isize);
@@ -104,7 +104,7 @@ pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step)
     Ok(())
 }
 
-/// Elements of one operand to the places of another of the same shape.
+/// Copies the elements of one operand to another of the same shape.
 fn copy(plan: &mut Plan, from: &Operand, to: &Operand) -> Result<(), DeviceError> {
     let axes = Axes::new(&from.layout.shape, [&from.layout.strides[..], &to.layout.strides[..]].into_iter());
     let count = axes.elements();
@@ -189,7 +189,7 @@ pub(super) fn fold(
     Ok(())
 }
 
-/// Strides of an operand without those of one axis.
+/// Strides of an operand with that of one axis set to zero.
 fn without(strides: &[isize], axis: usize) -> Strides {
     let mut strides: Strides = strides.into();
     strides[axis] = 0;
@@ -221,7 +221,7 @@ pub(super) fn gather(plan: &mut Plan, axis: usize, step: &Step) -> Result<(), De
 
 pub(super) fn scatter(plan: &mut Plan, axis: usize, add: bool, step: &Step) -> Result<(), DeviceError> {
     let [start, indices, source] = &step.inputs[..] else {
-        return Err(DeviceError::Unsupported("a scatter has three inputs".to_owned()));
+        return Err(DeviceError::Unsupported("a scatter needs three inputs".to_owned()));
     };
     let output = &step.outputs[0];
     map::plan(plan, &Program::identity(start.dtype), std::slice::from_ref(start), &step.outputs)?;
@@ -232,7 +232,7 @@ pub(super) fn scatter(plan: &mut Plan, axis: usize, add: bool, step: &Step) -> R
     if indices.layout.elements() == 0 {
         return Ok(());
     }
-    // One thread has a line to itself: what meets in one place meets in order.
+    // One thread handles a whole line, so that values for the same position arrive in order.
     let mut writer =
         Writer::new(Writer::needs_wide([axes.elements(), reach(indices), reach(source), reach(output)]));
     let groups = each(&mut writer, axes.elements());

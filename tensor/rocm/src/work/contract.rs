@@ -1,4 +1,4 @@
-//! Contractions: matrix products, convolutions, and what is done with each sum before it is stored.
+//! Contractions: matrix products and convolutions, with an epilogue for each sum.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -12,31 +12,31 @@ use crate::axes::Axes;
 use crate::expression::{self, cast, load, store};
 use crate::source::{Address, Launch, Writer, element, value_type};
 
-/// Sides of the squares of results that one group computes.
+/// Tile sizes: sides of the square of results that one work-group computes.
 pub(crate) const TILES: [usize; 4] = [16, 32, 64, 128];
 const THREADS: u32 = 256;
 
-/// A contraction with its axes sorted and joined.
+/// A contraction with its axes sorted and merged.
 #[derive(Debug)]
 struct Problem<'a> {
-    /// Of left, right and all others.
+    /// Axes of left, right and all others.
     batch: Axes,
-    /// Of left and all others.
+    /// Axes of left and all others.
     rows: Axes,
-    /// Of right and all others.
+    /// Axes of right and all others.
     columns: Axes,
-    /// Of left and right.
+    /// Axes of left and right.
     depth: Axes,
     step: &'a Step,
     epilogue: &'a Program,
     wide: bool,
 }
 
-/// How it is divided.
+/// How the work is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Division {
     tile: usize,
-    /// Panels that groups of their own compute, to be added by another launch; 1 if each group computes all.
+    /// Number of panels computed by separate work-groups and added by another launch; 1 if each group computes the whole depth.
     pieces: usize,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn plan(
     Ok(())
 }
 
-/// What names a contraction among others that may be fastest in another way; nothing if there is no choice.
+/// Returns the tuning key of a contraction; `None` if there is only one way to compute it.
 pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<String> {
     let Work::Contract { batch, rows, columns, depth, accumulation, epilogue } = &step.work else {
         return None;
@@ -81,7 +81,7 @@ pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<String> {
     Some(format!("contract {} {sizes} {}{}", step.inputs[0].dtype, near[0], near[1]))
 }
 
-/// What sums are made in.
+/// The accumulator type.
 fn sum_type(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -89,7 +89,7 @@ fn sum_type(dtype: DType) -> DType {
     }
 }
 
-/// The largest squares that keep all of the device busy; where even small ones do not, panels are spread too.
+/// Chooses the largest tile that keeps the whole device busy; if even small tiles do not, panels are distributed too.
 fn divide(target: Target, it: &Problem<'_>) -> Division {
     let (batch, rows, columns) = (it.batch.elements(), it.rows.elements(), it.columns.elements());
     let groups = |tile: usize| batch * rows.div_ceil(tile) * columns.div_ceil(tile);
@@ -154,7 +154,8 @@ impl<'a> Problem<'a> {
             && self.columns.elements() >= 16
     }
 
-    /// The loop over groups, up to where `g` has become the batch's index; offsets into operands that the batch decides.
+    /// Opens the loop over work-groups; afterwards `g` is the batch index. Returns the group count and the batch offsets of the
+    /// operands.
     fn open(&self, writer: &mut Writer, tile: usize, pieces: usize) -> (usize, Vec<String>) {
         let (rows, columns) = (self.rows.elements(), self.columns.elements());
         let tiles = [columns.div_ceil(tile), rows.div_ceil(tile), pieces];
@@ -172,7 +173,7 @@ impl<'a> Problem<'a> {
         (started, writer.offsets(&self.batch, &operands, "g", "b"))
     }
 
-    /// Functions from an index to an offset: `row`, `column` and `depth`.
+    /// Writes the functions from an index to an offset: `row`, `column` and `depth`.
     fn places(&self, writer: &mut Writer) {
         for (name, axes) in [("row", &self.rows), ("column", &self.columns)] {
             writer.line(&format!("const auto {name} = [&](I i) {{"));
@@ -184,7 +185,7 @@ impl<'a> Problem<'a> {
         writer.line(&format!("l = {};\nr = {};\n}};", offsets[0], offsets[1]));
     }
 
-    /// The function `store`, with the epilogue in it, or into a workspace.
+    /// Writes the function `store`, which applies the epilogue or writes to a workspace.
     fn store(
         &self,
         writer: &mut Writer,
@@ -211,7 +212,7 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
-    /// The epilogue of `sum` for the result at `o`.
+    /// Writes the epilogue of `sum` for the result at `o`.
     fn finish(&self, writer: &mut Writer, offsets: &[String], sums: DType) -> Result<(), DeviceError> {
         let output = &self.step.outputs[0];
         let mut elements = Vec::new();
@@ -262,7 +263,7 @@ impl<'a> Problem<'a> {
         Ok(writer.launch("contract", groups, THREADS))
     }
 
-    /// Adds what the pieces left, in their order.
+    /// The launch that adds the pieces, in their order.
     fn rest(&self, pieces: usize, sums: DType, workspace: Address) -> Result<Launch, DeviceError> {
         let output = &self.step.outputs[0];
         let shape = &output.layout.shape;
@@ -287,7 +288,7 @@ impl<'a> Problem<'a> {
         Ok(writer.launch("contract_rest", groups, THREADS))
     }
 
-    /// By instructions that multiply whole matrices, in whatever order they add.
+    /// The launch with matrix instructions (MFMA), which add in their own order.
     fn by_matrix_cores(&self) -> Result<Launch, DeviceError> {
         let dtype = self.step.inputs[0].dtype;
         let mut writer = Writer::new(self.wide);

@@ -1,4 +1,4 @@
-//! What is done line by line: softmax, normalisation, places of extremes, running sums.
+//! Operations on lines: softmax, normalisation, argmax and argmin, cumulative sums.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
@@ -9,13 +9,13 @@ use crate::axes::Axes;
 use crate::expression::{cast, load, store};
 use crate::source::{Writer, value_type};
 
-/// Lines this short have one thread.
+/// The longest line that one thread handles.
 const SHORT: usize = 16;
 
-/// A kernel that goes over lines: the axes kept, the axes of a line, and their operands.
+/// A kernel over lines: the kept axes, the axes of a line, and their operands.
 struct Lines {
     writer: Writer,
-    /// Offset of each operand's line, and then of each element at `i` after [`Lines::elements`].
+    /// Offset of each operand's line; [`Lines::elements`] adds the offset of the element at `i`.
     bases: Vec<String>,
     line: Axes,
     length: String,
@@ -60,13 +60,13 @@ impl Lines {
         Lines { writer, bases, line, length: "length".to_owned(), threads, groups, operands }
     }
 
-    /// Offsets of the elements at `i` of a line, inside of a function of `i`.
+    /// Offsets of the elements at `i` of a line, inside a function of `i`.
     fn elements(&mut self) -> Vec<String> {
         let offsets = self.writer.offsets(&self.line, &self.operands, "i", "x");
         self.bases.iter().zip(offsets).map(|(base, offset)| format!("{base} + {offset}")).collect()
     }
 
-    /// The function `load`, from one operand, as a value of a type.
+    /// Writes the function `load`, which reads from one operand as a value of a type.
     fn load(&mut self, operand: &Operand, number: usize, dtype: DType) -> Result<(), DeviceError> {
         self.writer.line("const auto load = [&](I i) {");
         let offset = self.elements().swap_remove(number);
@@ -83,7 +83,7 @@ impl Lines {
     }
 }
 
-/// What halves are computed in.
+/// The type of computation: halves are computed in f32.
 fn computed(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
@@ -165,7 +165,7 @@ pub(super) fn cumulative(
     step: &Step,
 ) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
-    // Of halves too, the running sum is kept in f32.
+    // Halves too: the running sum is kept in f32.
     let dtype = match output.dtype {
         DType::F16 | DType::BF16 => DType::F32,
         other => other,

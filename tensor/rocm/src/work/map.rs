@@ -1,4 +1,4 @@
-//! Elementwise programs: one index, all operands.
+//! Elementwise programs: one index for all operands.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -11,7 +11,7 @@ use crate::expression::{self, Surroundings, cast, load, store};
 use crate::source::Writer;
 
 const THREADS: u32 = 256;
-/// No more groups are started; each then does several rounds.
+/// The most work-groups; beyond that each does several rounds.
 const GROUPS: usize = 1 << 14;
 
 /// The inputs of a program at one index.
@@ -34,7 +34,7 @@ impl Surroundings for Elements<'_> {
     }
 }
 
-/// The index along one axis of a shape, from the index over all of it.
+/// Writes the index along one axis of a shape, from the linear index.
 pub(super) fn coordinate(writer: &mut Writer, shape: &[usize], axis: usize, index: &str) -> String {
     let inner: usize = shape[axis + 1..].iter().product::<usize>().max(1);
     let words =

@@ -1,4 +1,4 @@
-//! What a step becomes on this device: launches.
+//! Lowering of steps to launches.
 
 mod arrange;
 mod contract;
@@ -19,7 +19,7 @@ use crate::memory::address_of;
 use crate::source::{Address, Launch};
 use crate::template;
 
-/// Launches of a step, and the sizes of memory they need besides their operands.
+/// The launches of a step, and the sizes of the workspaces they need.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub launches: Vec<Launch>,
@@ -27,13 +27,13 @@ pub(crate) struct Plan {
     pub workspaces: Vec<usize>,
 }
 
-/// What of a device decides how work is divided.
+/// The device properties that determine how work is divided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub compute_units: usize,
-    /// gfx90a and gfx942: instructions for whole matrices.
+    /// gfx90a and gfx942 have matrix instructions (MFMA).
     pub matrix_cores: bool,
-    /// Rows and columns that one group of a contraction computes, if tuning or a person has chosen.
+    /// Tile size of contractions, if tuning or the user has chosen one.
     pub tile: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Plan {
         Plan { launches: Vec::new(), target, workspaces: Vec::new() }
     }
 
-    /// Memory until the launches have run.
+    /// Reserves memory that lives until the launches have run.
     pub(crate) fn workspace(&mut self, bytes: usize) -> Address {
         self.workspaces.push(bytes);
         template::workspace(self.workspaces.len() - 1)
@@ -90,7 +90,7 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
     };
     let within = match work {
         Work::Map(_) => true,
-        // Sums of complex numbers would need their own order of them.
+        // Reductions of complex numbers are not implemented.
         Work::Reduce { program, .. } => {
             program.results.iter().all(|&value| program.instructions[usize::from(value)].dtype != DType::C64)
         }
@@ -99,11 +99,11 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
     within && programs.iter().all(|program| expression::can_write(program))
 }
 
-/// Where an operand's first element is.
+/// Returns the address of an operand's first element.
 pub(crate) fn address(operand: &Operand) -> Result<Address, DeviceError> {
     let address = address_of(&*operand.buffer).ok_or_else(|| {
         DeviceError::Unsupported(
-            "an operand lies on another device; move it with `.to(device)` first".to_owned(),
+            "an operand is on another device; move it with `.to(device)` first".to_owned(),
         )
     })?;
     Ok(Address(address + (operand.layout.offset * operand.dtype.bytes()) as u64))

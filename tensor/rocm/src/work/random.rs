@@ -1,4 +1,4 @@
-//! Random numbers, the same as on every device.
+//! Random numbers, identical on every device.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;

@@ -11,12 +11,12 @@ use crate::axes::Axes;
 use crate::expression::{self, Surroundings, cast, load, store};
 use crate::source::{Address, Writer, value_type};
 
-/// Fewer elements than this are read by one thread.
+/// Results of fewer elements are read by one thread.
 const FEW: usize = 16;
-/// More elements than this are read by several groups, if results are few.
+/// Results of more elements are read by several work-groups, if results are few.
 const MANY: usize = 1 << 15;
 
-/// What is reduced.
+/// A reduction's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reduce<'a> {
     pub program: &'a Program,
@@ -26,12 +26,12 @@ pub(super) struct Reduce<'a> {
     pub epilogue: &'a Program,
 }
 
-/// Who reads what belongs to one result.
+/// Which threads read the elements of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Division {
     Thread,
     Group(u32),
-    /// That many groups, and another launch for what they found.
+    /// This many work-groups, and another launch for their partial results.
     Groups(usize),
 }
 
@@ -62,7 +62,7 @@ impl Surroundings for Both<'_> {
     }
 }
 
-/// What was reduced, and the other inputs of an epilogue.
+/// The reduced value, and the other inputs of an epilogue.
 pub(super) struct After<'a> {
     pub value: (&'a str, DType),
     pub others: Elements<'a>,
@@ -84,7 +84,7 @@ impl Surroundings for After<'_> {
 pub(super) fn plan(plan: &mut Plan, it: Reduce<'_>, step: &Step) -> Result<(), DeviceError> {
     let shape: Vec<usize> = match step.inputs.first() {
         Some(input) if it.mapped > 0 => input.layout.shape.to_vec(),
-        _ => return Err(DeviceError::Unsupported("a reduction of nothing but constants".to_owned())),
+        _ => return Err(DeviceError::Unsupported("a reduction without inputs".to_owned())),
     };
     let outputs = step.outputs[0].layout.elements();
     let length: usize = it.axes.iter().map(|&axis| shape[axis]).product();
@@ -95,7 +95,7 @@ pub(super) fn plan(plan: &mut Plan, it: Reduce<'_>, step: &Step) -> Result<(), D
         plan.launches.push(launch);
         return Ok(());
     };
-    // Each group leaves what it found; a second launch reduces that.
+    // Each work-group writes a partial result; a second launch reduces those.
     let dtype = result_type(it.program);
     let partial = storage(dtype);
     let workspace = plan.workspace(outputs * pieces * partial.bytes());
@@ -118,7 +118,7 @@ pub(super) fn plan(plan: &mut Plan, it: Reduce<'_>, step: &Step) -> Result<(), D
     Ok(())
 }
 
-/// In what type partial results lie between two launches.
+/// The storage type of partial results between two launches.
 fn storage(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -229,7 +229,7 @@ fn launch(
     Ok(writer.launch("reduce", groups, threads))
 }
 
-/// The epilogue, for the thread that has the result in `all` and its index in `o`.
+/// Writes the epilogue, for the thread that has the result in `all` and its index in `o`.
 fn finish(
     writer: &mut Writer,
     it: Reduce<'_>,

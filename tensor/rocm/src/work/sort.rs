@@ -1,4 +1,5 @@
-//! Sorting: a bitonic network over pairs of a key and a place, in shared memory for short lines, in a workspace for long ones. Places make it stable.
+//! Sorting: a bitonic network over pairs of key and position, in shared memory for short lines, in a workspace for long ones.
+//! Positions make it stable.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -9,7 +10,7 @@ use crate::axes::Axes;
 use crate::expression::{load, store};
 use crate::source::{Address, Writer};
 
-/// Longer lines do not fit a group's shared memory together with another group's.
+/// The longest line that is sorted in shared memory; longer ones would limit a compute unit to one work-group.
 const SHARED: usize = 1024;
 const THREADS: u32 = 256;
 
@@ -24,7 +25,7 @@ pub(super) fn plan(plan: &mut Plan, axis: usize, descending: bool, step: &Step) 
     let lines = Axes::new(&lengths, strides.iter().map(Vec::as_slice));
     let length = shape.get(axis).copied().unwrap_or(1);
     if length > u32::MAX as usize / 2 {
-        return Err(DeviceError::Unsupported(format!("sorting {length} elements of one line")));
+        return Err(DeviceError::Unsupported(format!("sorting a line of {length} elements")));
     }
     let sort = Sort { step, axis, descending, lines: &lines, length };
     if length <= SHARED { sort.short(plan) } else { sort.long(plan) }
@@ -49,13 +50,13 @@ impl Sort<'_> {
         ]))
     }
 
-    /// Of the input or the outputs, along the axis.
+    /// The stride of the input or the outputs along the axis.
     fn stride(&self, number: usize) -> isize {
         let operand = if number == 0 { &self.step.inputs[0] } else { &self.step.outputs[0] };
         operand.layout.strides.get(self.axis).copied().unwrap_or(1)
     }
 
-    /// The key of element `i`, and the store of what came from `place` to `i`, where `k` offsets are those of the line.
+    /// The key of element `i`, and the statement that stores the element from `place` at `i`; `offsets` are those of the line.
     fn ends(&self, writer: &mut Writer, offsets: &[String]) -> Result<(String, String), DeviceError> {
         let (input, dtype) = (&self.step.inputs[0], self.step.inputs[0].dtype);
         let [from, to] = [0, 1].map(|number| {
@@ -154,7 +155,7 @@ impl Sort<'_> {
         })
     }
 
-    /// One launch over `count` indices, `n`, with the workspaces at hand.
+    /// One launch over `count` indices, `n`, with access to the workspaces.
     fn pass(
         &self,
         plan: &mut Plan,

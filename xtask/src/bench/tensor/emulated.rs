@@ -1,6 +1,6 @@
-//! The same training step by tinygrad, without a GPU: in its interpreter of programs, or in its emulator of an AMD GPU.
+//! The same training step by tinygrad without a GPU: in its interpreter, or in its emulator of an AMD GPU.
 //!
-//! The package has the interpreter (its device PYTHON) alone. The emulator is in the repository, a copy of which may be named.
+//! The PyPI package only has the interpreter (device PYTHON). The emulator is in the repository, of which a clone can be given.
 
 use super::TRAINING;
 use crate::bench::Effort;
@@ -35,7 +35,7 @@ pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Resul
         }
     };
     let said = super::lines(&mut script)?;
-    let theirs = seconds(&said).with_context(|| format!("tinygrad's step said `{said}`"))?;
+    let theirs = seconds(&said).with_context(|| format!("cannot parse tinygrad's output `{said}`"))?;
     Ok(Row {
         best: ours * super::MILLI,
         median: ours * super::MILLI,
@@ -52,7 +52,7 @@ pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Resul
     })
 }
 
-/// The shortest of the steps.
+/// The shortest step.
 fn seconds(said: &str) -> Option<f64> {
     let mut sample = Sample::default();
     for one in said.lines().last()?.split(',') {
@@ -61,7 +61,7 @@ fn seconds(said: &str) -> Option<f64> {
     Some(sample.best())
 }
 
-/// A search path with the compiler under the name that tinygrad knows it by.
+/// A PATH with the compiler under the name that tinygrad expects.
 fn compilers(repo: &Repo) -> Result<std::ffi::OsString> {
     let folder = repo.target.join("bench/compilers");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,10 +1,10 @@
-//! The plot of docs/performance.md: every judged measurement as a part of its aim.
+//! The plot of docs/performance.md: every judged measurement as a fraction of its aim.
 
 use crate::bench::plot::{GREEN, RED};
 use crate::bench::report::{Aim, Report, Row, number};
 use crate::bench::svg::{Anchor, INK, Svg};
 
-/// Bars end here, times their aim.
+/// The longest bar, as a multiple of the aim.
 const LONGEST: f64 = 2.5;
 
 pub fn plot(report: &Report) -> String {
@@ -26,7 +26,7 @@ pub fn plot(report: &Report) -> String {
     svg.finish()
 }
 
-/// How much of an aim a number is: one and more is met.
+/// The fraction of an aim that a number reaches: one or more is met.
 fn part(judged: f64, aim: Aim) -> f64 {
     match aim {
         Aim::AtLeast(limit) => judged / limit,

@@ -1,8 +1,8 @@
-//! A matrix as a product of triangular and orthogonal ones.
+//! LU, Cholesky and QR factorisation.
 
 use super::matrix::{Entry, Matrix};
 
-/// `P A = L U`: both triangles in one matrix, and where its rows were.
+/// `P A = L U`: both triangles in one matrix, and the row permutation.
 pub(crate) struct Lu<E> {
     both: Matrix<E>,
     order: Vec<usize>,
@@ -10,7 +10,7 @@ pub(crate) struct Lu<E> {
 }
 
 impl<E: Entry> Lu<E> {
-    /// The largest of each column is divided by. A singular matrix leaves a zero on the diagonal.
+    /// Factorises with partial pivoting. A singular matrix leaves a zero on the diagonal.
     pub fn new(matrix: &Matrix<E>) -> Lu<E> {
         let size = matrix.rows;
         let mut lu = Lu { both: matrix.clone(), order: (0..size).collect(), odd: false };
@@ -45,12 +45,12 @@ impl<E: Entry> Lu<E> {
         (0..self.both.rows).map(|at| self.both[(at, at)])
     }
 
-    /// Of the order of rows.
+    /// The sign of the row permutation.
     pub fn sign(&self) -> E {
         E::of(if self.odd { -1.0 } else { 1.0 })
     }
 
-    /// `A X = right`, or nothing if the matrix is singular.
+    /// Solves `A X = right`; `None` if the matrix is singular.
     pub fn solve(&self, right: &Matrix<E>) -> Option<Matrix<E>> {
         if self.diagonal().any(|entry| entry.size() == 0.0) {
             return None;
@@ -72,7 +72,8 @@ impl<E: Entry> Lu<E> {
     }
 }
 
-/// The lower triangle whose product with its adjoint is the matrix, of which only the lower triangle is read. Nothing if the matrix is not positive definite.
+/// Returns the lower Cholesky factor. Only the lower triangle of the matrix is read. `None` if the matrix is not positive
+/// definite.
 pub(crate) fn cholesky<E: Entry>(matrix: &Matrix<E>) -> Option<Matrix<E>> {
     let size = matrix.rows;
     let mut lower: Matrix<E> = Matrix::made(size, size, |_, _| E::of(0.0));
@@ -95,7 +96,7 @@ pub(crate) fn cholesky<E: Entry>(matrix: &Matrix<E>) -> Option<Matrix<E>> {
     Some(lower)
 }
 
-/// `A = Q R` by reflections, with a square `Q`.
+/// Factorises `A = Q R` by Householder reflections, with a square `Q`.
 pub(crate) fn qr<E: Entry>(matrix: &Matrix<E>) -> (Matrix<E>, Matrix<E>) {
     let (rows, columns) = (matrix.rows, matrix.columns);
     let (mut q, mut r) = (Matrix::unit(rows, rows), matrix.clone());
@@ -104,7 +105,7 @@ pub(crate) fn qr<E: Entry>(matrix: &Matrix<E>) -> (Matrix<E>, Matrix<E>) {
         if length == 0.0 {
             continue;
         }
-        // The mirror's normal; its sign keeps what is subtracted from cancelling.
+        // The normal of the reflection; its sign avoids cancellation.
         let aim = -r[(step, step)].direction() * E::of(length);
         let mut normal: Vec<E> = (step..rows).map(|row| r[(row, step)]).collect();
         normal[0] = normal[0] - aim;

@@ -1,12 +1,13 @@
-//! Eigenvalues and singular values by Jacobi's rotations: not the fastest way, but exact to the last digits and free of special cases.
+//! Eigenvalues and singular values by Jacobi rotations: not the fastest method, but accurate to the last digits and free of
+//! special cases.
 
 use super::factor::qr;
 use super::matrix::{Entry, Matrix, Turn};
 
-/// No matrix needs as many rounds.
+/// Upper limit of sweeps; no matrix needs as many.
 const ROUNDS: usize = 60;
 
-/// Eigenvalues in ascending order and their vectors, of a Hermitian matrix whose lower triangle is read.
+/// Returns the eigenvalues of a Hermitian matrix in ascending order and its eigenvectors. Only the lower triangle is read.
 pub(crate) fn eigen<E: Entry>(matrix: &Matrix<E>) -> (Vec<f64>, Matrix<E>) {
     let size = matrix.rows;
     let mut a: Matrix<E> = Matrix::made(size, size, |row, column| match row.cmp(&column) {
@@ -29,7 +30,7 @@ pub(crate) fn eigen<E: Entry>(matrix: &Matrix<E>) -> (Vec<f64>, Matrix<E>) {
             a.turn_columns(first, second, &turn);
             a.turn_rows(first, second, &turn);
             vectors.turn_columns(first, second, &turn);
-            // What is zero by construction, without what rounding left of it.
+            // These are zero by construction; clear the rounding residue.
             a[(first, second)] = E::of(0.0);
             a[(second, first)] = E::of(0.0);
         }
@@ -43,7 +44,7 @@ pub(crate) fn eigen<E: Entry>(matrix: &Matrix<E>) -> (Vec<f64>, Matrix<E>) {
     (order.iter().map(|&at| values[at]).collect(), vectors.of_columns(&order))
 }
 
-/// `A = U S V*`, with singular values in descending order. `U` and `V*` are square if `full`, else as small as they can be.
+/// Decomposes `A = U S V*`, with singular values in descending order. `U` and `V*` are square if `full`, else reduced.
 pub(crate) fn singular<E: Entry>(matrix: &Matrix<E>, full: bool) -> (Matrix<E>, Vec<f64>, Matrix<E>) {
     if matrix.rows < matrix.columns {
         let (u, values, v) = singular(&matrix.adjoint(), full);
@@ -80,7 +81,7 @@ pub(crate) fn singular<E: Entry>(matrix: &Matrix<E>, full: bool) -> (Matrix<E>, 
     order.sort_by(|&a, &b| lengths[b].total_cmp(&lengths[a]));
     let values: Vec<f64> = order.iter().map(|&column| lengths[column]).collect();
     let (a, v) = (a.of_columns(&order), v.of_columns(&order));
-    // Columns of length zero have no direction: any that are orthogonal to the others will do.
+    // Columns of length zero have no direction: any orthogonal completion will do.
     let smallest = values.first().map_or(0.0, |largest| largest * f64::EPSILON * 1e-3);
     let known = values.iter().filter(|&&value| value > smallest).count();
     let unit = Matrix::made(rows, known, |row, column| a[(row, column)] / E::of(values[column]));

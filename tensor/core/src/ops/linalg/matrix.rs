@@ -1,4 +1,4 @@
-//! One matrix in the host's memory, of real or complex numbers, with as many digits as there are.
+//! A dense matrix in host memory, of f64 or Complex64.
 
 use std::fmt::Debug;
 use std::ops::{Add, Div, Index, IndexMut, Mul, Neg, Sub};
@@ -7,7 +7,7 @@ use num_complex::Complex64;
 
 use crate::dtype::DType;
 
-/// What a matrix is made of.
+/// The entry type of a matrix: f64 or Complex64.
 pub(crate) trait Entry:
     Copy
     + Debug
@@ -22,12 +22,12 @@ pub(crate) trait Entry:
     fn conj(self) -> Self;
     /// The absolute value.
     fn size(self) -> f64;
-    /// One element of a tensor of this type.
+    /// Reads one element of a tensor of this type.
     fn read(bytes: &[u8], dtype: DType) -> Self;
-    /// As an element of a tensor of this type; a real one takes the real part.
+    /// Appends the number as an element of a tensor of this type; real types take the real part.
     fn write(self, dtype: DType, into: &mut Vec<u8>);
 
-    /// The number of length one in its direction; one for zero.
+    /// The number divided by its absolute value; one for zero.
     fn direction(self) -> Self {
         if self.size() == 0.0 { Self::of(1.0) } else { self / Self::of(self.size()) }
     }
@@ -97,7 +97,7 @@ impl Entry for Complex64 {
     }
 }
 
-/// Row by row.
+/// A matrix in row-major order.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix<E> {
     pub rows: usize,
@@ -134,12 +134,12 @@ impl<E: Entry> Matrix<E> {
         Matrix::made(self.columns, self.rows, |row, column| self[(column, row)].conj())
     }
 
-    /// Only some columns, in this order.
+    /// Selects columns, in this order.
     pub fn of_columns(&self, columns: &[usize]) -> Matrix<E> {
         Matrix::made(self.rows, columns.len(), |row, column| self[(row, columns[column])])
     }
 
-    /// Turns two columns in their plane: the first by a direction, then both by an angle.
+    /// Rotates two columns in their plane: multiplies the first by a unit number, then rotates both by an angle.
     pub fn turn_columns(&mut self, first: usize, second: usize, turn: &Turn<E>) {
         for row in 0..self.rows {
             let (x, y) = (self[(row, first)] * turn.direction, self[(row, second)]);
@@ -148,7 +148,7 @@ impl<E: Entry> Matrix<E> {
         }
     }
 
-    /// The same for rows, by the adjoint.
+    /// Rotates two rows by the adjoint rotation.
     pub fn turn_rows(&mut self, first: usize, second: usize, turn: &Turn<E>) {
         for column in 0..self.columns {
             let (x, y) = (self[(first, column)] * turn.direction.conj(), self[(second, column)]);
@@ -158,7 +158,7 @@ impl<E: Entry> Matrix<E> {
     }
 }
 
-/// A rotation in a plane, which makes a Hermitian two by two matrix diagonal.
+/// The Jacobi rotation that diagonalises a Hermitian 2x2 matrix.
 pub(crate) struct Turn<E> {
     direction: E,
     cosine: f64,
@@ -166,7 +166,7 @@ pub(crate) struct Turn<E> {
 }
 
 impl<E: Entry> Turn<E> {
-    /// Of the matrix `[first, beside; conj(beside), second]`.
+    /// Computes the rotation for the matrix `[first, beside; conj(beside), second]`.
     pub fn new(first: f64, second: f64, beside: E) -> Turn<E> {
         let apart = (second - first) / (2.0 * beside.size());
         let tangent = 1_f64.copysign(apart) / (apart.abs() + apart.hypot(1.0));
@@ -179,7 +179,7 @@ impl<E: Entry> Turn<E> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Numbers that look like nothing in particular.
+    /// Deterministic pseudo-random numbers.
     pub fn some(rows: usize, columns: usize, salt: usize) -> Matrix<Complex64> {
         let number =
             |n: usize| ((n * n * n * 7919 + n * n * 31 + salt * 104_729) % 1009) as f64 / 504.5 - 1.0;

@@ -1,5 +1,6 @@
-//! Matrices taken apart: determinants, inverses, factors, eigenvalues. Computed on the host in f64, whatever the device, and so they wait for their
-//! input. Solutions, inverses and determinants have gradients; the others say that they have none when one is asked for.
+//! Linear algebra: determinants, inverses, factorisations, eigenvalues. Computed on the host in f64, whatever the device, so
+//! these operations wait for their input. Solutions, inverses and determinants have gradients; the others return an error when a
+//! gradient is requested.
 
 mod factor;
 mod jacobi;
@@ -20,10 +21,10 @@ use crate::tensor::{Result, Tensor, same_device};
 use factor::Lu;
 use matrix::{Entry, Matrix};
 
-/// The shape of one answer for each matrix, and its type.
+/// The shape of one result for each matrix, and its type.
 type Answer<'a> = (&'a [usize], DType);
 
-/// Calls a function with each matrix of a stack; what it answers is stacked again. `$matrix` is of f64 or of Complex64.
+/// Calls a function with each matrix of a batch and stacks the results. `$matrix` is of f64 or of Complex64.
 macro_rules! each {
     ($x:expr, $answers:expr, |$matrix:ident| $body:expr) => {
         if $x.dtype() == DType::C64 {
@@ -53,7 +54,7 @@ fn stacked<E: Entry>(
     answers.iter().zip(&bytes).map(made).collect()
 }
 
-/// The matrices of a stack, in the host's memory.
+/// Returns the matrices of a batch, in host memory.
 fn matrices<E: Entry>(x: &Tensor) -> Result<impl Iterator<Item = Matrix<E>>> {
     let (rows, columns) = sides(x);
     let bytes = x.to_bytes()?;
@@ -70,21 +71,18 @@ fn sides(x: &Tensor) -> (usize, usize) {
     (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1])
 }
 
-/// Refuses what is no stack of matrices of numbers with fractions.
+/// Returns an error unless `x` is a batch of matrices of a supported type.
 fn matrix(operation: &'static str, x: &Tensor) -> Result<()> {
     if x.rank() < 2 {
         return Err(TensorError::shape(
             operation,
-            format!("{:?} is no matrix and no stack of them", x.shape()),
+            format!("{:?} is neither a matrix nor a batch of matrices", x.shape()),
         ));
     }
     if !matches!(x.dtype(), DType::F32 | DType::F64 | DType::C64) {
         return Err(TensorError::type_of(
             operation,
-            format!(
-                "matrices of float32, float64 and complex64 can be taken apart, not of {}; cast first",
-                x.dtype()
-            ),
+            format!("it needs matrices of float32, float64 or complex64, not {}; cast first", x.dtype()),
         ));
     }
     Ok(())
@@ -107,12 +105,12 @@ fn real(dtype: DType) -> DType {
     if dtype == DType::C64 { DType::F32 } else { dtype }
 }
 
-/// Remembers that these came of `x`, and that nobody knows how gradients go back.
+/// Records a rule that reports that the operation has no gradient.
 fn without_gradient(operation: &'static str, x: &Tensor, answers: Vec<Tensor>) -> Vec<Tensor> {
     let refuse = |answer: Tensor| {
         answer.record(operation, &[x], |_| {
             Box::new(move |_| {
-                Err(TensorError::state(operation, "it has no gradient; detach() what it is computed of"))
+                Err(TensorError::state(operation, "it has no gradient; call detach() on its input first"))
             })
         })
     };
@@ -123,7 +121,7 @@ fn only(mut answers: Vec<Tensor>) -> Tensor {
     answers.swap_remove(0)
 }
 
-/// `x` with `a @ x = b`, for stacks that broadcast; the last two axes of `b` are a matrix of right sides.
+/// Solves `a @ x = b` for `x`, for batches that broadcast; the last two axes of `b` are a matrix of right-hand sides.
 pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let size = square("solve", a)?;
     matrix("solve", b)?;
@@ -131,7 +129,11 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if b.shape()[b.rank() - 2] != size {
         return Err(TensorError::shape(
             "solve",
-            format!("{:?} and {:?}: the right side has not as many rows as the matrix", a.shape(), b.shape()),
+            format!(
+                "{:?} and {:?}: the right-hand side and the matrix must have equally many rows",
+                a.shape(),
+                b.shape()
+            ),
         ));
     }
     let dtype = a.dtype().promote(b.dtype());
@@ -144,7 +146,7 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     solution("solve", &with(a)?, &with(b)?)
 }
 
-/// Of stacks of one shape and type.
+/// Solves batches of one shape and type.
 fn solution(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     fn solved<E: Entry>(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let mut bytes = Vec::new();
@@ -192,7 +194,7 @@ pub fn det(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The sign of the determinant and the logarithm of its size.
+/// Returns the sign of the determinant and the logarithm of its absolute value.
 pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
     square("slogdet", x)?;
     let answers = each!(x, &[(&[], x.dtype()), (&[], real(x.dtype()))], |matrix| {
@@ -202,7 +204,8 @@ pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
         let zero = size == f64::NEG_INFINITY;
         Ok(vec![vec![if zero { Entry::of(0.0) } else { sign }], vec![Entry::of(size)]])
     })?;
-    let [sign, size] = <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("there are two"));
+    let [sign, size] =
+        <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("two results were requested"));
     let size = size.record("slogdet", &[x], |_| {
         let x = x.kept();
         Box::new(move |g| Ok(vec![Some(times_inverse(&g.cast(x.dtype())?, &x)?)]))
@@ -210,14 +213,14 @@ pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((sign, size))
 }
 
-/// A number for each matrix times the adjoint of the matrix's inverse.
+/// Multiplies a number for each matrix by the adjoint of the matrix's inverse.
 fn times_inverse(g: &Tensor, x: &Tensor) -> Result<Tensor> {
     let mut shape = Shape::from(g.shape());
     shape.extend([1, 1]);
     mul(&to_shape(g, &shape)?, &adjoint(&inv(x)?)?)
 }
 
-/// The lower triangle whose product with its adjoint is the matrix.
+/// Returns the lower Cholesky factor.
 pub fn cholesky(x: &Tensor) -> Result<Tensor> {
     let size = square("cholesky", x)?;
     let answers = each!(x, &[(&[size, size], x.dtype())], |matrix| {
@@ -228,7 +231,7 @@ pub fn cholesky(x: &Tensor) -> Result<Tensor> {
     Ok(only(without_gradient("cholesky", x, answers)))
 }
 
-/// Orthogonal columns and an upper triangle; `complete` makes the first square.
+/// Returns orthonormal columns and an upper triangle; `complete` makes the first square.
 pub fn qr(x: &Tensor, complete: bool) -> Result<(Tensor, Tensor)> {
     matrix("qr", x)?;
     let (rows, columns) = sides(x);
@@ -239,11 +242,11 @@ pub fn qr(x: &Tensor, complete: bool) -> Result<(Tensor, Tensor)> {
         Ok(vec![q.of_columns(&(0..width).collect::<Vec<_>>()).entries, r.entries])
     })?;
     let [q, r] = <[Tensor; 2]>::try_from(without_gradient("qr", x, answers))
-        .unwrap_or_else(|_| unreachable!("there are two"));
+        .unwrap_or_else(|_| unreachable!("two results were requested"));
     Ok((q, r))
 }
 
-/// Eigenvalues in ascending order and eigenvectors, of Hermitian matrices of which the lower triangle is read.
+/// Returns the eigenvalues of Hermitian matrices in ascending order, and eigenvectors. Only the lower triangle is read.
 pub fn eigh(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let size = square("eigh", x)?;
     let answers = each!(x, &[(&[size], real(x.dtype())), (&[size, size], x.dtype())], |matrix| {
@@ -251,11 +254,11 @@ pub fn eigh(x: &Tensor) -> Result<(Tensor, Tensor)> {
         Ok(vec![values.into_iter().map(Entry::of).collect(), vectors.entries])
     })?;
     let [values, vectors] = <[Tensor; 2]>::try_from(without_gradient("eigh", x, answers))
-        .unwrap_or_else(|_| unreachable!("there are two"));
+        .unwrap_or_else(|_| unreachable!("two results were requested"));
     Ok((values, vectors))
 }
 
-/// `u`, singular values in descending order, and the adjoint of `v`.
+/// Returns `u`, singular values in descending order, and the adjoint of `v`.
 pub fn svd(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor)> {
     matrix("svd", x)?;
     let (rows, columns) = sides(x);
@@ -267,6 +270,6 @@ pub fn svd(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor)> {
         Ok(vec![u.entries, values.into_iter().map(Entry::of).collect(), v.entries])
     })?;
     let [u, values, v] = <[Tensor; 3]>::try_from(without_gradient("svd", x, answers))
-        .unwrap_or_else(|_| unreachable!("there are three"));
+        .unwrap_or_else(|_| unreachable!("three results were requested"));
     Ok((u, values, v))
 }

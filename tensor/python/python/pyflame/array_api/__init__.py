@@ -1,6 +1,6 @@
 """The Python array API standard (2024.12) as a namespace: `import pyflame.array_api as xp`.
 
-Arrays are tensors; names and signatures are the standard's, whose axes are `axis` and whose sums keep `keepdims`.
+Arrays are tensors. Names and signatures are the standard's, with `axis` and `keepdims` instead of `dim` and `keepdim`.
 """
 
 import builtins as _builtins
@@ -44,7 +44,7 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 class _Info:
-    """What this namespace can do."""
+    """The capabilities of this namespace."""
 
     def capabilities(self):
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
@@ -100,7 +100,7 @@ def from_dlpack(x, /, *, device=None, copy=None):
     if isinstance(x, Array) and not copy:
         return x if device is None or x.device == device else x.to(device)
     if copy is False:
-        raise BufferError("from_dlpack: elements of other libraries are always copied")
+        raise BufferError("from_dlpack: arrays of other libraries are always copied")
     return _pf.from_dlpack(x, device=device)
 
 
@@ -163,7 +163,7 @@ def isdtype(dtype, kind):
     for wanted in kinds:
         if isinstance(wanted, str):
             if wanted not in _KINDS:
-                raise ValueError(f"isdtype: {wanted!r} is no kind; there are {', '.join(_KINDS)}")
+                raise ValueError(f"isdtype: {wanted!r} is not a kind; valid kinds are {', '.join(_KINDS)}")
             if dtype in _KINDS[wanted]:
                 return True
         elif dtype == wanted:
@@ -177,7 +177,7 @@ def result_type(*arrays_and_dtypes):
     dtypes = [_pf.dtype_of(value) for value in given if not isinstance(value, (int, float, complex))]
     if not dtypes:
         raise ValueError("result_type: at least one array or dtype is needed")
-    # One element each, so that no array without axes counts less than others.
+    # One element each: a 0-dimensional array would count less than the others in type promotion.
     summed = _pf.zeros(1, dtype=dtypes[0], device="cpu")
     for dtype in dtypes[1:]:
         summed = _pf.where(True, summed, _pf.zeros(1, dtype=dtype, device="cpu"))
@@ -187,7 +187,7 @@ def result_type(*arrays_and_dtypes):
 
 
 def _promoted(*arrays):
-    """All of the type that they promote to; numbers stay as they are. PyTorch's rule, that arrays without axes count less, is not the standard's."""
+    """Converts arrays to their promoted type; numbers stay. The standard has no lower priority for 0-dimensional arrays, unlike PyTorch."""
     dtypes = [x.dtype for x in arrays if isinstance(x, Array)]
     if _builtins.all(dtype == dtypes[0] for dtype in dtypes):
         return arrays
@@ -218,7 +218,7 @@ def broadcast_to(x, /, shape):
     return x.broadcast_to(tuple(shape))
 
 
-# Element by element: the standard's name, and ours where it is another.
+# Elementwise functions: the standard's name, and ours.
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
@@ -279,7 +279,7 @@ def imag(x, /):
 
 
 def sign(x, /):
-    # Of either zero it is the positive one.
+    # The sign of either zero is positive zero.
     return x.sign() + 0
 
 
@@ -288,7 +288,7 @@ def signbit(x, /):
 
 
 def floor_divide(x1, x2, /):
-    """As Python's, except that infinities answer the floor of the quotient."""
+    """Like Python's, except that infinities give the floor of the quotient."""
     x1, x2 = (x if isinstance(x, Array) else asarray(x, dtype=other.dtype) for x, other in ((x1, x2), (x2, x1)))
     x1, x2 = _promoted(x1, x2)
     whole = x1.floor_divide(x2)
@@ -326,7 +326,7 @@ def _reduction(name, method, typed):
 
 
 def _over(x, axis, keepdims):
-    """No axes at all leave every element as it is, where PyTorch means all of them: as if there were one more."""
+    """Without axes, reduces nothing, where PyTorch reduces over all axes: adds one axis of length one."""
     return (x.unsqueeze(-1), -1, False) if axis == () else (x, axis, keepdims)
 
 
@@ -371,7 +371,7 @@ def count_nonzero(x, /, *, axis=None, keepdims=False):
 def _cumulative(method, first, x, axis, dtype, include_initial):
     if axis is None:
         if x.ndim != 1:
-            raise ValueError("an axis is needed for arrays of several dimensions")
+            raise ValueError("arrays of several dimensions need an axis")
         axis = 0
     dtype = _summed(x, dtype)
     result = method(x, axis, dtype=dtype).to(dtype)
@@ -416,7 +416,7 @@ def permute_dims(x, /, axes):
 
 def matrix_transpose(x, /):
     if x.ndim < 2:
-        raise ValueError("matrix_transpose: at least two axes are needed")
+        raise ValueError("matrix_transpose: the array needs at least two axes")
     return x.transpose(-2, -1)
 
 
@@ -431,7 +431,7 @@ def expand_dims(x, /, axis):
 def squeeze(x, /, axis):
     for one in (axis,) if isinstance(axis, int) else axis:
         if x.shape[one] != 1:
-            raise ValueError(f"squeeze: axis {one} of {tuple(x.shape)} has not the length 1")
+            raise ValueError(f"squeeze: axis {one} of {tuple(x.shape)} does not have length 1")
     return x.squeeze(axis)
 
 
@@ -468,7 +468,7 @@ def repeat(x, repeats, /, *, axis=None):
     if axis is None:
         x, axis = x.flatten(), 0
     counts = asarray(repeats).broadcast_to((x.shape[axis],)).to(int64)
-    # Each place as often as it is counted: the number of ends at or before it.
+    # Repeats each index by its count: an output position belongs to the index that equals the number of ends at or before it.
     ends = counts.cumsum(0)
     total = int(ends[-1]) if ends.shape[0] else 0
     return x.index_select(axis, searchsorted(ends, _pf.arange(total, device=x.device), side="right"))
@@ -538,4 +538,4 @@ def tensordot(x1, x2, /, *, axes=2):
     return (a @ b).reshape(shape)
 
 
-from . import fft, linalg  # noqa: E402,F401  They use what is above.
+from . import fft, linalg  # noqa: E402,F401  They use the functions above.

@@ -1,4 +1,4 @@
-"""The standard's extension `fft`, under the standard's names."""
+"""The standard's `fft` extension, under the standard's names."""
 
 from .. import fft as _ours
 

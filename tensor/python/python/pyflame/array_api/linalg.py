@@ -1,4 +1,4 @@
-"""The standard's extension `linalg`: matrices taken apart, and their kin, under the standard's names."""
+"""The standard's `linalg` extension, under the standard's names."""
 
 from .. import linalg as _ours
 from . import matmul, matrix_transpose, tensordot, vecdot  # noqa: F401
@@ -64,7 +64,7 @@ def slogdet(x, /):
 
 def solve(x1, x2, /):
     x1, x2 = _promoted(x1, x2)
-    # Only one axis is a vector here; everything else are matrices.
+    # Only a 1-dimensional `x2` is a vector here; everything else is a matrix.
     return _ours.solve(x1, x2) if x2.ndim == 1 else _ours._pf.linalg_solve(x1, x2)
 
 

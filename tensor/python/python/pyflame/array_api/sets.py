@@ -1,4 +1,4 @@
-"""The standard's set functions: which elements are different."""
+"""The standard's set functions: unique elements."""
 
 from collections import namedtuple
 

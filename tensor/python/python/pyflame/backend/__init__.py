@@ -1,4 +1,4 @@
-"""What devices offer beyond computing."""
+"""Device features beyond computation."""
 
 from . import rocm
 

@@ -1,4 +1,4 @@
-"""AMD GPUs: memory pools, compiled kernels, and what is fused with what."""
+"""AMD GPUs: memory pools, kernel and tuning caches, graph replay, and fusion."""
 
 import os
 
@@ -6,7 +6,7 @@ from .. import _pyflame as _pf
 
 
 class _OfDevice:
-    """Something of one GPU: the current one, or the first if none is current."""
+    """Base of per-GPU objects: the current GPU, or the first if none is current."""
 
     def __init__(self, device=None):
         self._device = device
@@ -19,18 +19,18 @@ class _OfDevice:
 
 
 class TuningCache:
-    """Which way of doing a step is fastest on which GPU, for the whole process. Entries are keyed by version, architecture and shape."""
+    """The fastest alternative of each step on each GPU, for the whole process. Entries are keyed by version, architecture and shape."""
 
     def enable_exhaustive_search(self, enabled=True):
-        """Whether steps that are not known yet are tried in all ways, which takes a while the first time. All ways give the same bits."""
+        """Enables trying all alternatives of unknown steps, which takes a while the first time. All give the same bits."""
         _pf.rocm_exhaustive_search(bool(enabled))
 
     def set_cache_file(self, path):
-        """Reads a file, if there is one, and writes it from now on. A damaged one counts as empty."""
+        """Loads a file, if it exists, and saves to it from now on. A damaged file counts as empty."""
         _pf.rocm_set_tuning_file(os.fspath(path))
 
     def clear(self):
-        """Forgets everything, in the file too."""
+        """Clears all entries, including those in the file."""
         _pf.rocm_clear_tuning()
 
     def get_stats(self):
@@ -39,30 +39,30 @@ class TuningCache:
 
 
 class KernelCache(_OfDevice):
-    """Compiled kernels: some come with the library, others are compiled when they are first needed and kept in a folder."""
+    """Compiled kernels: some are built into the library, others are compiled on first use and cached in a folder."""
 
     def set_folder(self, path):
-        """Where they are kept from now on; None keeps none."""
+        """Sets the folder of the cache; None disables it."""
         _pf.rocm_set_kernel_cache(None if path is None else os.fspath(path))
 
     def get_stats(self):
-        """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches` of all kernels; of those, `replayed_launches` in `graph_launches` of `graphs`,
-        `changed_launches` of them with other arguments than the time before."""
+        """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `replayed_launches`: those replayed
+        by `graph_launches` launches of `graphs` captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
         return _pf.rocm_kernel_stats(self._name())
 
 
 class PinnedPool(_OfDevice):
-    """Page-locked memory of this machine, from which copies to a GPU are fastest."""
+    """Page-locked host memory, from which copies to a GPU are fastest."""
 
     def acquire(self, size):
-        """A buffer of at least so many bytes; give it back with `release`."""
+        """Returns a buffer of at least this many bytes; return it with `release`."""
         return _pf.rocm_pinned_acquire(self._name(), int(size))
 
     def release(self, buffer):
         buffer.release()
 
     def warmup(self, sizes):
-        """Makes room for buffers of these sizes in bytes now."""
+        """Allocates buffers of these sizes in bytes in advance."""
         _pf.rocm_pinned_warmup(self._name(), [int(size) for size in sizes])
 
     def clear(self):
@@ -73,10 +73,10 @@ class PinnedPool(_OfDevice):
 
 
 class MemoryManager(_OfDevice):
-    """The pool from which tensors on a GPU get their memory."""
+    """The memory pool of tensors on a GPU."""
 
     def clear_pool(self):
-        """Gives everything that no tensor uses back to the GPU."""
+        """Returns all memory that no tensor uses to the GPU."""
         _pf.rocm_clear_pool(self._name())
 
     def get_stats(self):
@@ -112,9 +112,9 @@ def get_memory_manager(device=None):
 
 
 def set_graph_replay(enabled=True):
-    """Whether launches that come again, as those of a training step do, are begun all at once, as a HIP graph. They are unless `PYFLAME_GRAPHS=0`.
+    """Replays repeated launches, such as those of a training step, as one HIP graph. On by default, unless `PYFLAME_GRAPHS=0`.
 
-    The results are the same bit by bit; every argument is compared with what the graph has before it runs.
+    The results are bit-identical: every argument is compared with the graph's, and updated if different, before it runs.
     """
     _pf.rocm_set_graphs(bool(enabled))
 
@@ -123,7 +123,7 @@ def is_graph_replay_enabled():
     return _pf.rocm_graphs()
 
 
-# Elements per example that layers of such models usually have.
+# Typical elements per example in layers of such models.
 _LAYERS = {
     "small": [256, 512, 1024, 784],
     "medium": [1024, 4096, 16384, 65536, 150528],
@@ -132,9 +132,9 @@ _LAYERS = {
 
 
 def warmup_memory_pool(batch_size=32, model_size="small", device=None):
-    """Makes room for the tensors of a model now, so that its first run need not wait for memory."""
+    """Allocates memory for the tensors of a model in advance, so that its first run does not wait for memory."""
     if model_size not in _LAYERS:
-        raise ValueError(f"model_size is one of {', '.join(map(repr, _LAYERS))}, not {model_size!r}")
+        raise ValueError(f"model_size must be one of {', '.join(map(repr, _LAYERS))}, not {model_size!r}")
     if batch_size <= 0:
         raise ValueError(f"batch_size must be positive, not {batch_size}")
     MemoryManager(device).warmup([4 * batch_size * elements for elements in _LAYERS[model_size]])
@@ -145,10 +145,10 @@ _WHOLE = {"softmax", "log_softmax", "layer_norm", "sort", "gather", "scatter_add
 
 
 def can_fuse(*operations):
-    """Whether these operations, one after another, become one launch: `can_fuse('matmul', 'add', 'relu')`.
+    """Whether this sequence of operations is fused into one launch: `can_fuse('matmul', 'add', 'relu')`.
 
-    A chain of elementwise operations does; so does one that follows a product, a convolution or a reduction. `pf.explain` tells what was
-    made of real tensors.
+    A chain of elementwise operations is; so are elementwise operations after a product, a convolution or a reduction. `pf.explain`
+    shows the launches for actual tensors.
     """
     if len(operations) == 1 and not isinstance(operations[0], str):
         operations = tuple(operations[0])

@@ -1,4 +1,4 @@
-"""Neural networks: layers, losses, and what they are made of."""
+"""Neural networks: layers, losses, and their building blocks."""
 
 from . import functional, init
 from .activation import (

@@ -6,12 +6,12 @@ from .parameter import Parameter
 
 
 def _plain(name, function, doc):
-    """A layer that is one function without options."""
+    """Makes a layer from one function without options."""
 
     def forward(self, x):
         return function(x)
 
-    # `inplace` is taken for the sake of programs that say it; values never change under their readers here.
+    # `inplace` is accepted for compatibility and ignored: values are never changed in place here.
     def __init__(self, inplace=False):
         Module.__init__(self)
 
@@ -33,7 +33,7 @@ SELU = _plain("SELU", F.selu, "The scaled exponential linear unit.")
 
 
 class GELU(Module):
-    """x times the probability that a normal number is below x; with approximate='tanh', its usual approximation."""
+    """x times the normal cumulative distribution at x; with approximate='tanh', its tanh approximation."""
 
     def __init__(self, approximate="none"):
         super().__init__()
@@ -71,7 +71,7 @@ class ELU(Module):
 
 
 class PReLU(Module):
-    """A leaky ReLU whose slope is learnt."""
+    """A leaky ReLU with a learned slope."""
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         from .. import _pyflame as _pf
@@ -128,14 +128,14 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Zeroes elements with probability p while training, and makes up for it by scaling the rest."""
+    """Zeroes elements with probability p while training, and scales the others to keep the mean."""
 
     def forward(self, x):
         return F.dropout(x, self.p, self.training)
 
 
 class Dropout2d(_Dropout):
-    """Zeroes whole channels."""
+    """Zeroes whole channels with probability p while training."""
 
     def forward(self, x):
         return F.dropout2d(x, self.p, self.training)

@@ -9,9 +9,9 @@ from .parameter import Parameter
 
 
 class MultiheadAttention(Module):
-    """Attention of queries to keys and values, in several subspaces at once; parameters are named and shaped as PyTorch's.
+    """Multi-head attention; parameters have PyTorch's names and shapes.
 
-    `forward(query, key, value)` answers the output and, unless `need_weights` is false, the weights. Sequences are
+    `forward(query, key, value)` returns the output and, unless `need_weights` is false, the weights. Sequences are
     [length, batch, features], or [batch, length, features] with `batch_first`, or without a batch axis.
     """
 
@@ -103,7 +103,7 @@ class MultiheadAttention(Module):
 
 
 class SelfAttention(Module):
-    """Attention of a sequence [batch, length, features] to itself; answers the output alone."""
+    """Attention of a sequence [batch, length, features] to itself; returns only the output."""
 
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, device=None, dtype=None):
         super().__init__()
@@ -116,7 +116,7 @@ class SelfAttention(Module):
 
 
 class CrossAttention(Module):
-    """Attention of one sequence [batch, length, features] to another; answers the output alone."""
+    """Attention of one sequence [batch, length, features] to another; returns only the output."""
 
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, kdim=None, vdim=None, device=None, dtype=None):
         super().__init__()
@@ -130,7 +130,7 @@ class CrossAttention(Module):
 
 
 def _additive(mask, dtype):
-    """A mask of what is not to be seen, as numbers to add."""
+    """Converts a bool mask (true: hidden) to numbers that are added to the scores."""
     if mask.dtype == _pf.bool:
         return _pf.where(mask, float("-inf"), 0.0).to(dtype)
     return mask.to(dtype)

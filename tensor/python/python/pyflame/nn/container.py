@@ -1,4 +1,4 @@
-"""Modules that hold others."""
+"""Container modules."""
 
 from collections import OrderedDict
 
@@ -7,7 +7,7 @@ from .parameter import Parameter
 
 
 class Sequential(Module):
-    """One module after another: `Sequential(a, b)`, `Sequential([a, b])` or `Sequential(OrderedDict(...))`."""
+    """Runs modules in sequence: `Sequential(a, b)`, `Sequential([a, b])` or `Sequential(OrderedDict(...))`."""
 
     def __init__(self, *modules):
         super().__init__()
@@ -42,7 +42,7 @@ class Sequential(Module):
 
 
 class ModuleList(Module):
-    """A list whose members are part of the module."""
+    """A list of submodules."""
 
     def __init__(self, modules=()):
         super().__init__()
@@ -73,7 +73,7 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary whose members are part of the module."""
+    """A dictionary of submodules."""
 
     def __init__(self, modules=()):
         super().__init__()
@@ -130,7 +130,7 @@ class ParameterList(Module):
 
 
 class Identity(Module):
-    """Its input; whatever it is made with is ignored."""
+    """Returns its input; constructor arguments are ignored."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -140,7 +140,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Axes from `start_dim` to `end_dim` become one."""
+    """Merges the axes from `start_dim` to `end_dim` into one."""
 
     def __init__(self, start_dim=1, end_dim=-1):
         super().__init__()
@@ -154,7 +154,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One axis becomes several."""
+    """Splits one axis into several."""
 
     def __init__(self, dim, unflattened_size):
         super().__init__()

@@ -34,7 +34,7 @@ class _Conv(Module):
         super().__init__()
         self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}: padding_mode {padding_mode!r} is not known; use 'zeros', or pf.nn.functional.pad before")
+            raise ValueError(f"{type(self).__name__}: padding_mode {padding_mode!r} is not supported; use 'zeros' or pf.nn.functional.pad")
 
     def _begin(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype):
         name = type(self).__name__

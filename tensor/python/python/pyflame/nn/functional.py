@@ -1,4 +1,4 @@
-"""Layers without state. What is one operation of the library is that operation itself, without a wrapper."""
+"""Stateless layers. A layer that is a single operation of the library is that operation itself, without a wrapper."""
 
 import math
 
@@ -79,17 +79,17 @@ def logsigmoid(x):
 
 def prelu(x, weight):
     if weight.ndim > 1:
-        raise ValueError(f"prelu: the weight is a number or a vector, not of the shape {tuple(weight.shape)}")
+        raise ValueError(f"prelu: the weight must be a number or a vector, not of shape {tuple(weight.shape)}")
     if weight.numel > 1:
         channels = x.shape[1] if x.ndim > 1 else 1
         if x.ndim == 0 or weight.numel != channels:
-            raise ValueError(f"prelu: {weight.nelement()} weights for an input of the shape {tuple(x.shape)}")
+            raise ValueError(f"prelu: got {weight.nelement()} weights for an input of shape {tuple(x.shape)}")
         weight = weight.reshape((1, -1) + (1,) * (x.ndim - 2))
     return _pf.where(x > 0, x, weight * x)
 
 
 def dropout2d(x, p=0.5, training=True):
-    """Whole channels are zeroed: of [N, C, ...], and of [C, H, W]."""
+    """Zeroes whole channels: of [N, C, ...], and of [C, H, W]."""
     if not training or p == 0:
         return x
     lead = 1 if x.ndim == 3 else 2
@@ -100,10 +100,10 @@ def dropout2d(x, p=0.5, training=True):
 def instance_norm(
     x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
 ):
-    """Every instance by its own mean and variance, which move the running ones; or by the running ones."""
+    """Normalises every instance by its own statistics, which update the running ones; or by the running statistics."""
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise ValueError("instance_norm: without the input's statistics, running_mean and running_var are needed")
+            raise ValueError("instance_norm: running_mean and running_var are required if the input's statistics are not used")
         return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
     result = _pf.instance_norm(x, weight, bias, eps)
     positions = tuple(range(2, x.ndim))
@@ -115,14 +115,14 @@ def instance_norm(
 
 
 def pad(x, pad, mode="constant", value=0.0):
-    """Frames the last axes: (left, right, top, bottom, ...), the last axis first. With a value, with the elements beside the edge in reverse
-    ('reflect'), with those at the edge ('replicate'), or with those of the other side ('circular')."""
+    """Pads the last axes: (left, right, top, bottom, ...), the last axis first. Modes: a constant value, the elements next to the edge
+    reversed ('reflect'), the edge element ('replicate'), or the elements of the opposite side ('circular')."""
     if mode == "constant":
         return _pf.pad(x, list(pad), value or 0)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ValueError(f"pad: mode {mode!r} is not known; 'constant', 'reflect', 'replicate' and 'circular' are")
+        raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', not {mode!r}")
     if len(pad) % 2 or not 0 < len(pad) // 2 <= 3 or x.ndim - len(pad) // 2 not in (1, 2):
-        raise ValueError(f"pad: mode {mode!r} frames the one to three last axes of [n, channels, ..], not {list(pad)} of {tuple(x.shape)}")
+        raise ValueError(f"pad: mode {mode!r} pads the last one to three axes of [n, channels, ..]; got {list(pad)} for {tuple(x.shape)}")
     for number in range(len(pad) // 2):
         x = _framed(x, x.ndim - 1 - number, pad[2 * number], pad[2 * number + 1], mode)
     return x
@@ -132,10 +132,10 @@ def _framed(x, axis, before, after, mode):
     length = x.shape[axis]
     longest = {"reflect": length - 1, "circular": length, "replicate": max(before, after)}[mode]
     if max(before, after) > longest or length == 0 or length + before + after < 0:
-        raise ValueError(f"pad: a frame of {before} and {after} around {length} elements is too much for mode {mode!r}")
+        raise ValueError(f"pad: padding {before} and {after} of {length} elements is too large for mode {mode!r}")
     inner = x.narrow(axis, max(-before, 0), length + min(before, 0) + min(after, 0))
     if mode == "circular":
-        # What is cut off is not on the other side.
+        # Cropped elements must not reappear on the opposite side.
         x, length = inner, inner.shape[axis]
     parts = [inner]
     if before > 0:
@@ -163,7 +163,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     product = x1 * x2
     dtype, shape = product.dtype, product.shape
     if dtype.is_floating_point and dtype.itemsize < 4:
-        # Not rounded in between.
+        # Computed in float32, so that intermediate results are not rounded.
         x1, x2 = x1.float(), x2.float()
         product = x1 * x2
     x1, x2 = x1.expand(shape), x2.expand(shape)
@@ -175,7 +175,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 def causal_mask(length, keys, dtype, device):
-    """What to add to scores, so that nothing sees what comes after it."""
+    """A mask to add to scores, so that no position attends to later ones."""
     rows = _pf.arange(length, device=device).unsqueeze(1)
     columns = _pf.arange(keys, device=device).unsqueeze(0)
     return _pf.where(columns > rows, float("-inf"), 0.0).to(dtype)
@@ -195,10 +195,10 @@ def attention_with_weights(query, key, value, mask=None, dropout_p=0.0, scale=No
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
     mask = attn_mask
     if mask is not None and mask.dtype == _pf.bool:
-        # Here, as in PyTorch, a bool says what may be seen.
+        # As in PyTorch, true means visible here.
         mask = _pf.where(mask, 0.0, float("-inf")).to(query.dtype)
     if is_causal:
         if mask is not None:
-            raise ValueError("scaled_dot_product_attention: attn_mask and is_causal exclude each other")
+            raise ValueError("scaled_dot_product_attention: attn_mask and is_causal cannot be combined")
         mask = causal_mask(query.shape[-2], key.shape[-2], query.dtype, query.device)
     return attention_with_weights(query, key, value, mask, dropout_p, scale)[0]

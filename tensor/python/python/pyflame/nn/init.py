@@ -1,11 +1,11 @@
-"""First values of parameters. Each function changes the tensor it is given and returns it."""
+"""Parameter initialisation. Each function changes the given tensor in place and returns it."""
 
 import math
 
 from .. import _pyflame as _pf
 
 
-# As many as a float32 has digits.
+# The number of bisection steps: one for each significant bit of a float32.
 _HALVINGS = 24
 
 
@@ -28,7 +28,7 @@ def normal_(tensor, mean=0.0, std=1.0):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
-    """Normal numbers between a and b: where the distribution reaches uniform numbers, found by halving."""
+    """Normal numbers truncated to [a, b]: inverts the distribution function at uniform numbers by bisection."""
     shape, like = tuple(tensor.shape), _like(tensor)
     scale = std * math.sqrt(2.0)
     edges = [math.erf((edge - mean) / scale) for edge in (a, b)]
@@ -55,7 +55,7 @@ def ones_(tensor):
 
 def eye_(tensor):
     if tensor.ndim != 2:
-        raise ValueError(f"eye_: a matrix is needed, this has {tensor.ndim} axes")
+        raise ValueError(f"eye_: expected a matrix, got a tensor with {tensor.ndim} axes")
     return _fill(tensor, _pf.eye(tensor.shape[0], tensor.shape[1], **_like(tensor)))
 
 
@@ -73,7 +73,7 @@ def calculate_gain(nonlinearity, param=None):
 
 def _fans(tensor):
     if tensor.ndim < 2:
-        raise ValueError(f"fan in and fan out need at least two axes, the shape is {list(tensor.shape)}")
+        raise ValueError(f"fan in and fan out need at least two axes, but the shape is {list(tensor.shape)}")
     field = 1
     for length in tensor.shape[2:]:
         field *= length

@@ -1,4 +1,4 @@
-"""Layers that are one matrix product."""
+"""Linear, bilinear and embedding layers."""
 
 import math
 
@@ -52,14 +52,14 @@ class Bilinear(Module):
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by number."""
+    """A table of vectors, looked up by index."""
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(f"Embedding: padding_idx {padding_idx} is outside of {num_embeddings} rows")
+                raise ValueError(f"Embedding: padding_idx {padding_idx} is out of range for {num_embeddings} rows")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         self.weight = Parameter(_pf.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))

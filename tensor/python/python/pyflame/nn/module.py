@@ -1,4 +1,4 @@
-"""What all layers and models are."""
+"""The base class of all layers and models."""
 
 from collections import OrderedDict
 
@@ -7,10 +7,10 @@ from .parameter import Parameter
 
 
 class Module:
-    """A part of a network: it holds parameters, buffers and other modules, and computes with them in `forward`.
+    """A part of a network: holds parameters, buffers and submodules, and computes in `forward`.
 
     Attributes that are parameters or modules are registered as they are set. Buffers (running statistics) are tensors that are
-    saved with the module and not trained; `register_buffer` makes them.
+    saved with the module and not trained; `register_buffer` adds them.
     """
 
     training = True
@@ -97,7 +97,7 @@ class Module:
     register_module = add_module
 
     def register_forward_hook(self, hook):
-        """`hook(module, inputs, output)` is called after every forward; what it returns, unless None, is the output."""
+        """Calls `hook(module, inputs, output)` after every forward; a result other than None replaces the output."""
         handle = _Handle(self._forward_hooks)
         self._forward_hooks[handle.key] = hook
         return handle
@@ -184,7 +184,7 @@ class Module:
     # State
 
     def state_dict(self, prefix=""):
-        """All parameters and saved buffers by name, detached; they share memory with the module until either changes."""
+        """All parameters and persistent buffers by name, detached; they share memory with the module until either changes."""
         state = OrderedDict()
         for path, module in self.named_modules(prefix=prefix.rstrip(".")):
             for name, parameter in module._parameters.items():
@@ -207,7 +207,7 @@ class Module:
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
         wrong = [
-            f"size mismatch for {name}: {list(state_dict[name].shape)} was given, {list(own[name].shape)} is needed"
+            f"size mismatch for {name}: got {list(state_dict[name].shape)}, expected {list(own[name].shape)}"
             for name in own
             if name in state_dict and tuple(state_dict[name].shape) != tuple(own[name].shape)
         ]
@@ -245,7 +245,7 @@ class Module:
                 parameter.grad = parameter.grad * 0
 
     def to(self, *args, **named):
-        """Moves to a device, or changes the type of what is floating point, or both: `to('rocm')`, `to(pf.bfloat16)`."""
+        """Moves to a device, converts floating point tensors to a type, or both: `to('rocm')`, `to(pf.bfloat16)`."""
         from .._pyflame import parse_to
 
         device, dtype = parse_to(*args, **named)
@@ -307,7 +307,7 @@ class Module:
 
 
 class _Handle:
-    """Takes a hook away again."""
+    """Removes a hook."""
 
     _next = 0
 
@@ -327,7 +327,7 @@ class _Handle:
 
 
 class _Keys(tuple):
-    """What `load_state_dict` answers: names that were missing, and names nobody wanted."""
+    """The result of `load_state_dict`: missing and unexpected names."""
 
     def __new__(cls, missing, unexpected):
         return super().__new__(cls, (missing, unexpected))

@@ -38,7 +38,7 @@ class _BatchNorm(Module):
     def forward(self, x):
         if x.ndim not in self.axes:
             wanted = " or ".join(str(n) for n in self.axes)
-            raise ValueError(f"{type(self).__name__}: {wanted} axes are needed, the input is {list(x.shape)}")
+            raise ValueError(f"{type(self).__name__}: the input must have {wanted} axes, not the shape {list(x.shape)}")
         training = self.training or self.running_mean is None
         momentum = self.momentum
         if self.training and self.track_running_stats:
@@ -111,7 +111,7 @@ class _InstanceNorm(Module):
 
     def forward(self, x):
         if x.ndim not in self.axes:
-            raise ValueError(f"{type(self).__name__}: {self.axes[0]} axes are needed, the input is {list(x.shape)}")
+            raise ValueError(f"{type(self).__name__}: the input must have {self.axes[0]} axes, not the shape {list(x.shape)}")
         return F.instance_norm(x, weight=self.weight, bias=self.bias, eps=self.eps)
 
     def extra_repr(self):

@@ -1,10 +1,10 @@
-"""A tensor that a module owns and an optimizer changes."""
+"""A tensor that a module owns and an optimizer updates."""
 
 from .._pyflame import Tensor, from_parts
 
 
 class Parameter(Tensor):
-    """A leaf tensor; modules register it as soon as it becomes an attribute."""
+    """A leaf tensor; modules register it when it is set as an attribute."""
 
     def __new__(cls, data, requires_grad=True):
         return Tensor.__new__(cls, data, requires_grad=requires_grad)

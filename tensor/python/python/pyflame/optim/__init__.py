@@ -1,4 +1,4 @@
-"""Optimizers, and schedules for their learning rates."""
+"""Optimizers and learning rate schedulers."""
 
 from . import lr_scheduler
 from .adam import Adam, AdamW

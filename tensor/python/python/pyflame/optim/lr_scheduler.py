@@ -1,11 +1,11 @@
-"""Learning rates that change with time. Call `step()` after each epoch (OneCycleLR: after each batch)."""
+"""Learning rate schedulers. Call `step()` after each epoch (OneCycleLR: after each batch)."""
 
 import math
 from bisect import bisect_right
 
 
 class LRScheduler:
-    """Sets `group['lr']` from the rate the group began with and the number of steps since."""
+    """Sets `group['lr']` from the initial rate of the group and the number of steps since."""
 
     def __init__(self, optimizer, last_epoch=-1):
         self.optimizer = optimizer
@@ -116,7 +116,7 @@ class OneCycleLR(LRScheduler):
     ):
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+                raise ValueError("OneCycleLR: pass total_steps, or epochs and steps_per_epoch")
             total_steps = epochs * steps_per_epoch
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
@@ -132,7 +132,7 @@ class OneCycleLR(LRScheduler):
     def _rate(self, base):
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"OneCycleLR: step {step} of {self.total_steps}")
+            raise ValueError(f"OneCycleLR: step {step} exceeds total_steps {self.total_steps}")
         first = self.max_lr / self.div_factor
         peak = float(self.pct_start * self.total_steps) - 1
         if step <= peak:
@@ -142,7 +142,7 @@ class OneCycleLR(LRScheduler):
 
 
 class ReduceLROnPlateau:
-    """Divides the rate when a measure has not become better for `patience` steps: `step(measure)`."""
+    """Reduces the rate when a metric has not improved for `patience` steps: `step(metric)`."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class ReduceLROnPlateau:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise ValueError("mode is 'min' or 'max', threshold_mode 'rel' or 'abs'")
+            raise ValueError("mode must be 'min' or 'max', threshold_mode 'rel' or 'abs'")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         self.min_lr, self.eps = min_lr, eps

@@ -1,4 +1,4 @@
-"""What all optimizers have in common."""
+"""The base class of all optimizers."""
 
 from collections import defaultdict
 
@@ -6,10 +6,10 @@ from .. import _pyflame as _pf
 
 
 class Optimizer:
-    """Changes parameters by their gradients.
+    """Updates parameters by their gradients.
 
-    A step only describes new values and asks for them to be computed; it waits for nothing. Numbers that change from step to step (the
-    learning rate, corrections for the number of steps) travel as tiny tensors, so that every step is the same program.
+    A step only records the new values and submits their computation; it does not wait. Numbers that change from step to step (learning
+    rate, bias corrections) are passed as tiny tensors, so that every step compiles to the same program.
     """
 
     def __init__(self, params, defaults):
@@ -32,7 +32,7 @@ class Optimizer:
         known = {id(p) for other in self.param_groups for p in other["params"]}
         for parameter in group["params"]:
             if not isinstance(parameter, _pf.Tensor):
-                raise TypeError(f"an optimizer changes tensors, not {type(parameter).__name__}")
+                raise TypeError(f"an optimizer updates tensors, not {type(parameter).__name__}")
             if not parameter.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
             if id(parameter) in known:
@@ -72,11 +72,11 @@ class Optimizer:
         return loss
 
     def _update(self, value, gradient, state, group):
-        """The parameter's new value; `state` is changed."""
+        """Returns the parameter's new value, and updates `state`."""
         raise NotImplementedError
 
     def _number(self, name, value, like):
-        """A number as a tensor beside `like`; the same tensor as long as the number is the same."""
+        """A number as a tensor with the type and device of `like`; cached as long as the number stays the same."""
         key = (name, like.device, like.dtype)
         known = self._numbers.get(key)
         if known is None or known[0] != value:
@@ -100,7 +100,7 @@ class Optimizer:
     def load_state_dict(self, state_dict):
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
-            raise ValueError("load_state_dict: the groups of parameters are not those of this optimizer")
+            raise ValueError("load_state_dict: the parameter groups do not match those of this optimizer")
         by_number = {}
         for own, given in zip(self.param_groups, groups):
             by_number.update(zip(given["params"], own["params"]))
@@ -122,7 +122,7 @@ class Optimizer:
 
 
 def positive(name, value, below=None):
-    """The value, if it makes sense."""
+    """Returns the value if it is valid."""
     if not value >= 0.0 or (below is not None and not value < below):
         raise ValueError(f"Invalid {name}: {value}")
     return value

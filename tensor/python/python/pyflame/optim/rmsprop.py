@@ -1,4 +1,4 @@
-"""Gradients divided by their recent size."""
+"""RMSprop: gradients divided by a running average of their magnitude."""
 
 from .. import _pyflame as _pf
 from .optimizer import Optimizer, positive
