@@ -1,4 +1,4 @@
-//! `remora agent`.
+//! `remora agent`: command-line options of the node agent.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,85 +13,86 @@ use crate::worker::parse_bytes;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  remora agent --software mi300x                          parts of one software GPU, for programs of this machine
+  remora agent --software mi300x                          shares of one software GPU, for programs on this machine
   remora agent --provider libaccelerator_amd.so --worker-host 0.0.0.0 --advertise gpu7
   remora agent --config /etc/remora/agent.toml
 
-The token that requests have to show is in the file api-token of the data folder, the one that may only read in read-token:
+Every request needs a token: the administrator token is in the file api-token of the data folder, the read-only token in read-token:
   curl -H \"Authorization: Bearer $(cat DATA/api-token)\" -d '{\"percent\":25}' http://127.0.0.1:8001/api/v1/allocations
-docs/agent.md has the rest.")]
+See docs/agent.md for more.")]
 pub struct Arguments {
-    /// A file with all of this and more (TOML); flags come before it
+    /// Configuration file (TOML) with these and more settings; command-line options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where the HTTP interface answers [default: 127.0.0.1:8001]
+    /// Address on which the HTTP API listens [default: 127.0.0.1:8001]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Where state, logs and tokens are kept [default: remora/agent in XDG_STATE_HOME]
+    /// Folder for state, logs and tokens [default: remora/agent in XDG_STATE_HOME]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The machine's name in answers and measurements [default: its host name]
+    /// Name of this machine in API responses and metrics [default: its host name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// The pool the machine belongs to
+    /// Pool that this machine belongs to
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// A library with the accelerator interface that knows the GPUs of this machine
+    /// Provider library with the accelerator interface, which lists the GPUs of this machine
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
-    /// A software GPU to offer, and its memory: mi300x, or mi300x=16G. Repeatable
+    /// Software GPU to offer, optionally with its memory size: mi300x or mi300x=16G. Repeatable
     #[arg(long, value_name = "MODEL[=BYTES]")]
     software: Vec<String>,
-    /// The address on which workers listen [default: 127.0.0.1]
+    /// Address on which workers listen [default: 127.0.0.1]
     #[arg(long, value_name = "HOST")]
     worker_host: Option<String>,
-    /// The name under which clients reach workers, if it is not that address
+    /// Host name under which clients reach workers [default: the workers' address, or the node name if that is 0.0.0.0 or ::]
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
-    /// Whether workers speak TLS: auto is on unless they listen on the loopback interface [default: auto]
+    /// Whether workers use TLS: auto means on unless they listen on the loopback interface [default: auto]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
     worker_tls: Option<When>,
-    /// A certificate chain (PEM): serve HTTPS with it, and give it to workers that speak TLS
+    /// Certificate chain (PEM) for HTTPS and for workers that use TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Serve HTTPS with a self-signed certificate, which is made once and kept in the data folder; its fingerprint is logged for clients to
-    /// pin
+    /// Serve HTTPS with a self-signed certificate, which is created once and kept in the data folder. Clients can pin its
+    /// fingerprint, which is logged
     #[arg(long, conflicts_with = "tls_cert")]
     tls_self_signed: bool,
-    /// A file with the token of administrators [default: api-token in the data folder, made if missing]
+    /// File with the administrator token [default: api-token in the data folder, created if missing]
     #[arg(long, value_name = "FILE")]
     api_token_file: Option<PathBuf>,
-    /// A file with the token of readers: GET requests and /metrics, without the URLs of allocations [default: read-token in the data folder,
-    /// made if missing]
+    /// File with the read-only token, which permits GET requests and /metrics but does not show the URLs of allocations [default:
+    /// read-token in the data folder, created if missing]
     #[arg(long, value_name = "FILE")]
     read_token_file: Option<PathBuf>,
-    /// Answer /metrics without a token
+    /// Serve /metrics without a token
     #[arg(long)]
     open_metrics: bool,
-    /// How often memory may be promised as a limit
+    /// Oversubscription ratio for memory: the sum of all memory limits on a GPU may be up to RATIO times its memory
     #[arg(long, value_name = "RATIO")]
     oversubscribe_memory: Option<f64>,
-    /// How often compute may be promised as a limit
+    /// Oversubscription ratio for compute: the sum of all compute limits on a GPU may be up to RATIO times 100 %
     #[arg(long, value_name = "RATIO")]
     oversubscribe_compute: Option<f64>,
-    /// Where measurements are sent as line protocol, whole: http://host:4000/v1/influxdb/api/v2/write?db=public&precision=ms
+    /// Complete URL to which metrics are pushed as InfluxDB line protocol, such as
+    /// http://host:4000/v1/influxdb/api/v2/write?db=public&precision=ms
     #[arg(long, value_name = "URL")]
     push: Option<String>,
-    /// Seconds between two batches of them
+    /// Seconds between two pushes of metrics
     #[arg(long, value_name = "SECONDS", requires = "push")]
     push_interval: Option<f64>,
-    /// End the workers when the agent is told to stop; else they go on and the next agent finds them
+    /// Stop the workers when the agent stops; otherwise they keep running and the next agent takes them over
     #[arg(long)]
     drain: bool,
-    /// Print `listening on http://ADDRESS` to standard output when requests are answered
+    /// Print `listening on http://ADDRESS` to standard output once the agent accepts requests
     #[arg(long)]
     ready: bool,
 }
 
-/// When workers speak TLS.
+/// When workers use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum When {
     Auto,
@@ -114,9 +115,9 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let (ready, data) = (arguments.ready, config.data.clone());
     agent::serve(config, move |address, fingerprint| {
         let scheme = if fingerprint.is_some() { "https" } else { "http" };
-        tracing::info!("the agent is at {scheme}://{address}, its data in {}", data.display());
+        tracing::info!("the agent listens on {scheme}://{address}; its data folder is {}", data.display());
         if let Some(fingerprint) = fingerprint {
-            tracing::info!("its certificate is {fingerprint}");
+            tracing::info!("the fingerprint of the agent's certificate is {fingerprint}");
         }
         if ready {
             // The reader of the line may have closed the pipe.
@@ -131,7 +132,8 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
         Some(path) => Config::read(path)?,
         None => Config::default(),
     };
-    let program: OsString = std::env::current_exe().context("this program does not know where it is")?.into();
+    let program: OsString =
+        std::env::current_exe().context("cannot determine the path of this program")?.into();
     config.worker = vec![program, "worker".into()];
     config.listen = arguments.listen.unwrap_or(config.listen);
     for (flag, setting) in [
@@ -185,13 +187,10 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
     {
         config.data = data;
     }
-    ensure!(
-        !config.data.as_os_str().is_empty(),
-        "neither --data, XDG_STATE_HOME nor HOME says where state is kept"
-    );
-    config.data = std::path::absolute(&config.data).context("the data folder is no usable path")?;
+    ensure!(!config.data.as_os_str().is_empty(), "no data folder: set --data, XDG_STATE_HOME or HOME");
+    config.data = std::path::absolute(&config.data).context("invalid path of the data folder")?;
     let offers = !config.software.is_empty() || config.provider.is_some();
-    ensure!(offers, "there is nothing to offer: name a --provider library, or a --software GPU");
+    ensure!(offers, "no GPUs to offer: give a --provider library or a --software GPU");
     config.check()?;
     Ok(config)
 }
@@ -202,7 +201,7 @@ fn software(text: &str) -> Result<SoftwareGpu> {
         None => (text, None),
     };
     let known = backend_emulator::Model::find(model);
-    let model = known.with_context(|| format!("there is no software GPU \"{model}\""))?;
+    let model = known.with_context(|| format!("unknown software GPU \"{model}\""))?;
     Ok(SoftwareGpu { model: model.key.to_owned(), memory, count: 1 })
 }
 

@@ -1,21 +1,21 @@
-//! Which GPU a program was built for, and whether it can run on the one it would get.
+//! GPU targets of a program, and whether they are compatible with the available devices.
 
 use std::path::Path;
 
 use backend_emulator::{MODELS, Model};
 use code_object::TargetId;
 
-/// What is read of a program file.
+/// Maximum size of a program file that is searched for GPU code.
 const MAX_PROGRAM_BYTES: u64 = 4 << 30;
 
-/// The GPU targets embedded in a program. Empty for a script, or for a program whose kernels are in libraries or made at run time.
+/// The GPU targets embedded in a program. Empty for a script, or for a program whose kernels are in libraries or compiled at run time.
 pub fn targets(program: &Path) -> Vec<TargetId> {
     let is_small = std::fs::metadata(program).is_ok_and(|data| data.len() <= MAX_PROGRAM_BYTES);
     let bytes = is_small.then(|| std::fs::read(program).ok()).flatten();
     bytes.and_then(|bytes| code_object::embedded_targets(&bytes).ok()).unwrap_or_default()
 }
 
-/// The software GPU that runs code for one of these targets: the newest if it does, or if there are none.
+/// The software GPU that runs code for one of these targets; the default model is preferred, also if there are no targets.
 pub fn model_for(targets: &[TargetId]) -> Option<&'static Model> {
     if targets.is_empty() {
         return MODELS.first();
@@ -23,13 +23,14 @@ pub fn model_for(targets: &[TargetId]) -> Option<&'static Model> {
     MODELS.iter().find(|model| runs(targets, &model.isa()))
 }
 
-/// Whether a device with this ISA has code among the targets. An ISA that cannot be read is not judged.
+/// Whether one of the targets is compatible with a device of this ISA. False if the ISA cannot be parsed.
 fn runs(targets: &[TargetId], isa: &str) -> bool {
     let device = isa.parse::<TargetId>();
     device.is_ok_and(|device| targets.iter().any(|target| target.compatible(&device)))
 }
 
-/// Why none of the devices can run the program, and what to do; `None` if one can, or if the program file has no GPU code.
+/// Error message if none of the devices can run the program. `None` if one can, if the program file has no GPU code, or if an ISA is
+/// unknown.
 pub fn refusal(program: &Path, targets: &[TargetId], devices: &[String]) -> Option<String> {
     let known = devices.iter().all(|isa| isa.parse::<TargetId>().is_ok());
     if targets.is_empty() || devices.is_empty() || !known || devices.iter().any(|isa| runs(targets, isa)) {
@@ -51,7 +52,7 @@ pub fn refusal(program: &Path, targets: &[TargetId], devices: &[String]) -> Opti
     ))
 }
 
-/// The ISAs of the software GPUs that exist.
+/// The ISAs of all software GPU models.
 pub fn emulated() -> Vec<String> {
     MODELS.iter().map(Model::isa).collect()
 }

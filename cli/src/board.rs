@@ -1,4 +1,4 @@
-//! `remora board`: administration of a board's database, whether its server runs or not.
+//! `remora board`: administers the database of a kernel board, whether its server is running or not.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::serve::data_folder;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where the board's database file is [default: remora/board in XDG_DATA_HOME]
+    /// Folder of the board's database file [default: remora/board in XDG_DATA_HOME]
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
-    /// The board's database, if it is another
+    /// URL of the board's database, if it is not the file in the data folder
     #[arg(long, value_name = "URL", global = true)]
     database: Option<String>,
     #[command(subcommand)]
@@ -23,30 +23,30 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// People who may submit
+    /// Manage the users who may submit
     #[command(subcommand)]
     User(UserCommand),
-    /// What they prove it with
+    /// Manage the API keys of users
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Refuse a user's requests and leave the user out of leaderboards
+    /// Ban a user: reject their requests and hide them from leaderboards
     Ban { name: String },
-    /// Take a ban back
+    /// Lift a ban
     Unban { name: String },
-    /// Judge submissions again: one by its identifier, or all finished ones of a problem
+    /// Judge submissions again: those with the given IDs, or all finished ones of a problem
     Rejudge {
         #[arg(required_unless_present = "problem")]
         id: Vec<String>,
         #[arg(long, conflicts_with = "id")]
         problem: Option<String>,
     },
-    /// Cancel a submission of anybody
+    /// Cancel a submission of any user
     Cancel { id: String },
-    /// Start nothing more on a device; what runs on it runs to its end
+    /// Drain a device: start no new submissions on it; running ones continue to their end
     Drain { device: String },
-    /// Use a device again
+    /// Use a drained device again
     Undrain { device: String },
-    /// Users, submissions, money
+    /// Show numbers of users and submissions, and costs
     Stats,
 }
 
@@ -58,42 +58,42 @@ enum UserCommand {
         #[command(flatten)]
         limits: Limits,
     },
-    /// Change what a user may do
+    /// Change the limits of a user
     Set {
         name: String,
         #[command(flatten)]
         limits: Limits,
     },
-    /// Show all users
+    /// List all users
     List,
 }
 
 #[derive(Debug, clap::Args)]
 struct Limits {
-    /// What may be spent in a day
+    /// Daily budget in dollars
     #[arg(long, value_name = "USD")]
     daily_budget: Option<f64>,
-    /// The dearest device that may be used, in dollars an hour
+    /// Maximum price of a device, in dollars per hour
     #[arg(long, value_name = "USD")]
     max_price: Option<f64>,
-    /// Submissions a minute
+    /// Maximum number of submissions per minute
     #[arg(long, value_name = "N")]
     per_minute: Option<i64>,
-    /// Submissions a day
+    /// Maximum number of submissions per day
     #[arg(long, value_name = "N")]
     per_day: Option<i64>,
-    /// Submissions that run at the same time
+    /// Maximum number of submissions that run at the same time
     #[arg(long, value_name = "N")]
     concurrency: Option<i64>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum KeyCommand {
-    /// Make a key for a user and print it; it cannot be shown again
+    /// Create a key for a user and print it; it cannot be shown again
     Create { name: String },
-    /// Refuse a key from now on, by the part between the underscores
+    /// Revoke a key, given by its prefix: the part between the underscores
     Revoke { prefix: String },
-    /// Show a user's keys
+    /// List a user's keys
     List { name: String },
 }
 
@@ -103,7 +103,7 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
         None => {
             let folder = data_folder(arguments.data.as_ref(), environment)?;
             std::fs::create_dir_all(&folder)
-                .with_context(|| format!("{} cannot be made", folder.display()))?;
+                .with_context(|| format!("cannot create {}", folder.display()))?;
             Admin::file_url(&folder)
         }
     };
@@ -111,7 +111,7 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
     match &arguments.command {
         Command::User(UserCommand::Add { name, limits }) => {
             admin.add_user(name, &limits.checked()?)?;
-            outln!("{name} may submit with a key: remora board key create {name}");
+            outln!("added {name}; create a key for submissions with: remora board key create {name}");
         }
         Command::User(UserCommand::Set { name, limits }) => admin.set_user(name, &limits.checked()?)?,
         Command::User(UserCommand::List) => out!("{}", admin.users()?),
@@ -124,7 +124,7 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
         Command::Ban { name } => admin.ban(name, true)?,
         Command::Unban { name } => admin.ban(name, false)?,
         Command::Rejudge { id, problem } => {
-            outln!("{} submissions are judged again", admin.rejudge(id, problem.as_deref())?);
+            outln!("{} submissions queued for judging again", admin.rejudge(id, problem.as_deref())?);
         }
         Command::Cancel { id } => {
             ensure!(admin.cancel(id)?, "submission {id} has ended already");
@@ -139,14 +139,17 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
 impl Limits {
     fn checked(&self) -> Result<UserLimits> {
         for (name, amount) in [("--daily-budget", self.daily_budget), ("--max-price", self.max_price)] {
-            ensure!(amount.is_none_or(|usd| usd.is_finite() && usd >= 0.0), "{name} is no amount of money");
+            ensure!(
+                amount.is_none_or(|usd| usd.is_finite() && usd >= 0.0),
+                "{name} must be an amount of at least 0"
+            );
         }
         for (name, count) in [
             ("--per-minute", self.per_minute),
             ("--per-day", self.per_day),
             ("--concurrency", self.concurrency),
         ] {
-            ensure!(count.is_none_or(|count| count > 0), "{name} is more than nothing");
+            ensure!(count.is_none_or(|count| count > 0), "{name} must be at least 1");
         }
         Ok(UserLimits {
             daily_budget_usd: self.daily_budget,

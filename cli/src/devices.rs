@@ -1,4 +1,4 @@
-//! `remora devices`.
+//! `remora devices`: lists the GPUs of a worker.
 
 use anyhow::Result;
 use backend_emulator::MODELS;
@@ -10,10 +10,10 @@ use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to ask: host:port, tls://host:port, unix:/path or a URL of an agent
+    /// Worker to query: host:port, tls://host:port, unix:/path or a URL from an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
-    /// Print everything the worker tells, as JSON
+    /// Print the worker's complete status as JSON
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,7 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// Without a worker there are still the GPUs that `remora run` starts on its own.
+/// Without a worker, lists the software GPU models that `remora run` can start.
 fn show_models(json: bool) -> Result<()> {
     let devices: Vec<DeviceStatus> = MODELS
         .iter()
@@ -69,9 +69,9 @@ fn show_models(json: bool) -> Result<()> {
     }
     let keys: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
     outln!(
-        "No worker is named (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these"
+        "No worker is configured (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these"
     );
-    outln!("software GPUs by itself; choose with --device {}:", keys.join("|"));
+    outln!("software GPUs itself; choose one with --device {}:", keys.join("|"));
     print_table(&status);
     Ok(())
 }
@@ -134,7 +134,7 @@ pub fn duration(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    /// The provider library has a table of its own, because it does without the emulator.
+    /// The provider library has a separate table, because it does not depend on the emulator. The two must agree.
     #[test]
     fn node_agents_are_told_of_the_same_models() {
         let theirs = accelerator_amd::MODELS;

@@ -1,4 +1,4 @@
-//! `remora doctor`: what is there, what is not, and what to do about it.
+//! `remora doctor`: checks the installation, and reports what is missing and how to fix it.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to look for: host:port, tls://host:port, unix:/path or a URL of an agent
+    /// Worker to check: host:port, tls://host:port, unix:/path or a URL from an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
 }
@@ -24,13 +24,13 @@ pub struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finding {
     Good,
-    /// Not there, and not needed by everyone.
+    /// Missing, but optional.
     Absent,
-    /// Nothing works without it.
+    /// Missing or broken, and required.
     Broken,
 }
 
-/// What has been found so far.
+/// Prints the findings and counts the broken parts.
 #[derive(Default)]
 struct Report {
     broken: usize,
@@ -59,10 +59,14 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     check_compiler(&mut report, environment);
     check_rocm(&mut report);
     if report.broken == 0 {
-        outln!("\nEverything needed is there.");
+        outln!("\nAll required parts were found.");
         return Ok(ExitCode::SUCCESS);
     }
-    outln!("\n{} essential part{} missing.", report.broken, if report.broken == 1 { " is" } else { "s are" });
+    outln!(
+        "\n{} required part{} missing or broken.",
+        report.broken,
+        if report.broken == 1 { " is" } else { "s are" }
+    );
     Ok(ExitCode::FAILURE)
 }
 
@@ -86,14 +90,14 @@ fn check_libraries(report: &mut Report, environment: &Environment) {
     check_audit(report, &dir);
 }
 
-/// Programs without an RPATH of their own run without it.
+/// Checks the audit library. It is optional: programs without an RPATH run without it.
 fn check_audit(report: &mut Report, dir: &Path) {
     let path = dir.join(library::AUDIT);
     if path.is_file() {
         return report.add(Finding::Good, library::AUDIT, &path.display().to_string(), "");
     }
     let found = format!("{} not found", path.display());
-    let remedy = "programs that name a libamdhip64 by RPATH or by its path load that one; build it with `cargo xtask build`";
+    let remedy = "without it, programs with an RPATH or an absolute path load that libamdhip64 instead; build it with `cargo xtask build`";
     report.add(Finding::Absent, library::AUDIT, &found, remedy);
 }
 
@@ -129,7 +133,7 @@ fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Enviro
     let endpoint = match environment.worker(None) {
         Ok(Some(endpoint)) => endpoint,
         Ok(None) => {
-            let found = "none is named, so `remora run` starts a software GPU for each program";
+            let found = "none is configured, so `remora run` starts a software GPU for each program";
             let remedy =
                 "to use another machine, start `remora worker` there and set REMORA_WORKER=host:port";
             return report.add(Finding::Absent, "worker", found, remedy);
@@ -186,13 +190,13 @@ fn check_compiler(report: &mut Report, environment: &Environment) {
 
 fn check_rocm(report: &mut Report) {
     let kfd = Path::new("/dev/kfd").exists();
-    // In a process of its own: a runtime without its driver may crash.
+    // In a separate process, because the runtime may crash without its driver.
     let probe = std::env::current_exe().and_then(|program| Command::new(program).arg("probe-hip").output());
     let text =
         probe.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let finding = if text.starts_with("ready") { Finding::Good } else { Finding::Absent };
     let found = match text.as_str() {
-        "" => "the runtime crashed when it was loaded",
+        "" => "the runtime crashed while it was loaded",
         text => text,
     };
     let remedy = if kfd {
@@ -203,9 +207,9 @@ fn check_rocm(report: &mut Report) {
     report.add(finding, "AMD's runtime", found, remedy);
 }
 
-/// Loads AMD's runtime and prints its GPUs: their names, or one line with the PCI address of each, in the runtime's order.
+/// Loads AMD's runtime and prints its GPUs: their names, or one line per GPU with its PCI address, in the runtime's order.
 pub fn probe_hip(library: Option<&Path>, addresses: bool) -> Result<ExitCode> {
-    // The back end takes over standard output for what kernels print, so the answer goes to a copy of it.
+    // The back end redirects standard output to capture kernel output, so the result is written to a duplicate.
     let mut out =
         File::from(std::io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let text = match backend_hip::Hip::open(library, None, None) {
@@ -215,6 +219,6 @@ pub fn probe_hip(library: Option<&Path>, addresses: bool) -> Result<ExitCode> {
         Ok(hip) => format!("ready: {}\n", hip.names().join(", ")),
         Err(error) => format!("{} (status {})\n", error.text, error.code.0),
     };
-    out.write_all(text.as_bytes()).context("standard output cannot be written")?;
+    out.write_all(text.as_bytes()).context("cannot write to standard output")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
-//! `remora emulate`: a program on a local software GPU whose kernels are looked at.
+//! `remora emulate`: runs a program on a local software GPU and traces, profiles or checks its kernels.
 //!
-//! The worker started for the program observes them and leaves what it found in a folder; this command waits for the last of
-//! its processes and shows it. The program's own output is left alone: reports go to standard error, or to files.
+//! A private worker observes the kernels and writes its results to a folder. This command waits until the worker's last process has
+//! exited and prints the results to standard error or to files, so that they do not mix with the program's output.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,65 +17,67 @@ use crate::env::Environment;
 use crate::output::errln;
 use crate::run::{Job, Local, PrivateWorker};
 
-/// A result file larger than this is not one.
+/// Maximum size of a result file.
 const MAX_FINDINGS: u64 = 1 << 30;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Reports go to standard error, after the program has ended, or to the files named.
-Build with -g to see source lines. Kernels run many times slower while they are observed.
+#[command(
+    after_help = "Reports are printed to standard error after the program has ended, or written to the given files.
+Build the program with -g to see source lines. Kernels run many times slower while they are observed.
 The exit code is the program's own; if that is 0 and --check found problems, it is 1.
 
 Examples:
   remora emulate --check -- ./my_program
   remora emulate --profile --json profile.json -- ./my_program
   remora emulate --trace --kernel saxpy --limit 40 -- ./saxpy
-  remora emulate --trace=wave.txt --workgroup 3,1 --wave 2 --lane 17 -- ./matmul 256")]
+  remora emulate --trace=wave.txt --workgroup 3,1 --wave 2 --lane 17 -- ./matmul 256"
+)]
 pub struct Arguments {
-    /// The software GPU: mi300x, mi300a, mi325x, mi210 or mi250x; by default what the program was built for. Repeatable
+    /// Software GPU: mi300x, mi300a, mi325x, mi210 or mi250x [default: one that the program was built for]. Repeatable
     #[arg(long, value_name = "MODEL")]
     device: Vec<String>,
-    /// Seconds after which a kernel is aborted; 0 lets it run for ever
+    /// Seconds after which a kernel is aborted; 0 means no limit
     #[arg(long, value_name = "SECONDS")]
     watchdog: Option<f64>,
-    /// Memory of the software GPU, such as 16G
+    /// Memory size of the software GPU, such as 16G
     #[arg(long, value_name = "BYTES")]
     memory: Option<String>,
-    /// Look only at kernels whose name contains NAME
-    #[arg(long, value_name = "NAME", help_heading = "What to look at")]
+    /// Observe only kernels whose name contains NAME
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
     kernel: Option<String>,
-    /// Look only at launch N of those kernels, counted from 0; a trace is of launch 0 if none is named
-    #[arg(long, value_name = "N", help_heading = "What to look at")]
+    /// Observe only launch N of these kernels, counted from 0. A trace covers only launch 0 by default
+    #[arg(long, value_name = "N", help_heading = "Selection")]
     launch: Option<u64>,
-    /// Show every instruction of one wave: EXEC, what it wrote, and the addresses it touched
+    /// Trace every instruction of one wave: the EXEC mask, the registers written and the addresses accessed
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     trace: Option<PathBuf>,
-    /// The workgroup to trace
+    /// Workgroup to trace
     #[arg(long, value_name = "X[,Y[,Z]]", help_heading = "Trace", requires = "trace", value_parser = position)]
     workgroup: Option<[u32; 3]>,
-    /// The wave of the workgroup to trace: 0 holds the first 64 work-items
+    /// Wave of the workgroup to trace: wave 0 has the first 64 work-items
     #[arg(long, value_name = "N", help_heading = "Trace", requires = "trace", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..16))]
     wave: u32,
-    /// The lane whose registers and addresses are shown; by default the first active one
+    /// Lane whose registers and addresses are shown [default: the first active lane]
     #[arg(long, value_name = "N", help_heading = "Trace", requires = "trace")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..64))]
     lane: Option<u32>,
-    /// Instructions to show; 0 shows all
+    /// Maximum number of instructions to trace; 0 means no limit
     #[arg(long, value_name = "COUNT", help_heading = "Trace", requires = "trace", default_value_t = 1000)]
     limit: u64,
-    /// Count what kernels execute: instruction mix, hot blocks, memory traffic, bank conflicts, divergence
+    /// Profile kernels: instruction mix, hot blocks, memory traffic, bank conflicts, divergence
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     profile: Option<PathBuf>,
-    /// Find data races, accesses out of bounds and reads of local memory that was never written
+    /// Check kernels for data races, out-of-bounds accesses and reads of uninitialized local memory
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     check: Option<PathBuf>,
-    /// Write the profile and what was found to FILE, as JSON
+    /// Write the results of --profile and --check to FILE as JSON
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     json: Option<PathBuf>,
-    /// The program and its arguments
+    /// Program to run and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -83,15 +85,18 @@ pub struct Arguments {
 pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
     ensure!(
         arguments.json.is_none() || arguments.profile.is_some() || arguments.check.is_some(),
-        "--json writes a profile or a check: give --profile or --check with it"
+        "--json needs --profile or --check"
     );
     let job = match Job::new(&arguments.program, environment)? {
         Ok(job) => job,
         Err(code) => return Ok(code),
     };
-    let folder = tempfile::Builder::new().prefix("remora-").tempdir().context("no folder for the reports")?;
+    let folder = tempfile::Builder::new()
+        .prefix("remora-")
+        .tempdir()
+        .context("cannot create a folder for the reports")?;
     let observe = observation(arguments, folder.path())?;
-    let (mut gone, held) = std::io::pipe().context("no pipe to the worker")?;
+    let (mut gone, held) = std::io::pipe().context("cannot create a pipe to the worker")?;
     let held = OwnedFd::from(held);
     let local = Local {
         device: &arguments.device,
@@ -107,15 +112,15 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     let code = job.run(&endpoint, environment)?;
     drop(worker);
     let Some(observe) = observe else { return Ok(code) };
-    // Nothing is ever written: the end comes when the last process that observed anything has ended.
-    gone.read_to_end(&mut Vec::new()).context("the worker's end was not seen")?;
+    // No data is ever written to the pipe. Its end of file comes when the worker's last process has exited.
+    gone.read_to_end(&mut Vec::new()).context("cannot wait for the worker to exit")?;
     let problems = report(arguments, &observe)?;
     Ok(if problems > 0 && code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code })
 }
 
-/// What the worker is to observe; `None` if nothing is asked for.
+/// The observation that the worker is to make; `None` if no option requests one.
 fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveConfig>> {
-    // Better now than after a long run.
+    // Fail now rather than after a long run.
     for file in [&arguments.profile, &arguments.check, &arguments.json].into_iter().flatten() {
         if !is_standard(file) {
             create(file)?;
@@ -146,37 +151,37 @@ fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveCon
     Ok((observe.trace.is_some() || observe.profile || observe.check).then_some(observe))
 }
 
-/// Whether a report goes to standard error.
+/// Whether a report goes to standard error (`-`).
 fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
 fn create(file: &Path) -> Result<File> {
-    File::create(file).with_context(|| format!("{} cannot be written", file.display()))
+    File::create(file).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Shows what the worker's sessions left behind; gives the number of problems found.
+/// Prints the results of the worker's sessions; returns the number of problems that the check found.
 fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
     let findings = findings(&observe.folder)?;
     if let Some(trace) = &observe.trace {
         if trace.file.starts_with(&observe.folder) {
-            let mut text = File::open(&trace.file).context("the trace is gone")?;
-            // A reader who has seen enough, such as `head`, is no error.
+            let mut text = File::open(&trace.file).context("cannot read the trace")?;
+            // A closed pipe, such as from `head`, is not an error.
             let _ = std::io::copy(&mut text, &mut std::io::stderr().lock());
         }
         if findings.iter().all(|findings| findings.traced == 0) {
             errln!("remora: no wave was traced: {}", untraced(arguments, &findings));
         }
     }
-    // A session that looked at nothing has nothing to say; its silence must not be taken for a good result.
+    // Skip sessions that observed no kernel: an empty report must not look like a clean result.
     let seen: Vec<&Findings> = findings.iter().filter(|findings| findings.looked_at > 0).collect();
     if let Some(file) = &arguments.profile {
         let text: String = seen.iter().map(|findings| findings.profile_text.as_str()).collect();
-        show(file, if text.is_empty() { "== profile: no kernel was looked at\n" } else { &text })?;
+        show(file, if text.is_empty() { "== profile: no kernel was observed\n" } else { &text })?;
     }
     if let Some(file) = &arguments.check {
         let text: String = seen.iter().map(|findings| findings.check_text.as_str()).collect();
-        show(file, if text.is_empty() { "== check: no kernel was looked at\n" } else { &text })?;
+        show(file, if text.is_empty() { "== check: no kernel was observed\n" } else { &text })?;
     }
     if let Some(file) = &arguments.json {
         let session = |findings: &Findings| {
@@ -188,7 +193,7 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
         };
         let sessions: Vec<serde_json::Value> = findings.iter().map(session).collect();
         let text = serde_json::to_string_pretty(&serde_json::json!({ "sessions": sessions }))?;
-        std::fs::write(file, text + "\n").with_context(|| format!("{} cannot be written", file.display()))?;
+        std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(findings.iter().map(|findings| findings.problems).sum())
 }
@@ -199,10 +204,10 @@ fn show(file: &Path, text: &str) -> Result<()> {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }
-    std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Why there is no trace.
+/// The reason why there is no trace.
 fn untraced(arguments: &Arguments, findings: &[Findings]) -> String {
     let launches: u64 = findings.iter().map(|findings| findings.launches).sum();
     if launches == 0 {
@@ -212,13 +217,13 @@ fn untraced(arguments: &Arguments, findings: &[Findings]) -> String {
         arguments.kernel.as_ref().map_or(String::new(), |kernel| format!(" of a kernel named {kernel}"));
     let [x, y, z] = arguments.workgroup.unwrap_or_default();
     format!(
-        "of {launches} launches none was launch {}{kernel} with a workgroup {x},{y},{z} that has a wave {}",
+        "none of {launches} launches was launch {}{kernel} with workgroup {x},{y},{z} and wave {}",
         arguments.launch.unwrap_or(0),
         arguments.wave
     )
 }
 
-/// What each session found, in the order of their processes.
+/// The results of all sessions, ordered by process ID.
 fn findings(folder: &Path) -> Result<Vec<Findings>> {
     let mut files: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -233,16 +238,16 @@ fn findings(folder: &Path) -> Result<Vec<Findings>> {
     let read = |path: &Path| -> Result<Option<Findings>> {
         let mut text = Vec::new();
         File::open(path)?.take(MAX_FINDINGS).read_to_end(&mut text)?;
-        // A session opens its file when it begins, and one that was killed wrote nothing.
+        // A session creates its file when it starts; if it is killed, the file stays empty.
         Ok(if text.is_empty() { None } else { Some(serde_json::from_slice(&text)?) })
     };
     let read = |path: &Path| read(path).with_context(|| format!("{}", path.display()));
     files.iter().filter_map(|(_, path)| read(path).transpose()).collect()
 }
 
-/// `X`, `X,Y` or `X,Y,Z`.
+/// Parses `X`, `X,Y` or `X,Y,Z`.
 fn position(text: &str) -> Result<[u32; 3], String> {
-    let wrong = || format!("\"{text}\" is no workgroup; write for example 3 or 3,1,0");
+    let wrong = || format!("\"{text}\" is not a workgroup ID; write for example 3 or 3,1,0");
     let mut position = [0; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {

@@ -1,4 +1,4 @@
-//! The environment, read once.
+//! Environment variables of the command line, read once at start.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use transport::{Address, DEFAULT_PORT, Endpoint, tls, token};
 
-/// Variables that processes of sessions get, by how their names begin. Hostile code in one reads them all: nothing secret may be among them.
+/// Name prefixes of the variables that session processes inherit. Hostile code in a session can read all of them, so none may be secret.
 const OF_EXECUTORS: &[&str] = &[
     "REMORA_LOG",
     "REMORA_NATIVE",
@@ -29,7 +29,7 @@ const OF_EXECUTORS: &[&str] = &[
     "TSAN_",
 ];
 
-/// What the environment says.
+/// Settings from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     worker: Option<String>,
@@ -49,7 +49,7 @@ pub struct Environment {
     pub loader_path: Option<OsString>,
     pub loader_audit: Option<OsString>,
     pub search_path: Option<OsString>,
-    /// The board that `remora submit` talks to, and the key it shows there.
+    /// URL of the board for `remora submit`, and the API key for it.
     pub board: Option<String>,
     pub board_key: Option<String>,
     cache_home: Option<PathBuf>,
@@ -96,7 +96,7 @@ impl Environment {
         }
     }
 
-    /// The variables that processes of sessions get.
+    /// The variables that session processes inherit.
     pub fn of_executors() -> Vec<(OsString, OsString)> {
         let is_given = |name: &OsString| {
             let name = name.to_string_lossy();
@@ -105,8 +105,8 @@ impl Environment {
         std::env::vars_os().filter(|(name, _)| is_given(name)).collect()
     }
 
-    /// The environment for a worker named on the command line. A URL brings its own token and certificate pin, which then replace
-    /// those of the environment.
+    /// The environment with the worker from the command line applied. The token and certificate pin of a URL replace those of the
+    /// environment.
     pub fn for_worker(&self, named: Option<&str>) -> Environment {
         let mut environment = self.clone();
         let Some(named) = named else { return environment };
@@ -126,7 +126,7 @@ impl Environment {
         environment
     }
 
-    /// Variables of a program that `remora run` starts for a worker whose URL was named: set, or removed where there is no value.
+    /// Variables to set (or, if the value is `None`, to remove) for a program that `remora run` starts with a worker URL.
     pub fn of_program(&self) -> Vec<(&'static str, Option<&str>)> {
         let Some(url) = &self.url else { return Vec::new() };
         let mut variables = vec![("REMORA_URL", Some(url.as_str()))];
@@ -139,14 +139,14 @@ impl Environment {
         variables
     }
 
-    /// The worker to use: the one named on the command line, else the environment's, else none.
+    /// The worker to use: the one from the command line, else the one from the environment, else none.
     pub fn worker(&self, named: Option<&str>) -> Result<Option<Endpoint>> {
         let parse = |text: &str, from: &str| {
-            text.parse::<Endpoint>().with_context(|| format!("{from} names no worker"))
+            text.parse::<Endpoint>().with_context(|| format!("{from} is not a valid worker address"))
         };
         if let Some(text) = named {
             if Address::is_url(text) {
-                let address = text.parse::<Address>().context("--worker names no worker")?;
+                let address = text.parse::<Address>().context("--worker is not a valid worker URL")?;
                 return Ok(Some(address.endpoint));
             }
             return parse(text, "--worker").map(Some);
@@ -159,19 +159,19 @@ impl Environment {
         }
         let Some(host) = &self.host else { return Ok(None) };
         let port = match &self.port {
-            Some(port) => port.parse().with_context(|| format!("TF_WORKER_PORT is \"{port}\""))?,
+            Some(port) => port.parse().with_context(|| format!("invalid TF_WORKER_PORT \"{port}\""))?,
             None => DEFAULT_PORT,
         };
         Ok(Some(Endpoint::tcp(host, port)))
     }
 
-    /// The worker and its secret as an agent hands them out.
+    /// The worker address and token from REMORA_URL, which an agent issues.
     fn address(&self) -> Result<Option<Address>> {
         let parsed = self.url.as_ref().map(|url| url.parse::<Address>()).transpose();
-        parsed.context("REMORA_URL names no worker")
+        parsed.context("REMORA_URL is not a valid worker URL")
     }
 
-    /// The secret shared between clients and workers.
+    /// The token that clients and workers share.
     pub fn token(&self, file: Option<&std::path::Path>) -> Result<Option<Vec<u8>>> {
         match (file, &self.token, &self.token_file) {
             (Some(path), _, _) => Ok(Some(token::read_file(path)?)),
@@ -183,7 +183,7 @@ impl Environment {
         }
     }
 
-    /// The secret of the operator of a worker.
+    /// The token for the administration of a worker.
     pub fn admin_token(&self) -> Result<Option<Vec<u8>>> {
         match (&self.admin_token, &self.admin_token_file) {
             (Some(token), _) => Ok(Some(token.clone().into_bytes())),
@@ -192,12 +192,12 @@ impl Environment {
         }
     }
 
-    /// Where workers without a token leave one for programs of the same user.
+    /// Folders in which a worker without a configured token stores a generated one for programs of the same user.
     pub fn local_tokens(&self) -> Vec<PathBuf> {
         token::local_folders(self.runtime_dir.clone(), self.state_home.clone(), self.home.clone())
     }
 
-    /// The token of a dstack user.
+    /// The token for a dstack server.
     pub fn dstack_token(&self, file: Option<&std::path::Path>) -> Result<Option<String>> {
         let Some(path) = file else { return Ok(self.dstack_token.clone()) };
         let token = String::from_utf8(read_token(path)?);
@@ -220,31 +220,31 @@ impl Environment {
         Duration::from_secs_f64(seconds.unwrap_or(3.0).min(3600.0))
     }
 
-    /// Where results of the run-time compiler are kept.
+    /// Cache folder of the run-time compiler (hiprtc).
     pub fn compile_cache(&self) -> Option<PathBuf> {
         Some(self.cache()?.join("compile"))
     }
 
-    /// Where uploads are kept.
+    /// Cache folder of uploads.
     pub fn upload_cache(&self) -> Option<PathBuf> {
         Some(self.cache()?.join("uploads"))
     }
 
-    /// Where a board keeps its database.
+    /// Folder of a board's database.
     pub fn board_data(&self) -> Option<PathBuf> {
         let base =
             self.data_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
         base.map(|base| base.join("remora/board"))
     }
 
-    /// Where an agent keeps its state.
+    /// Folder of an agent's state.
     pub fn agent_data(&self) -> Option<PathBuf> {
         let base =
             self.state_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/state")));
         base.map(|base| base.join("remora/agent"))
     }
 
-    /// Where the board keeps what it compiled.
+    /// Cache folder of the board's compiled code.
     pub fn board_cache(&self) -> Option<PathBuf> {
         Some(self.cache()?.join("board"))
     }
@@ -256,7 +256,8 @@ impl Environment {
 }
 
 fn read_token(path: &std::path::Path) -> Result<Vec<u8>> {
-    let mut token = std::fs::read(path).with_context(|| format!("token file {}", path.display()))?;
+    let mut token =
+        std::fs::read(path).with_context(|| format!("cannot read token file {}", path.display()))?;
     token.truncate(token.trim_ascii_end().len());
     anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
     Ok(token)

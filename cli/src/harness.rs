@@ -1,4 +1,4 @@
-//! `remora harness`: a stand-alone program that checks and measures one solution, for machines that have nothing of ours.
+//! `remora harness`: prints a stand-alone program that checks and benchmarks one solution, for machines without Remora.
 
 use anyhow::{Context, Result, bail};
 use board_problems::{Dtype, Shape};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use crate::output::{out, outln};
 
-/// Longest solution that is read.
+/// Maximum size of a solution in bytes.
 const LONGEST: u64 = 256 << 10;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The problem, such as leaky-relu; without one, list them
+    /// Problem, such as leaky-relu; without it, all problems are listed
     problem: Option<String>,
-    /// The type of its elements, such as float32 or bfloat16 [default: the problem's first]
+    /// Element type, such as float32 or bfloat16 [default: the problem's first type]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// The file that has `solution`, to put into the program; without it the program has to be linked with one
+    /// Source file with the function `solution`, which is included in the program; without it the program must be linked with one
     #[arg(long, value_name = "FILE")]
     solution: Option<PathBuf>,
-    /// Print the code to start a solution with, not the harness
+    /// Print starter code for a solution instead of the harness
     #[arg(long, conflicts_with = "solution")]
     starter: bool,
 }
@@ -33,14 +33,18 @@ pub fn print(arguments: &Arguments) -> Result<()> {
         return Ok(());
     };
     let problem = board_problems::find(name)
-        .with_context(|| format!("there is no problem {name}; `remora harness` lists them"))?;
+        .with_context(|| format!("unknown problem {name}; `remora harness` lists all problems"))?;
     let dtype = match &arguments.dtype {
         None => problem.dtypes[0],
         Some(name) => {
             let known = Dtype::from_name(name).filter(|dtype| problem.dtypes.contains(dtype));
             let Some(dtype) = known else {
                 let dtypes: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
-                bail!("{} cannot be solved in {name}, only in {}", problem.slug, dtypes.join(", "));
+                bail!(
+                    "problem {} does not support the type {name}; supported types: {}",
+                    problem.slug,
+                    dtypes.join(", ")
+                );
             };
             dtype
         }
@@ -53,7 +57,7 @@ pub fn print(arguments: &Arguments) -> Result<()> {
     if let (Some(path), Some(source)) = (&arguments.solution, &source)
         && Shape::of(source).is_none()
     {
-        bail!("{} has no `{}`", path.display(), problem.signature(dtype, Shape::Kernel));
+        bail!("{} does not define `{}`", path.display(), problem.signature(dtype, Shape::Kernel));
     }
     out!("{}", board_problems::harness(problem, dtype, source.as_deref())?);
     Ok(())
@@ -63,7 +67,7 @@ fn read(path: &Path) -> Result<String> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
     if length > LONGEST {
-        bail!("{shown} has {length} bytes; {LONGEST} are the limit");
+        bail!("{shown} has {length} bytes; the limit is {LONGEST}");
     }
     std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))
 }

@@ -1,4 +1,4 @@
-//! `remora impair`.
+//! `remora impair`: a proxy that simulates a bad network in front of a worker.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to forward to: host:port
+    /// Worker to forward to: host:port
     #[arg(long, value_name = "ENDPOINT")]
     to: Endpoint,
-    /// Where to listen, on this machine only; port 0 takes a free one
+    /// Loopback address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: std::net::SocketAddr,
-    /// Milliseconds added in each direction: half of what a round trip grows by
+    /// Milliseconds of latency added in each direction; a round trip takes twice as much longer
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     delay: f64,
-    /// Bytes a second in each direction, such as 12M; as fast as it goes by default
+    /// Bandwidth in bytes per second in each direction, such as 12M [default: unlimited]
     #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     bandwidth: Option<u64>,
-    /// Cut the first connection after so many bytes, the second after the next such number, and so on. Repeatable
+    /// Close the first connection after BYTES bytes. Repeatable: the second value applies to the second connection, and so on
     #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     cut: Vec<u64>,
-    /// Forward nothing on the first connection after so many bytes but keep it open, on the second after the next such number, and so
-    /// on. Repeatable
+    /// Stop forwarding on the first connection after BYTES bytes, but keep it open. Repeatable: the second value applies to the second
+    /// connection, and so on
     #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     silence: Vec<u64>,
 }
 
-/// Forwards until the process is ended.
+/// Forwards until the process is terminated.
 pub fn impair(arguments: &Arguments) -> Result<()> {
+    ensure!(arguments.listen.ip().is_loopback(), "{} is not a loopback address", arguments.listen);
     ensure!(
-        arguments.listen.ip().is_loopback(),
-        "{} is not an address of this machine alone",
-        arguments.listen
+        (0.0..60_000.0).contains(&arguments.delay),
+        "--delay {} ms is out of range (0 to 60000)",
+        arguments.delay
     );
-    ensure!((0.0..60_000.0).contains(&arguments.delay), "a delay of {} ms makes no sense", arguments.delay);
     let impairment = Impairment {
         delay: Duration::from_secs_f64(arguments.delay / 1000.0),
         bandwidth: arguments.bandwidth,

@@ -1,4 +1,4 @@
-//! Asking a worker how it is.
+//! Queries the status of a worker.
 
 use anyhow::{Context, Result};
 use transport::Endpoint;
@@ -6,9 +6,9 @@ use worker::{InspectError, Place, Status};
 
 use crate::env::Environment;
 
-/// A worker, with what the environment says it takes to be let in.
+/// A worker's address with the credentials from the environment.
 pub fn place(endpoint: Endpoint, environment: &Environment) -> Result<Place> {
-    // The operator's token shows and moves the sessions of all tenants, a tenant's shows its own.
+    // The administration token can list and move the sessions of all tenants; a tenant's token lists only its own.
     let token = match environment.admin_token()? {
         Some(token) => Some(token),
         None => environment.token(None)?,
@@ -24,7 +24,7 @@ pub fn inspect(endpoint: &Endpoint, environment: &Environment) -> Result<Status>
         place
             .trust
             .as_ref()
-            .with_context(|| format!("{endpoint} speaks TLS: set REMORA_TLS_CA to say whom to believe"))?;
+            .with_context(|| format!("{endpoint} uses TLS: set REMORA_TLS_CA to its certificate"))?;
     }
     place.inspect().map_err(|error| match error {
         InspectError::Silent { source, .. } => anyhow::Error::new(source).context(format!(

@@ -1,6 +1,6 @@
-//! `remora judge`: one submission, read as JSON from standard input; what happens is printed as JSON, an event a line.
+//! `remora judge`: judges one submission. Reads it as JSON from standard input and prints events as JSON, one per line.
 //!
-//! The board starts one such process for each submission: ending it cancels the submission.
+//! The board starts one such process per submission. Terminating the process cancels the submission.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -11,42 +11,43 @@ use board_judge::{Apartness, Compiler, Gpu, Job, Level, Toolchain, Tools};
 use crate::env::Environment;
 use crate::library;
 
-/// A job larger than this is none.
+/// Maximum size of a job.
 const MOST_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only make ready what the first submission for this GPU would have to wait for
+    /// Only warm up the compiler for this GPU, so that the first submission does not have to wait
     #[arg(long, value_name = "GPU")]
     warm_up: Option<String>,
-    /// Run code of users even where nothing but limits keeps it apart
+    /// Run user code even if the machine supports no sandbox and only resource limits apply
     #[arg(long)]
     unconfined: bool,
-    /// Talk to the device for a judge, through this library
+    /// Run as the device runner of a judge, with this client library
     #[arg(long, value_name = "LIBRARY", hide = true)]
     runner: Option<PathBuf>,
 }
 
 pub fn judge(arguments: &Arguments, environment: &Environment) -> Result<()> {
     if let Some(library) = &arguments.runner {
-        // SAFETY: the judge that started this process put its socket there, and nothing here has used it.
+        // SAFETY: the judge that started this process passed its socket, and no other code of this process has used it.
         return unsafe { board_judge::runner::serve(library) }.context("the runner failed");
     }
     let tools = tools(environment, arguments.unconfined)?;
     if let Some(name) = &arguments.warm_up {
-        let gpu = Gpu::find(name).with_context(|| format!("there is no GPU {name:?}"))?;
+        let gpu = Gpu::find(name).with_context(|| format!("unknown GPU {name:?}"))?;
         let limit = std::time::Duration::from_secs(300);
-        return Compiler::new(&tools, gpu.target, limit)
-            .warm_up()
-            .context("the compiler could not be made ready");
+        return Compiler::new(&tools, gpu.target, limit).warm_up().context("cannot warm up the compiler");
     }
     let mut text = Vec::new();
-    std::io::stdin().take(MOST_BYTES).read_to_end(&mut text).context("no job on standard input")?;
-    let job: Job = serde_json::from_slice(&text).context("what is on standard input is no job")?;
+    std::io::stdin()
+        .take(MOST_BYTES)
+        .read_to_end(&mut text)
+        .context("cannot read the job from standard input")?;
+    let job: Job = serde_json::from_slice(&text).context("standard input is not a valid job")?;
     board_judge::run(&job, &tools, &mut |event| {
         let Ok(mut line) = serde_json::to_vec(&event) else { return };
         line.push(b'\n');
-        // Whoever does not listen any more has cancelled.
+        // If the board has closed the pipe, the submission was cancelled.
         let mut output = std::io::stdout().lock();
         if output.write_all(&line).and_then(|()| output.flush()).is_err() {
             std::process::exit(1);
@@ -55,12 +56,10 @@ pub fn judge(arguments: &Arguments, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// Finds what a judge works with.
+/// Locates the toolchain, client library and cache that a judge needs.
 pub fn tools(environment: &Environment, unconfined: bool) -> Result<Tools> {
-    let toolchain =
-        Toolchain::find(environment.toolchain.as_deref()).context("there is no compiler of kernels")?;
-    let libraries =
-        library::find(environment).context("the client library libamdhip64.so.7 was not found")?;
+    let toolchain = Toolchain::find(environment.toolchain.as_deref()).context("no kernel compiler found")?;
+    let libraries = library::find(environment).context("client library libamdhip64.so.7 not found")?;
     let cache = match environment.board_cache() {
         Some(cache) => cache,
         None => std::env::temp_dir().join("remora-board"),

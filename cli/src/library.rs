@@ -1,4 +1,4 @@
-//! The client's drop-in libraries: where they are and whether they are whole.
+//! Locates the client's drop-in libraries and checks that they are complete.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use object::read::elf::{FileHeader, SectionHeader};
 
 use crate::env::Environment;
 
-/// The sonames programs ask for.
+/// The sonames that HIP programs are linked against.
 pub const SONAMES: &[&str] = &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"];
 
-/// The library that makes the dynamic linker load ours instead of others of these names; it is beside them.
+/// Audit library (`LD_AUDIT`), in the same folder, that makes the dynamic linker load our libraries instead of others with these names.
 pub const AUDIT: &str = "libremora_audit.so";
 
-/// Where the libraries may be, in order of preference.
+/// Folders to search for the libraries, in order of preference.
 pub fn places(environment: &Environment) -> Vec<PathBuf> {
     if let Some(dir) = &environment.library_dir {
         return vec![dir.clone()];
@@ -28,14 +28,14 @@ pub fn places(environment: &Environment) -> Vec<PathBuf> {
     places
 }
 
-/// The first place that has a library.
+/// The first folder that contains a client library.
 pub fn find(environment: &Environment) -> Option<PathBuf> {
     let has_one = |dir: &PathBuf| SONAMES.iter().any(|name| dir.join(name).is_file());
     let found = places(environment).into_iter().find(has_one)?;
     Some(found.canonicalize().unwrap_or(found))
 }
 
-/// What is wrong with a library; `None` if it is whole.
+/// What is wrong with a library; `None` if it is complete.
 pub fn problem(path: &Path) -> Option<String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -43,8 +43,8 @@ pub fn problem(path: &Path) -> Option<String> {
     };
     match has_version_nodes(&bytes) {
         Ok(true) => None,
-        Ok(false) => Some("its symbols have no versions".to_owned()),
-        Err(error) => Some(format!("not a library: {error}")),
+        Ok(false) => Some("it defines no symbol versions".to_owned()),
+        Err(error) => Some(format!("not an ELF library: {error}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `remora`: run HIP programs on GPUs that are somewhere else, or nowhere.
+//! `remora`: runs HIP programs on remote or emulated GPUs, and manages workers, agents and boards.
 
 mod agent;
 mod architecture;
@@ -26,22 +26,22 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs unmodified HIP programs on a GPU in another process: on another machine, or emulated on this one.
+/// Runs unmodified HIP programs on a GPU of another machine, or on a software GPU of this one.
 #[derive(Debug, Parser)]
 #[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]
 #[command(after_help = "Environment:
-  REMORA_URL         what an agent hands out: a worker, its token and its certificate in one
-  REMORA_WORKER      the worker to use: host:port, tls://host:port, unix:/path or such a URL
-  TF_WORKER_HOST     its host, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
-  REMORA_TOKEN       the secret shared with the worker, or REMORA_TOKEN_FILE a file that holds it
-  REMORA_ADMIN_TOKEN the secret for administration of a worker, or REMORA_ADMIN_TOKEN_FILE a file that holds it
-  REMORA_TLS_CA      whom to believe with tls://: a PEM file, or sha256:FINGERPRINT
-  HIP_REMOTE_LIB_DIR where the client's libamdhip64.so.* are
-  REMORA_TOOLCHAIN   where clang, HIP headers and device libraries for hiprtc are
-  REMORA_LOG         what to log, such as `info` or `worker=debug`
-Of the program that is run:
-  REMORA_TRACE       a file for a trace of calls, link and devices (ui.perfetto.dev shows it); %p is the process
-  REMORA_SUMMARY     1, or a file: a table of what each function cost, when the program ends")]
+  REMORA_URL         worker URL from an agent, with the worker's address, token and certificate pin
+  REMORA_WORKER      worker to use: host:port, tls://host:port, unix:/path or a URL from an agent
+  TF_WORKER_HOST     host of the worker, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
+  REMORA_TOKEN       token shared with the worker, or REMORA_TOKEN_FILE a file that contains it
+  REMORA_ADMIN_TOKEN token for the administration of a worker, or REMORA_ADMIN_TOKEN_FILE a file that contains it
+  REMORA_TLS_CA      certificate to trust with tls://: a PEM file, or sha256:FINGERPRINT
+  HIP_REMOTE_LIB_DIR folder of the client's libamdhip64.so.*
+  REMORA_TOOLCHAIN   folder with clang, HIP headers and device libraries for hiprtc
+  REMORA_LOG         log filter, such as `info` or `worker=debug`
+Environment of the HIP program:
+  REMORA_TRACE       file for a trace of calls, network and devices (for ui.perfetto.dev); %p is the process ID
+  REMORA_SUMMARY     1, or a file: writes a table of the cost of each function when the program ends")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -49,37 +49,37 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a HIP program; with no worker named, on a software GPU of the architecture it was built for
+    /// Run a HIP program on a worker, or, if none is given, on a software GPU of the architecture it was built for
     Run(run::Arguments),
-    /// Run a HIP program on a local software GPU and look at what its kernels do: trace them, profile them, check them
+    /// Run a HIP program on a local software GPU, and trace, profile or check its kernels
     Emulate(emulate::Arguments),
-    /// Offer GPUs to programs on this machine or others
+    /// Start a worker, which offers GPUs to programs on this or other machines
     Worker(worker::Arguments),
-    /// Make tokens for workers
+    /// Create tokens for workers
     Token(token::Arguments),
-    /// Share the GPUs of this machine: give parts of them away over HTTP, and run a limited worker for each
+    /// Start the node agent, which allocates shares of this machine's GPUs over HTTP and runs a limited worker for each
     Agent(agent::Arguments),
-    /// Run the board: submit HIP kernels, have them checked and measured, in a browser or by HTTP
+    /// Start the kernel board, a server that checks and benchmarks submitted HIP kernels, with a web UI and an HTTP API
     Serve(serve::Arguments),
-    /// Send a kernel to a board and watch it being checked and measured
+    /// Submit a kernel to a board and show the progress of its check and benchmark
     Submit(submit::Arguments),
-    /// Administer a board: users, keys, bans, judging again, draining devices
+    /// Administer a board: users, keys, bans, rejudging, draining of devices
     Board(board::Arguments),
-    /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
+    /// List the GPUs of a worker: name, architecture, memory, compute units, clocks, load
     Devices(devices::Arguments),
-    /// Watch a worker at work: devices, sessions, memory, calls, round trips and bytes a second
+    /// Monitor a worker: devices, sessions, memory, calls, round trips and bytes per second
     Top(top::Arguments),
-    /// Take a session from its worker into a file; its program waits until it is resumed
+    /// Save a session to a file and suspend it; its program waits until the session is resumed
     Snapshot(migrate::SnapshotArguments),
-    /// Go on with a session from a file, on any worker with the same devices
+    /// Resume a session from a file, on any worker with the same devices
     Resume(migrate::ResumeArguments),
     /// Move a session to another worker while its program runs
     Migrate(migrate::MigrateArguments),
-    /// Report what is installed, reachable or missing, and how to fix it
+    /// Check the installation and the worker, and report problems and how to fix them
     Doctor(doctor::Arguments),
-    /// Print a stand-alone HIP program that checks and measures a solution of one of the board's problems
+    /// Print a stand-alone HIP program that checks and benchmarks a solution of a board problem
     Harness(harness::Arguments),
-    /// Forward to a worker over a network made bad on purpose: delay, little bandwidth, connections that break
+    /// Start a proxy to a worker that simulates a bad network: latency, low bandwidth, broken connections
     Impair(impair::Arguments),
     /// Judge one submission, read as JSON from standard input (started by the board)
     #[command(hide = true)]
@@ -90,7 +90,7 @@ enum Command {
     /// Compile for one session (started by the worker)
     #[command(hide = true)]
     Compiler,
-    /// Load AMD's runtime and report (started by the doctor and by the agent)
+    /// Load AMD's HIP runtime and list its GPUs (started by the doctor and by the agent)
     #[command(hide = true)]
     ProbeHip {
         library: Option<std::path::PathBuf>,
@@ -136,7 +136,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Logs go to standard error: a worker says what it does, other commands only what goes wrong.
+/// Logs to standard error: by default servers log at level info, other commands only warnings and errors.
 fn start_log(environment: &env::Environment, command: &Command) {
     let quiet = match command {
         Command::Worker(_)
@@ -152,7 +152,7 @@ fn start_log(environment: &env::Environment, command: &Command) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // A standard error that nobody reads any more is no reason to panic, least of all while a session ends.
+        // A closed standard error must not cause a panic, least of all while a session ends.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false)

@@ -1,4 +1,4 @@
-//! `remora snapshot`, `remora resume` and `remora migrate`.
+//! `remora snapshot`, `remora resume` and `remora migrate`: save, restore and move sessions.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -15,56 +15,57 @@ use crate::inspect;
 
 #[derive(Debug, clap::Args)]
 pub struct SnapshotArguments {
-    /// The session: its 16 hexadecimal digits, as logs and `remora devices --json` have them, or pid:N for that of a process
+    /// Session ID (16 hexadecimal digits, as in logs and `remora devices --json`), or pid:N for the session of a process
     session: String,
-    /// The worker that has it (else REMORA_WORKER)
+    /// Worker that serves the session [default: REMORA_WORKER]
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
-    /// Where it is written. Holds the session's memory and secret, so only the owner may read it
+    /// File to write. It contains the session's memory and secret, so only its owner may read it
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Let the session go on; the file is good until the program's next call
+    /// Do not suspend the session; the file is valid only until the program's next call
     #[arg(long)]
     keep: bool,
-    /// Seconds its work may take to end; if it does not, the session goes on and is not taken
+    /// Timeout in seconds for running work to end; after it the session continues and is not saved
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     patience: f64,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct ResumeArguments {
+    /// File written by `remora snapshot`
     file: PathBuf,
-    /// The worker that shall have it (else REMORA_WORKER)
+    /// Worker that resumes the session [default: REMORA_WORKER]
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
-    /// Whose it is there, if the worker has several tokens: the name of one
+    /// Tenant that gets the session, by token name, if the worker has several tokens
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// The worker it was taken from, if that is another: it sends the program on
+    /// Worker that served the session before, if it is a different one; it redirects the program to the new worker
     #[arg(long, value_name = "ENDPOINT")]
     from: Option<String>,
-    /// Where the program finds the worker, if not by the same name
+    /// Address under which the program reaches the worker, if it differs
     #[arg(long, value_name = "ENDPOINT")]
     seen_at: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct MigrateArguments {
-    /// The session: its 16 hexadecimal digits, as logs and `remora devices --json` have them, or pid:N for that of a process
+    /// Session ID (16 hexadecimal digits, as in logs and `remora devices --json`), or pid:N for the session of a process
     session: String,
-    /// The worker that has it
+    /// Worker that serves the session now
     #[arg(long, value_name = "ENDPOINT")]
     from: String,
-    /// The worker that shall have it
+    /// Worker to move the session to
     #[arg(long, value_name = "ENDPOINT")]
     to: String,
-    /// Whose it is there, if that worker has several tokens; the tenant of the same name by default
+    /// Tenant that gets the session, if the new worker has several tokens [default: the tenant of the same name]
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// Where the program finds that worker, if not by the same name
+    /// Address under which the program reaches the new worker, if it differs
     #[arg(long, value_name = "ENDPOINT")]
     seen_at: Option<String>,
-    /// Seconds its work may take to end; if it does not, the session goes on and is not moved
+    /// Timeout in seconds for running work to end; after it the session continues and is not moved
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     patience: f64,
 }
@@ -74,20 +75,20 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
     let session = find(&arguments.session, &from)?;
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| std::path::Path::new("."));
-    // For the owner alone, and under its name only when it is whole.
+    // A temporary file with mode 0600, renamed only when it is complete.
     let file = tempfile::NamedTempFile::new_in(folder)
-        .with_context(|| format!("nothing can be written to {}", folder.display()))?;
+        .with_context(|| format!("cannot create a file in {}", folder.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let taken = ::worker::snapshot(&from, session.0, patience(arguments.patience)?, &mut out)?;
-    let file = out.into_inner().context("the session cannot be written")?;
-    file.as_file().sync_all().context("the session cannot be written")?;
+    let file = out.into_inner().context("cannot write the session")?;
+    file.as_file().sync_all().context("cannot write the session")?;
     file.persist(&arguments.out).with_context(|| format!("{}", arguments.out.display()))?;
     if arguments.keep {
         taken.stay()?;
     } else {
         taken.suspend()?;
     }
-    let what = if arguments.keep { "goes on and was copied to" } else { "is suspended in" };
+    let what = if arguments.keep { "continues and was copied to" } else { "is suspended and saved in" };
     say(&format!("session {session} {what} {}", arguments.out.display()))
 }
 
@@ -101,7 +102,7 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
         let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
         ::worker::redirect(&from, session.0, &seen_at)?;
     }
-    say(&format!("session {session} goes on at {}", to.endpoint))
+    say(&format!("session {session} continues at {}", to.endpoint))
 }
 
 pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Result<()> {
@@ -115,11 +116,11 @@ pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Resul
     };
     let patience = patience(arguments.patience)?;
     ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&seen_at))?;
-    say(&format!("session {session} moved to {seen_at}"))
+    say(&format!("session {session} was moved to {seen_at}"))
 }
 
 fn say(text: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("nobody reads the output")
+    writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }
 
 fn seen_at(named: Option<&str>, to: &Place) -> Result<Endpoint> {
@@ -128,7 +129,7 @@ fn seen_at(named: Option<&str>, to: &Place) -> Result<Endpoint> {
 
 fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
     let environment = &environment.for_worker(worker);
-    let endpoint = environment.worker(None)?.context("name a worker with --worker or REMORA_WORKER")?;
+    let endpoint = environment.worker(None)?.context("no worker given: use --worker or REMORA_WORKER")?;
     inspect::place(endpoint, environment)
 }
 
@@ -143,10 +144,10 @@ fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
     Ok(found.filter(|tenant| !tenant.is_empty() && tenant != ::worker::DEFAULT_TENANT))
 }
 
-/// The number of a session that a person names.
+/// Resolves a session ID or `pid:N`.
 fn find(text: &str, place: &Place) -> Result<SessionId> {
     let Some(pid) = text.strip_prefix("pid:") else { return Ok(text.parse()?) };
-    let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is no process"))?;
+    let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is not a process ID"))?;
     let status = place.inspect()?;
     let of_process = status.sessions.iter().filter(|it| it.pid == pid);
     let found: Vec<SessionId> = of_process.map(|it| SessionId(it.id)).collect();
@@ -154,12 +155,12 @@ fn find(text: &str, place: &Place) -> Result<SessionId> {
         [session] => Ok(session),
         [] => bail!("process {pid} has no session at {}", place.endpoint),
         _ => {
-            bail!("process {pid} has {} sessions at {}; name one of {found:?}", found.len(), place.endpoint)
+            bail!("process {pid} has {} sessions at {}; give one of {found:?}", found.len(), place.endpoint)
         }
     }
 }
 
 fn patience(seconds: f64) -> Result<Duration> {
-    ensure!((0.0..=86_400.0).contains(&seconds), "--patience {seconds} is no time span");
+    ensure!((0.0..=86_400.0).contains(&seconds), "--patience {seconds} is out of range (0 to 86400 seconds)");
     Ok(Duration::from_secs_f64(seconds))
 }

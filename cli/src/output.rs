@@ -1,7 +1,7 @@
-//! Standard output and standard error of the commands.
+//! Macros for standard output and standard error.
 //!
-//! `println!` panics when its reader has left, as `head` does. These end the command as other programs end: by SIGPIPE. The signal is not
-//! set to its default for the whole process, because a worker or a board must outlive a client that closes its socket.
+//! `println!` panics if the reader of a pipe has exited, as `head` does. These macros end the command by SIGPIPE, like other programs. The
+//! signal is not reset to its default action for the whole process, because a worker or board must survive a client that closes its socket.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ macro_rules! outln {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints a line to standard error. One that nobody reads is no reason to fail.
+/// Prints a line to standard error and ignores errors.
 macro_rules! errln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -32,19 +32,19 @@ pub fn print(text: fmt::Arguments<'_>) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => end_by_broken_pipe(),
         Err(error) => {
-            errln!("remora: standard output cannot be written: {error}");
+            errln!("remora: cannot write to standard output: {error}");
             std::process::exit(1);
         }
     }
 }
 
-/// Ends the process as a write to a pipe without a reader ends other programs.
+/// Ends the process by SIGPIPE, the default effect of a write to a closed pipe.
 pub fn end_by_broken_pipe() -> ! {
-    // SAFETY: sets the default action, which runs no code of this process, and sends the signal to this thread.
+    // SAFETY: sets the default action, which runs no code of this process, and raises the signal in this thread.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::raise(libc::SIGPIPE);
     }
-    // Only if the signal is blocked.
+    // Reached only if the signal is blocked.
     std::process::exit(128 + libc::SIGPIPE)
 }

@@ -1,4 +1,4 @@
-//! `remora run`: a program, a worker for it, and the environment that joins them.
+//! `remora run`: runs a program with the client library, and starts a private worker for it if none is given.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -21,30 +21,30 @@ use crate::inspect::inspect;
 use crate::output::errln;
 use crate::{architecture, library};
 
-/// A private worker that has not come up by then will not.
+/// Timeout for a private worker to start.
 const WORKER_START: Duration = Duration::from_secs(20);
-/// The exit code of a program that exists and cannot be run, as shells have it.
+/// Exit code of a program that exists but cannot be run, as in shells.
 const CANNOT_RUN: u8 = 126;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to use; without one named here or in the environment, a software GPU is started for the program
+    /// Worker to use; if none is given here or in the environment, a software GPU is started for the program
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
-    /// The software GPU to start: mi300x, mi300a, mi325x, mi210 or mi250x; by default what the program was built for.
+    /// Software GPU to start: mi300x, mi300a, mi325x, mi210 or mi250x [default: one that the program was built for].
     /// Repeatable
     #[arg(long, value_name = "MODEL", conflicts_with = "worker")]
     device: Vec<String>,
-    /// Seconds after which a kernel on the software GPU is aborted; 0 lets it run for ever
+    /// Seconds after which a kernel on the software GPU is aborted; 0 means no limit
     #[arg(long, value_name = "SECONDS", conflicts_with = "worker")]
     watchdog: Option<f64>,
-    /// Memory of the software GPU, such as 16G
+    /// Memory size of the software GPU, such as 16G
     #[arg(long, value_name = "BYTES", conflicts_with = "worker")]
     memory: Option<String>,
-    /// Only set LD_LIBRARY_PATH: a libamdhip64 that the program names by an RPATH or by its path is then not replaced
+    /// Set only LD_LIBRARY_PATH, not LD_AUDIT; a libamdhip64 that the program loads by RPATH or by its path is then not replaced
     #[arg(long)]
     no_audit: bool,
-    /// The program and its arguments
+    /// Program to run and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
     let named = if arguments.device.is_empty() { chosen.worker(None)? } else { None };
     if let Some(endpoint) = named {
         arguments.refuse_local_options(&endpoint)?;
-        // A worker that does not answer is the program's to report: it may be up by the time of the first call.
+        // If the worker does not answer, let the program report it: the worker may be up by the time of the first call.
         let devices = match job.targets[..] {
             [] => Vec::new(),
             _ => inspect(&endpoint, chosen).map(isas).unwrap_or_default(),
@@ -85,12 +85,12 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
 }
 
 impl Arguments {
-    /// `--worker` conflicts with these on the command line; a worker that the environment names conflicts too.
+    /// Rejects options for a private worker if the environment selects a worker. On the command line, clap rejects them with `--worker`.
     fn refuse_local_options(&self, endpoint: &Endpoint) -> Result<()> {
         let given = [("--watchdog", self.watchdog.is_some()), ("--memory", self.memory.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
             bail!(
-                "{option} is for a software GPU that `remora run` starts, and the environment names the worker {endpoint}; give \
+                "{option} applies to a software GPU that `remora run` starts, but the environment selects the worker {endpoint}; give \
                  {option} to that worker, or choose a software GPU with --device"
             );
         }
@@ -108,19 +108,19 @@ pub struct Job<'a> {
     program: &'a OsString,
     arguments: &'a [OsString],
     libraries: PathBuf,
-    /// What its file has GPU code for.
+    /// GPU targets of the code in the program file.
     targets: Vec<TargetId>,
-    /// Whether the dynamic linker is made to replace other libraries.
+    /// Whether to set LD_AUDIT, so that the dynamic linker replaces other libamdhip64 libraries.
     audit: bool,
 }
 
 impl Job<'_> {
-    /// Looks for the program and for the client library. A program that is not there has an exit code of its own.
+    /// Locates the program and the client library. If the program is not found, the inner result is the exit code 127.
     pub fn new<'a>(
         command: &'a [OsString],
         environment: &Environment,
     ) -> Result<std::result::Result<Job<'a>, ExitCode>> {
-        let (program, arguments) = command.split_first().context("no program is named")?;
+        let (program, arguments) = command.split_first().context("no program given")?;
         let Some(path) = find_program(program, environment).filter(|path| path.exists()) else {
             errln!("remora: {} not found", Path::new(program).display());
             return Ok(Err(ExitCode::from(127)));
@@ -129,7 +129,7 @@ impl Job<'_> {
             let places = library::places(environment);
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             format!(
-                "the client library libamdhip64.so.* was not found (looked in {}); build it with `cargo xtask build`, or \
+                "client library libamdhip64.so.* not found (searched {}); build it with `cargo xtask build`, or \
                  set HIP_REMOTE_LIB_DIR",
                 places.join(", ")
             )
@@ -138,14 +138,14 @@ impl Job<'_> {
         Ok(Ok(Job { program, arguments, libraries, targets: architecture::targets(&path), audit }))
     }
 
-    /// Says why the program cannot run on devices of these ISAs, if so; the exit code for it.
+    /// If the program cannot run on devices of these ISAs, prints the reason and returns the exit code.
     pub fn refused(&self, isas: &[String]) -> Option<ExitCode> {
         let text = architecture::refusal(Path::new(self.program), &self.targets, isas)?;
         errln!("remora: {text}");
         Some(ExitCode::from(CANNOT_RUN))
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and returns its exit code.
     pub fn run(&self, endpoint: &Endpoint, environment: &Environment) -> Result<ExitCode> {
         let mut command = Command::new(self.program);
         command.args(self.arguments);
@@ -155,29 +155,29 @@ impl Job<'_> {
         }
         let program = Path::new(self.program).display();
         run_child(command).or_else(|error| {
-            // As shells answer.
+            // The exit codes of shells.
             let code = match error.kind() {
                 std::io::ErrorKind::NotFound => 127,
                 std::io::ErrorKind::PermissionDenied => CANNOT_RUN,
-                _ => return Err(error).with_context(|| format!("{program} did not start")),
+                _ => return Err(error).with_context(|| format!("cannot start {program}")),
             };
-            errln!("remora: {program} did not start: {error}");
+            errln!("remora: cannot start {program}: {error}");
             Ok(ExitCode::from(code))
         })
     }
 }
 
-/// What a private worker is told.
+/// Options of a private worker.
 pub struct Local<'a> {
     pub device: &'a [String],
     pub watchdog: Option<f64>,
     pub memory: Option<&'a str>,
-    /// Observed kernels, and a descriptor that every process of the worker keeps open as long as it lives.
+    /// Kernel observation, and a descriptor that every process of the worker inherits and keeps open until it exits.
     pub observe: Option<(&'a ObserveConfig, BorrowedFd<'a>)>,
 }
 
 impl Local<'_> {
-    /// The ISAs of the software GPUs that would be started; none where a model is unknown, which the worker will say.
+    /// The ISAs of the software GPUs that would be started; empty if a model is unknown, which the worker then reports.
     pub fn isas(&self, job: &Job) -> Vec<String> {
         if self.device.is_empty() {
             return match architecture::model_for(&job.targets) {
@@ -190,7 +190,7 @@ impl Local<'_> {
     }
 }
 
-/// Has the dynamic linker ask our audit library for every library it loads, in this program and its children.
+/// Sets LD_AUDIT: the dynamic linker consults our audit library for every library it loads, in this program and its children.
 fn set_audit(command: &mut Command, libraries: &Path, environment: &Environment) {
     let mut files = libraries.join(library::AUDIT).into_os_string();
     if let Some(old) = environment.loader_audit.as_ref().filter(|old| !old.is_empty()) {
@@ -200,7 +200,7 @@ fn set_audit(command: &mut Command, libraries: &Path, environment: &Environment)
     command.env("LD_AUDIT", files);
 }
 
-/// Points the dynamic loader and the client at our libraries and at the worker.
+/// Sets the environment variables for the dynamic linker (our libraries) and for the client (the worker).
 fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path, environment: &Environment) {
     let mut path = libraries.as_os_str().to_owned();
     if let Some(old) = environment.loader_path.as_ref().filter(|old| !old.is_empty()) {
@@ -232,7 +232,7 @@ fn find_program(program: &OsString, environment: &Environment) -> Option<PathBuf
     std::env::split_paths(search).map(|dir| dir.join(path)).find(|path| path.is_file())
 }
 
-/// A worker that lives as long as the program it was started for.
+/// A worker process for one program; terminated on drop.
 pub struct PrivateWorker {
     child: Child,
     _folder: tempfile::TempDir,
@@ -242,8 +242,8 @@ impl PrivateWorker {
     pub fn start(job: &Job, local: &Local, environment: &Environment) -> Result<(Endpoint, PrivateWorker)> {
         let models = match local.device {
             [] => {
-                let model =
-                    architecture::model_for(&job.targets).context("no software GPU runs this program")?;
+                let model = architecture::model_for(&job.targets)
+                    .context("no software GPU model can run this program")?;
                 vec![model.key.to_owned()]
             }
             models => models.to_vec(),
@@ -251,10 +251,10 @@ impl PrivateWorker {
         let folder = tempfile::Builder::new()
             .prefix("remora-")
             .tempdir()
-            .context("no folder for the worker's socket")?;
+            .context("cannot create a folder for the worker's socket")?;
         let socket = folder.path().join("worker");
         let mut command = Command::new(std::env::current_exe()?);
-        // What a worker of this one program keeps, nobody asks for again.
+        // No upload cache: this worker serves only one program run.
         command
             .args(["worker", "--no-upload-cache"])
             .arg("--listen")
@@ -280,13 +280,13 @@ impl PrivateWorker {
             }
         }
         command.args(["--ready", "--exit-with-parent"]);
-        // The private worker has its own socket; a token or certificate meant for another one is not for it.
+        // The private worker has a separate socket; tokens in the environment are for another worker.
         command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE");
         if environment.log.is_none() {
             command.env("REMORA_LOG", "warn");
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().context("the worker did not start")?;
+        let mut child = command.spawn().context("cannot start the worker")?;
         let Some(output) = child.stdout.take() else { bail!("the worker has no output") };
         let worker = PrivateWorker { child, _folder: folder };
         let (sender, receiver) = mpsc::channel();
@@ -297,7 +297,7 @@ impl PrivateWorker {
         });
         let line = receiver.recv_timeout(WORKER_START).unwrap_or_default();
         let Some(endpoint) = line.trim().strip_prefix("listening on ") else {
-            bail!("the local worker did not come up; try `remora worker` to see why");
+            bail!("the private worker did not start; run `remora worker` to see why");
         };
         Ok((endpoint.parse()?, worker))
     }
@@ -305,7 +305,7 @@ impl PrivateWorker {
 
 impl Drop for PrivateWorker {
     fn drop(&mut self) {
-        // SAFETY: the process is our child and has not been waited for, so the number is its own.
+        // SAFETY: the process is our child and has not been reaped, so the PID is still its own.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         for _ in 0..200 {
             if !matches!(self.child.try_wait(), Ok(None)) {
@@ -320,7 +320,7 @@ impl Drop for PrivateWorker {
 
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
-/// Passes a signal on to the program.
+/// Signal handler that forwards a signal to the program.
 extern "C" fn forward(signal: libc::c_int) {
     let program = PROGRAM.load(Ordering::Relaxed);
     if program > 0 {
@@ -329,7 +329,7 @@ extern "C" fn forward(signal: libc::c_int) {
     }
 }
 
-/// Runs the program with this process standing aside: signals go through, and so does its end.
+/// Runs the program as a child: forwards signals to it, and returns its exit code.
 fn run_child(mut command: Command) -> std::io::Result<ExitCode> {
     let mut child = command.spawn()?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
@@ -338,7 +338,7 @@ fn run_child(mut command: Command) -> std::io::Result<ExitCode> {
         unsafe { libc::signal(signal, forward as *const () as libc::sighandler_t) };
     }
     for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // The terminal sends these to the program itself; this process waits for what it does.
+        // The terminal also sends these to the program; this process only waits for it to react.
         // SAFETY: ignoring a signal runs no code.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

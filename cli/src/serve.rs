@@ -1,4 +1,4 @@
-//! `remora serve`: the board.
+//! `remora serve`: command-line options of the kernel board.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,52 +23,52 @@ use crate::inspect::inspect;
   remora serve --dstack https://dstack.example.com --dstack-project main --dstack-gpu MI300X
   remora serve --listen 0.0.0.0:3000 --database postgres://board@db/board")]
 pub struct Arguments {
-    /// Where to answer requests. An address that other machines reach needs keys (`remora board key create`)
+    /// Address to listen on. If other machines can reach it, requests need a key (`remora board key create`)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
-    /// Where the database file is kept [default: remora/board in XDG_DATA_HOME]
+    /// Folder of the database file [default: remora/board in XDG_DATA_HOME]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Another database: postgres://user@host/name, or sqlite:///path/to/file
+    /// Database URL: postgres://user@host/name or sqlite:///path/to/file [default: a file in the data folder]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Refuse requests without a key even from this machine
+    /// Reject requests without a key even from this machine
     #[arg(long)]
     require_key: bool,
-    /// A software GPU to offer: mi300x (the default), mi300a, mi325x, mi210 or mi250x. Repeatable
+    /// Software GPU to offer: mi300x (the default), mi300a, mi325x, mi210 or mi250x. Repeatable
     #[arg(long, value_name = "MODEL")]
     device: Vec<String>,
-    /// Offer no software GPU
+    /// Do not offer a software GPU
     #[arg(long, conflicts_with = "device")]
     no_software: bool,
-    /// A GPU behind a `remora worker`: MI300X=host:port (or tls://host:port, unix:/path). Repeatable
+    /// GPU of a `remora worker`: MI300X=host:port (or tls://host:port, unix:/path). Repeatable
     #[arg(long, value_name = "GPU=ENDPOINT")]
     worker: Vec<String>,
-    /// What a GPU costs, in dollars an hour: MI300X=1.99. Software GPUs cost nothing. Repeatable
+    /// Price of a GPU in dollars per hour: MI300X=1.99. Software GPUs are free by default. Repeatable
     #[arg(long, value_name = "GPU=USD")]
     price: Vec<String>,
-    /// Submissions that run at the same time on a software GPU [default: one for each processor]
+    /// Maximum number of submissions that run at the same time on a software GPU [default: one per CPU]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
-    /// Submissions of one user that run at the same time
+    /// Maximum number of submissions of one user that run at the same time
     #[arg(long, value_name = "N", default_value_t = 2)]
     concurrency: usize,
-    /// Submissions a user may make in a minute
+    /// Maximum number of submissions per user and minute
     #[arg(long, value_name = "N", default_value_t = 60)]
     per_minute: i64,
-    /// Submissions a user may make in a day
+    /// Maximum number of submissions per user and day
     #[arg(long, value_name = "N", default_value_t = 1000)]
     per_day: i64,
-    /// Seconds that one case of a submission may run
+    /// Time limit in seconds for one test case of a submission
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     case_seconds: f64,
-    /// Submissions that may wait
+    /// Maximum number of queued submissions
     #[arg(long, value_name = "N", default_value_t = 1000)]
     queue: i64,
-    /// Another judge than this program's own; each word of the command by itself
+    /// Command of another judge than the built-in one; one option per word
     #[arg(long, hide = true, value_name = "WORD")]
     judge: Vec<OsString>,
-    /// Print `listening on http://ADDRESS` to standard output when requests are answered
+    /// Print `listening on http://ADDRESS` to standard output once the board accepts requests
     #[arg(long)]
     ready: bool,
     #[command(flatten)]
@@ -77,8 +77,9 @@ pub struct Arguments {
 
 pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let data = data_folder(arguments.data.as_ref(), environment)?;
-    let program: OsString = std::env::current_exe().context("this program does not know where it is")?.into();
-    ensure!(arguments.case_seconds > 0.0, "--case-seconds {}", arguments.case_seconds);
+    let program: OsString =
+        std::env::current_exe().context("cannot determine the path of this program")?.into();
+    ensure!(arguments.case_seconds > 0.0, "--case-seconds {} must be more than 0", arguments.case_seconds);
     let default = Limits::default();
     let limits = Limits {
         per_minute: arguments.per_minute,
@@ -104,20 +105,20 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
     };
     let ready = arguments.ready;
     board_server::serve(config, move |address| {
-        tracing::info!("the board is at http://{address}");
+        tracing::info!("the board listens on http://{address}");
         if ready {
-            // Whoever asked for the line and left does not need it.
+            // The process that requested the line may have closed the pipe.
             let _ = writeln!(std::io::stdout(), "listening on http://{address}");
         }
     })?;
     Ok(())
 }
 
-/// Where the board's database is.
+/// The folder of the board's database.
 pub fn data_folder(named: Option<&PathBuf>, environment: &Environment) -> Result<PathBuf> {
     let folder = named.cloned().or_else(|| environment.board_data());
-    let folder = folder.context("neither --data, XDG_DATA_HOME nor HOME says where the database is to be")?;
-    std::path::absolute(&folder).with_context(|| format!("{} is no usable path", folder.display()))
+    let folder = folder.context("no data folder: set --data, XDG_DATA_HOME or HOME")?;
+    std::path::absolute(&folder).with_context(|| format!("invalid path {}", folder.display()))
 }
 
 fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> Result<Vec<DeviceConfig>> {
@@ -127,7 +128,7 @@ fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> 
     }
     for device in dstack::devices(&arguments.dstack, environment, program)? {
         let is_known = devices.iter().any(|other| other.gpu_type == device.gpu_type);
-        ensure!(!is_known, "{} is named both as a --worker and for --dstack", device.gpu_type);
+        ensure!(!is_known, "{} is given both as a --worker and for --dstack", device.gpu_type);
         devices.push(device);
     }
     let slots = arguments
@@ -143,11 +144,11 @@ fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> 
         let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
         ensure!(
             known.contains(&model),
-            "there is no software GPU \"{model}\"; there are {}",
+            "unknown software GPU \"{model}\"; known models: {}",
             known.join(", ")
         );
         let mut device = DeviceConfig::embedded(model, slots);
-        // The plain name is the real one's.
+        // A real GPU of the same type keeps the plain name.
         if devices.iter().any(|other: &DeviceConfig| other.gpu_type == device.gpu_type) {
             device.gpu_type.push_str("-software");
         }
@@ -155,13 +156,14 @@ fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> 
     }
     for text in &arguments.price {
         let (gpu, price) = pair(text, "--price")?;
-        let price: f64 = price.parse().with_context(|| format!("--price {text}"))?;
-        ensure!(price.is_finite() && price >= 0.0, "--price {text}");
+        let price: f64 =
+            price.parse().with_context(|| format!("--price {text}: the price is not a number"))?;
+        ensure!(price.is_finite() && price >= 0.0, "--price {text}: the price must be at least 0");
         let device = devices.iter_mut().find(|device| device.gpu_type.eq_ignore_ascii_case(gpu));
-        device.with_context(|| format!("--price {text}: there is no such GPU"))?.price_per_hour = price;
+        device.with_context(|| format!("--price {text}: unknown GPU"))?.price_per_hour = price;
     }
     if devices.is_empty() {
-        bail!("no devices: name a --worker or --dstack, or leave out --no-software");
+        bail!("no GPUs to offer: give --worker or --dstack, or omit --no-software");
     }
     Ok(devices)
 }
@@ -183,5 +185,6 @@ fn worker(text: &str, environment: &Environment) -> Result<DeviceConfig> {
 }
 
 fn pair<'a>(text: &'a str, option: &str) -> Result<(&'a str, &'a str)> {
-    text.split_once('=').with_context(|| format!("{option} {text}: write GPU=..., such as MI300X=..."))
+    text.split_once('=')
+        .with_context(|| format!("{option} {text}: the format is GPU=VALUE, such as MI300X=..."))
 }

@@ -1,4 +1,4 @@
-//! `remora submit`: a kernel to a board, its progress in the terminal, its verdict as exit status.
+//! `remora submit`: submits a kernel to a board, shows its progress and returns the verdict as exit status.
 
 mod report;
 
@@ -13,41 +13,41 @@ use serde_json::Value;
 use crate::env::Environment;
 use report::Report;
 
-/// What the server would refuse anyway.
+/// Maximum size of a source in bytes; the server rejects larger ones.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 accepted, 1 not accepted (wrong, does not compile, too slow, ...), 2 could not be judged,
+    after_help = "Exit status: 0 accepted, 1 rejected (wrong answer, compile error, time limit, ...), 2 not judged because of an error,
 130 cancelled. Ctrl-C cancels the submission.
 
 Environment:
-  REMORA_BOARD       the board's address, if --server is not given
-  REMORA_BOARD_KEY   your key for it (rmr_...)
+  REMORA_BOARD       URL of the board, if --server is not given
+  REMORA_BOARD_KEY   your API key for the board (rmr_...)
 
 Examples:
   remora submit kernel.hip --problem leaky-relu --gpu MI300X
   remora submit kernel.hip --problem softmax --endpoint checker --server http://board.example:3000"
 )]
 pub struct Arguments {
-    /// The kernel's source; - reads standard input
+    /// Source file of the kernel; - reads standard input
     source: PathBuf,
-    /// The problem it solves; not needed for --endpoint sandbox
+    /// Problem that the kernel solves; not needed for --endpoint sandbox
     #[arg(long, value_name = "SLUG")]
     problem: Option<String>,
-    /// The GPU to run it on
+    /// GPU to run the kernel on
     #[arg(long, default_value = "MI300X")]
     gpu: String,
-    /// The type of its elements [default: the problem's first]
+    /// Element type [default: the problem's first type]
     #[arg(long)]
     dtype: Option<String>,
-    /// What to do with it: checker, benchmark, full, sample, sandbox or compile
+    /// What to do with the kernel: checker, benchmark, full, sample, sandbox or compile
     #[arg(long, default_value = "full")]
     endpoint: String,
-    /// The board [default: REMORA_BOARD, else http://127.0.0.1:3000]
+    /// URL of the board [default: REMORA_BOARD, else http://127.0.0.1:3000]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Print the events as they come, one JSON object a line
+    /// Print events as they arrive, one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ pub struct Arguments {
 pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
     ensure!(
         arguments.problem.is_some() || arguments.endpoint == "sandbox",
-        "which problem does it solve? Say --problem SLUG"
+        "no problem given: use --problem SLUG"
     );
     let server = arguments.server.as_deref().or(environment.board.as_deref());
     let client = Client::new(server.unwrap_or("http://127.0.0.1:3000"), environment.board_key.as_deref())?;
@@ -75,11 +75,11 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
             _ if arguments.json => String::new(),
             Progress::Accepted { id } => report.accepted(id),
             Progress::Event { status, data } => report.event(status, data),
-            Progress::Away => report.note("the server is away, trying again"),
+            Progress::Away => report.note("the server does not respond, reconnecting"),
             Progress::Cancelling => report.note("cancelling"),
         };
         let mut out = std::io::stdout().lock();
-        // A reader that left does not stop a submission.
+        // A closed pipe does not stop the submission.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     })?;
     Ok(ExitCode::from(exit_status(&last)))
@@ -88,7 +88,7 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
 fn read(path: &Path) -> Result<String> {
     let mut text = String::new();
     if path == Path::new("-") {
-        std::io::stdin().take(LARGEST).read_to_string(&mut text).context("standard input")?;
+        std::io::stdin().take(LARGEST).read_to_string(&mut text).context("cannot read standard input")?;
     } else {
         let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
         file.take(LARGEST).read_to_string(&mut text).with_context(|| path.display().to_string())?;

@@ -1,4 +1,4 @@
-//! `remora token`.
+//! `remora token`: creates tokens.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a strong random token, and print it or write it to a new file that only its owner can read
+    /// Create a strong random token, and print it or write it to a new file that only its owner can read
     New {
-        /// The file to write; it must not exist
+        /// File to write; it must not exist
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -27,6 +27,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let made = token::generate()?;
     match out {
         Some(path) => Ok(token::write_new(path, &made)?),
-        None => writeln!(std::io::stdout(), "{made}").context("standard output cannot be written"),
+        None => writeln!(std::io::stdout(), "{made}").context("cannot write to standard output"),
     }
 }

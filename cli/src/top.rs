@@ -1,4 +1,4 @@
-//! `remora top`: a worker at work, once a second.
+//! `remora top`: monitors a worker.
 
 mod screen;
 mod table;
@@ -20,25 +20,29 @@ use table::View;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to watch: host:port, tls://host:port, unix:/path or a URL of an agent
+    /// Worker to monitor: host:port, tls://host:port, unix:/path or a URL from an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
-    /// Seconds between two looks, over which rates are measured
+    /// Seconds between two samples, over which rates are measured
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Look twice, show the second with the rates in between, and end
+    /// Take two samples, print the second with the rates in between, and exit
     #[arg(long)]
     once: bool,
-    /// Print one JSON object a look, on a line of its own
+    /// Print one JSON object per sample, each on one line
     #[arg(long)]
     json: bool,
 }
 
-/// What came of asking the worker.
+/// Result of one status query.
 type Look = Result<Status, String>;
 
 pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
-    ensure!((0.05..=3600.0).contains(&arguments.interval), "an interval of {} s", arguments.interval);
+    ensure!(
+        (0.05..=3600.0).contains(&arguments.interval),
+        "--interval {} s is out of range (0.05 to 3600)",
+        arguments.interval
+    );
     let interval = Duration::from_secs_f64(arguments.interval);
     let environment = &environment.for_worker(arguments.worker.as_deref());
     let endpoint = environment.worker(None)?;
@@ -50,14 +54,14 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
         return print(&if arguments.json { view.json() } else { view.text(&endpoint, None) });
     }
     let is_live = std::io::stdout().is_terminal() && !arguments.json;
-    // Before there are other threads, which must not take the signals.
+    // Blocks signals before other threads start, which must inherit the mask.
     let mut screen = if is_live { Some(Screen::open()?) } else { None };
     std::thread::scope(|scope| {
         let (sender, looks) = channel();
         let waker = screen.as_ref().map(Screen::waker).transpose()?;
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (asked, target, stopped) = (environment, &endpoint, Arc::clone(&stop));
-        // On a thread of its own: a worker that does not answer must not keep anyone from leaving.
+        // On a separate thread, so that the user can quit while a worker does not answer.
         scope.spawn(move || {
             let mut next = Instant::now();
             while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
@@ -81,14 +85,14 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         drop(looks);
         if screen.take().is_some() {
-            // The thread may be waiting for a worker that is not there; nobody waits for it.
+            // Do not join the thread: it may be waiting for a worker that does not answer.
             std::process::exit(i32::from(done.is_err()));
         }
         done
     })
 }
 
-/// Without a terminal: one table, or one object, after another.
+/// Without a terminal: prints one table or JSON object after another.
 fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
     let mut before: Option<Status> = None;
     loop {
@@ -110,7 +114,7 @@ fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
     }
 }
 
-/// On a terminal, until told to stop.
+/// On a terminal: redraws the screen until the user quits.
 fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Result<()> {
     let mut before: Option<Status> = None;
     let mut shown: Option<View> = None;
@@ -125,7 +129,7 @@ fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Re
                 }
                 Err(error) => {
                     let since = trouble.take().map_or_else(Instant::now, |(since, _)| since);
-                    // Its counters may start anew.
+                    // The worker may have restarted, and its counters with it.
                     before = None;
                     trouble = Some((since, error));
                 }
@@ -133,14 +137,11 @@ fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Re
         }
         let mut text = match &shown {
             Some(view) => view.text(endpoint, Some(screen.size())),
-            None => format!("asking {endpoint} ...\n"),
+            None => format!("connecting to {endpoint} ...\n"),
         };
         if let Some((since, error)) = &trouble {
-            let stale = if shown.is_some() { "; below is what it last said" } else { "" };
-            text = format!(
-                "no answer for {} s, trying again{stale}: {error}\n{text}",
-                since.elapsed().as_secs()
-            );
+            let stale = if shown.is_some() { "; the last known status is below" } else { "" };
+            text = format!("no answer for {} s, retrying{stale}: {error}\n{text}", since.elapsed().as_secs());
         }
         screen.draw(&text)?;
         if screen.wait()? {

@@ -1,4 +1,4 @@
-//! `remora worker`.
+//! `remora worker`: command-line options of the worker.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::env::Environment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
-    /// Software GPUs on this machine's CPU
+    /// Software GPUs, emulated on this machine's CPU
     Emulator,
-    /// AMD's own runtime and GPUs
+    /// AMD GPUs through AMD's HIP runtime
     Hip,
 }
 
-/// What is promised to whom.
+/// Quality-of-service class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Class {
     Low,
@@ -43,113 +43,114 @@ impl From<Class> for Qos {
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where to listen: host:port, tls://host:port or unix:/path; port 0 takes a free one. Any address that other
+    /// Address to listen on: host:port, tls://host:port or unix:/path; port 0 picks a free port. An address that other
     /// machines can reach needs a token. Repeatable
     #[arg(long, value_name = "ENDPOINT")]
     listen: Vec<String>,
-    /// What to offer
+    /// Back end: which kind of GPU to offer
     #[arg(long, value_enum, default_value = "emulator")]
     backend: Backend,
-    /// A GPU to emulate: mi300x, mi300a, mi325x, mi210 or mi250x. Repeatable
+    /// GPU model to emulate: mi300x (the default), mi300a, mi325x, mi210 or mi250x. Repeatable
     #[arg(long, value_name = "MODEL")]
     device: Vec<String>,
-    /// Memory of each emulated GPU, such as 16G; the model's own by default
+    /// Memory size of each emulated GPU, such as 16G [default: the model's memory, at most an equal share of this machine's memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
-    /// The libamdhip64 to load with --backend hip
+    /// Path of the libamdhip64 to load with --backend hip
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// A file with the token that clients must prove to know (else REMORA_TOKEN); `remora token new` makes one. Without a token, only
-    /// programs of the user who started the worker, and of root, are served
+    /// File with the token that clients need [default: REMORA_TOKEN]; `remora token new` creates one. Without a token, the worker serves
+    /// only programs of the user who started it and of root
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A file with several tokens, each with a name and limits of its own (docs/tokens.md). Read again on SIGHUP
+    /// File with several tokens, each with a name and separate limits (docs/tokens.md). Reloaded on SIGHUP
     #[arg(long, value_name = "FILE", conflicts_with = "token_file")]
     tokens: Option<PathBuf>,
-    /// A file with the token for administration: list, snapshot, resume and migrate the sessions of all tenants
+    /// File with the administration token, which permits listing and moving the sessions of all tenants
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
-    /// A certificate chain (PEM) for TLS
+    /// Certificate chain (PEM) for TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Speak TLS with a certificate made now; its fingerprint is logged for clients to pin
+    /// Use TLS with a self-signed certificate that is generated at start; clients can pin its fingerprint, which is logged
     #[arg(long, conflicts_with = "tls_cert")]
     tls_self_signed: bool,
-    /// Seconds a session is kept after its connection was lost
+    /// Grace period: seconds for which a session is kept after its connection was lost
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     grace: f64,
-    /// Seconds a session is kept after its client closed the connection without ending the session
+    /// Seconds for which a session is kept after its client closed the connection without ending the session
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     grace_closed: f64,
-    /// Seconds after which a kernel is aborted; 0 lets it run for ever
+    /// Seconds after which a kernel is aborted; 0 means no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
     watchdog: f64,
-    /// Sessions at the same time
+    /// Maximum number of concurrent sessions
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_sessions: usize,
-    /// Seconds a connection may take to prove itself
+    /// Timeout in seconds for the handshake and authentication of a connection
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     handshake_timeout: f64,
-    /// Where clang, HIP headers and device libraries for hiprtc are (else REMORA_TOOLCHAIN, or beside the program)
+    /// Folder with clang, HIP headers and device libraries for hiprtc [default: REMORA_TOOLCHAIN, else a folder `toolchain` near
+    /// the program, else /opt/rocm]
     #[arg(long, value_name = "DIR")]
     toolchain: Option<PathBuf>,
-    /// Where compiled programs are kept
+    /// Cache folder for programs compiled with hiprtc
     #[arg(long, value_name = "DIR")]
     compile_cache: Option<PathBuf>,
-    /// Run hiprtc's compiler even where this machine cannot confine it: every client can then read every file that the
-    /// worker can read
+    /// Run hiprtc's compiler even if this machine cannot sandbox it; every client can then read every file that the worker
+    /// can read
     #[arg(long)]
     unconfined_compiler: bool,
-    /// Where uploads are kept, so that the next run of a program sends hashes in their place
+    /// Cache folder for uploads, so that the next run of a program sends hashes instead of the data
     #[arg(long, value_name = "DIR")]
     upload_cache: Option<PathBuf>,
-    /// How much of them is kept
+    /// Maximum size of the upload cache
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "8G")]
     upload_cache_size: u64,
-    /// Keep no uploads
+    /// Do not cache uploads
     #[arg(long, conflicts_with = "upload_cache")]
     no_upload_cache: bool,
-    /// Do not confine sessions' processes: a client that breaks out of one gets all this worker's user has. For debugging
+    /// Do not sandbox session processes; a client that takes over its process then has all rights of the worker's user. For debugging
     #[arg(long)]
     unconfined_executors: bool,
-    /// Print `listening on ADDRESS` to standard output when clients may come
+    /// Print `listening on ADDRESS` to standard output once the worker accepts clients
     #[arg(long)]
     ready: bool,
-    /// Stop when the process that started this one ends
+    /// Exit when the parent process exits
     #[arg(long)]
     exit_with_parent: bool,
-    /// End after so many seconds without a session, for machines that are paid by the hour
+    /// Exit after this many seconds without a session, for machines that are billed by the hour
     #[arg(long, value_name = "SECONDS")]
     exit_when_idle: Option<f64>,
-    /// Memory that all sessions together may use of each GPU, such as 48G. More is refused with hipErrorOutOfMemory
+    /// Maximum memory of each GPU for all sessions together, such as 48G. Allocations beyond it fail with hipErrorOutOfMemory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits")]
     memory_limit: Option<u64>,
-    /// Memory that stays available of each GPU whatever other workers use; the limit by default. Needs a ledger
+    /// Memory of each GPU that is reserved for this worker [default: the limit]. Needs a ledger
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits", hide = true)]
     memory_request: Option<u64>,
-    /// Host memory that all sessions together may use, for pinned, registered and managed memory, graphs, code objects
-    /// and compilers [default: 512M more than --memory-limit allows of all GPUs, else what the machine has]
+    /// Maximum host memory for all sessions together: pinned, registered and managed memory, graphs, code objects and
+    /// compilers [default: --memory-limit times the number of GPUs, plus 512M; without --memory-limit, the machine's memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits")]
     host_memory_limit: Option<u64>,
-    /// The ledger of each GPU's memory, in their order (given by `remora agent`)
+    /// Memory ledger of each GPU, in the order of the GPUs (given by `remora agent`)
     #[arg(long, value_name = "FILE", hide = true, requires = "ledger_owner", requires = "memory_limit")]
     ledger: Vec<PathBuf>,
-    /// The worker's name in its ledgers
+    /// Name of this worker in its memory ledgers
     #[arg(long, value_name = "NAME", hide = true)]
     ledger_owner: Option<String>,
-    /// Percent of each GPU's time that all sessions together may use; launches wait when they have had more
+    /// Maximum percentage of each GPU's time for all sessions together; kernel launches are delayed above it
     #[arg(long, value_name = "PERCENT", help_heading = "Limits")]
     compute_limit: Option<f64>,
-    /// Percent that is wanted even when other workers want the GPU too; the limit by default
+    /// Percentage of each GPU's time that this worker gets even if other workers use the GPU [default: the limit]
     #[arg(long, value_name = "PERCENT", help_heading = "Limits")]
     compute_request: Option<f64>,
-    /// Who comes first when workers want a GPU at the same time [default: medium with --compute-request, else high]
+    /// Priority class among workers that use a GPU at the same time [default: medium with --compute-request, else high]
     #[arg(long, value_enum, value_name = "CLASS", help_heading = "Limits")]
     qos: Option<Class>,
-    /// What to observe of the kernels of emulated GPUs, as JSON (given by `remora emulate`)
+    /// Observation of emulated kernels, as JSON (given by `remora emulate`)
     #[arg(long, hide = true, value_name = "JSON")]
     observe: Option<String>,
 }
@@ -178,7 +179,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
             let observe = arguments.observe.as_deref().map(serde_json::from_str).transpose();
             BackendConfig::Emulator {
                 devices: models.into_iter().map(device).collect(),
-                observe: observe.context("--observe is not understood")?,
+                observe: observe.context("--observe is not valid JSON for an observation")?,
             }
         }
     };
@@ -205,7 +206,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         limits: limits(arguments),
         unconfined: arguments.unconfined_executors,
     };
-    let program = std::env::current_exe().context("this program does not know where it is")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     worker::supervise(WorkerConfig {
         listen,
         tokens: tokens(arguments, environment)?,
@@ -231,7 +232,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// Tokens that options and environment give.
+/// Tokens from the options and the environment.
 fn tokens(arguments: &Arguments, environment: &Environment) -> Result<Vec<TokenConfig>> {
     let mut tokens = Vec::new();
     if arguments.tokens.is_none() {
@@ -243,7 +244,7 @@ fn tokens(arguments: &Arguments, environment: &Environment) -> Result<Vec<TokenC
     Ok(tokens)
 }
 
-/// Limits, if any of their options was given.
+/// Limits, if any of their options is set.
 fn limits(arguments: &Arguments) -> Option<LimitConfig> {
     let limits = LimitConfig {
         memory: arguments.memory_limit,
@@ -251,7 +252,7 @@ fn limits(arguments: &Arguments) -> Option<LimitConfig> {
         host_memory: arguments.host_memory_limit,
         compute: arguments.compute_limit,
         request: arguments.compute_request,
-        // Who uses no more than was requested is in nobody's way.
+        // A worker whose limit equals its request does not take time from others, so it gets a high class.
         qos: arguments
             .qos
             .map_or(if arguments.compute_request.is_some() { Qos::Medium } else { Qos::High }, Qos::from),
@@ -277,18 +278,24 @@ fn identity(arguments: &Arguments, listen: &[Endpoint]) -> Result<Option<tls::Id
         }
     }
     let identity = tls::Identity::self_signed(&names)?;
-    tracing::info!("clients pin this worker with REMORA_TLS_CA={}", identity.fingerprint_text());
+    tracing::info!(
+        "clients can pin this worker's certificate with REMORA_TLS_CA={}",
+        identity.fingerprint_text()
+    );
     Ok(Some(identity))
 }
 
 fn seconds(seconds: f64, option: &str) -> Result<Duration> {
-    ensure!(seconds.is_finite() && (0.0..=1e9).contains(&seconds), "{option} {seconds} is no time span");
+    ensure!(
+        seconds.is_finite() && (0.0..=1e9).contains(&seconds),
+        "{option} {seconds} is out of range (0 to 1e9 seconds)"
+    );
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Asks for SIGTERM when the parent ends, and looks whether it has already.
+/// Requests SIGTERM when the parent process exits, and exits if it already has.
 fn exit_with_parent() {
-    // SAFETY: plain system calls; the signal is the one this process stops on.
+    // SAFETY: no pointers are passed; SIGTERM is the signal that stops this process.
     unsafe {
         let parent = libc::getppid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);

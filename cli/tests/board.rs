@@ -1,6 +1,6 @@
-//! `remora serve`, `remora submit` and `remora board` as programs: keys, a server that is killed, a client that waits for the next.
+//! Tests of `remora serve`, `remora submit` and `remora board`: keys, a killed server, and a client that reconnects to the next one.
 //!
-//! The judge is a script that says what the source tells it to; the worker is this program's own.
+//! The judge is a script that prints the verdict which the submitted source contains; the worker is the real one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ impl Board {
         self.folder.path().join("data")
     }
 
-    /// Starts a server; the second one listens where the first did.
+    /// Starts a server; a second one listens on the address of the first.
     fn serve(&mut self) {
         let listen = if self.address.is_empty() { "127.0.0.1:0".to_owned() } else { self.address.clone() };
         let mut child = Command::new(REMORA)
@@ -46,7 +46,7 @@ impl Board {
         self.server = Some(child);
     }
 
-    /// As the machine's out-of-memory killer would.
+    /// Kills the server with SIGKILL, as the OOM killer would.
     fn kill(&mut self) {
         let mut child = self.server.take().unwrap();
         child.kill().unwrap();
@@ -133,7 +133,7 @@ fn a_server_that_is_killed_loses_nothing_and_repeats_no_verdict() {
         let answer = board.request("POST", "/api/submissions", key, &body);
         ids.push((key, answer["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()));
     }
-    // Somebody who watches from a terminal is not told of the kill, but of the verdict.
+    // A client that waits in a terminal does not notice the kill and still gets the verdict.
     let watcher = board.submit(&keys[0], &board.source("kernel.hip", &source));
     board.wait_until("the server takes 21 submissions and runs 2", |board| {
         let queue = board.request("GET", "/api/queue", &keys[0], "");
@@ -166,8 +166,8 @@ fn submit_says_what_came_of_it_by_its_exit_status() {
     let mut board = Board::new();
     board.serve();
     for (source, code, words) in [
-        ("//", 0, "2 of 2 cases are right"),
-        ("//wrong", 1, "wrong answer: 1 of 2 cases are right"),
+        ("//", 0, "2 of 2 cases passed"),
+        ("//wrong", 1, "wrong answer: 1 of 2 cases passed"),
         ("//error", 1, "compile error: It does not compile"),
         ("//die", 2, "error: The submission could not be judged"),
     ] {
@@ -204,7 +204,7 @@ fn an_interrupt_cancels_the_submission() {
         let all = board.request("GET", "/api/submissions", "", "");
         all["submissions"][0]["status"] == "COMPILING"
     });
-    // SAFETY: the process is our child and has not been waited for.
+    // SAFETY: the process is our child and has not been reaped.
     unsafe { libc::kill(watcher.id() as libc::pid_t, libc::SIGINT) };
     let done = watcher.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stdout));
@@ -222,7 +222,7 @@ fn administrators_commands_reach_a_running_server() {
     assert!(board.admin(&["user", "set", "ada", "--daily-budget", "2.5"]).status.success());
     assert_eq!(me(&board)["budget"]["daily_usd"], 2.5);
     assert!(board.admin(&["ban", "ada"]).status.success());
-    assert_eq!(me(&board)["error"], "ada is banned here");
+    assert_eq!(me(&board)["error"], "ada is banned on this server");
     assert!(board.admin(&["unban", "ada"]).status.success());
     let body = r#"{"solution_code":"//","problem":"leaky-relu","gpu_type":"MI300X","endpoint":"checker"}"#;
     let id = board.request("POST", "/api/submissions", &key, body)["id"].as_str().unwrap().to_owned();
@@ -240,7 +240,7 @@ fn administrators_commands_reach_a_running_server() {
     assert!(board.admin(&["key", "revoke", prefix]).status.success());
     for (arguments, words) in [
         (&["user", "add", "ada"][..], "already a user named \"ada\""),
-        (&["user", "add", "a b"], "is no name"),
+        (&["user", "add", "a b"], "is not a valid name"),
         (&["user", "add", "local"], "without a key"),
         (&["ban", "nobody"], "there is no user \"nobody\""),
         (&["key", "revoke", prefix], "there is no key"),
@@ -251,7 +251,7 @@ fn administrators_commands_reach_a_running_server() {
         assert!(!refused.status.success(), "{arguments:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains(words), "{arguments:?}: {refused:?}");
     }
-    // Two servers on the same data would run everything twice.
+    // Two servers on the same data folder would run every submission twice.
     let second =
         Command::new(REMORA).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(board.data()).output();
     assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another server is using"));

@@ -1,4 +1,5 @@
-//! What arrives on an open port: garbage, the slow, the unauthorised. The worker answers or closes, logs, and serves on.
+//! Hostile input on an open port: garbage, slow clients, unauthorised clients. The worker replies or closes the connection, logs it, and
+//! keeps serving others.
 
 mod raw;
 
@@ -9,7 +10,7 @@ use raw::{Client, MIB, REMORA, TIMEOUT, Worker, hello};
 use transport::{Endpoint, Link, TransportError, greet, tls};
 use wire::{Flags, Header, Hello, Opcode, RejectCode, WireError};
 
-/// Reads until the worker closes the connection; everything it said.
+/// Reads everything that the worker sends until it closes the connection.
 fn read_to_end(link: &Link) -> Vec<u8> {
     link.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut all = Vec::new();
@@ -31,7 +32,7 @@ fn reject_code(error: &TransportError) -> Option<RejectCode> {
     }
 }
 
-/// A small generator, so that what failed can be repeated.
+/// A small random number generator with a fixed seed, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -64,7 +65,7 @@ fn garbage_is_closed_and_logged_and_the_worker_serves_on() {
 #[test]
 fn truncated_and_absurd_frames_before_the_proof_are_closed() {
     let worker = Worker::start(&[]);
-    // Half a header, half a Hello, then nothing.
+    // Half a header, or half a Hello, then nothing.
     for bytes in [&b"HIPR\x01\x00"[..], &Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, 400).encode()] {
         let link = worker.connect();
         link.write_all(bytes).unwrap();
@@ -75,11 +76,11 @@ fn truncated_and_absurd_frames_before_the_proof_are_closed() {
         link.write_all(&Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, length).encode()).unwrap();
         read_to_end(&link);
     }
-    // A session's request where a Hello is due.
+    // A session request where a Hello is expected.
     let link = worker.connect();
     link.write_all(&Header::new(Opcode::Goodbye, Flags::NONE, 1, 0).encode()).unwrap();
     read_to_end(&link);
-    // A Hello whose fields run past its end.
+    // A Hello whose fields extend past its end.
     let link = worker.connect();
     let mut frame = Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, 60).encode().to_vec();
     frame.extend([0xff; 60]);
@@ -122,7 +123,7 @@ fn random_frames_inside_a_session_never_kill_its_process() {
         let opcode = opcodes[random.next() as usize % opcodes.len()];
         let length = opcode.head_bytes().unwrap_or(12) as u64 + random.next() % 3 * (random.next() % 40);
         let mut payload: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
-        // Half of the time plausible numbers: small ones, or addresses that exist.
+        // Half of the numbers are plausible: small ones, or valid addresses.
         for chunk in payload.chunks_exact_mut(8) {
             let value = match random.next() % 6 {
                 0 => random.next() % 8,
@@ -135,9 +136,9 @@ fn random_frames_inside_a_session_never_kill_its_process() {
         }
         client.send_raw(opcode.number(), Flags::POSTED, &payload);
     }
-    // Kernels that never end and host functions that are never answered may be among them; the session still answers.
-    client.call(&wire::ResetDevice { device: 0 }, &[]).expect("still alive");
-    client.synchronize().expect("and well after a reset");
+    // The frames may include kernels that never end and host functions that never return; the session must still reply.
+    client.call(&wire::ResetDevice { device: 0 }, &[]).expect("the session process still runs");
+    client.synchronize().expect("the session works after a reset");
     assert!(!worker.log().contains("died"), "{}", worker.log());
 }
 
@@ -231,7 +232,7 @@ fn a_session_runs_over_tls_with_a_pinned_certificate() {
     client.link.shutdown();
     client.reattach(connect()).unwrap();
     assert_eq!(client.read(a, 16).unwrap(), data[..16]);
-    // Plain bytes on the TLS port get nowhere.
+    // Plain-text bytes on the TLS port are rejected.
     let plain = Endpoint::tcp(&host, port).connect(TIMEOUT).unwrap();
     greet::send(&plain, &hello()).unwrap();
     read_to_end(&plain);
@@ -242,7 +243,7 @@ fn a_stop_signal_ends_the_worker_and_its_sessions() {
     let mut worker = Worker::start(&[]);
     let mut client = worker.client();
     client.synchronize().unwrap();
-    // SAFETY: our own child, not yet waited for.
+    // SAFETY: the process is our child and has not been reaped.
     unsafe { libc::kill(worker.child.id() as libc::pid_t, libc::SIGTERM) };
     let status = worker.child.wait().unwrap();
     assert!(status.success(), "{status}");

@@ -1,4 +1,4 @@
-//! Sessions against a real worker and its real session processes.
+//! Tests of sessions with a real worker and real session processes.
 
 mod raw;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use raw::{Client, MIB, Worker};
 use wire::Flags;
 
-/// `hipErrorIllegalAddress` and its like, by number: this client knows no HIP.
+/// HIP status codes by number, because this client does not depend on the HIP API crate.
 const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const INVALID_IMAGE: i32 = 200;
@@ -27,7 +27,7 @@ fn memory_is_written_computed_on_and_read_back() {
     client.allocate(a, 4 * MIB);
     let data: Vec<u8> = (0..4 * MIB).map(|at| (at * 7 % 251) as u8).collect();
     client.post(&wire::Write { stream: 0, destination: a }, &data);
-    assert_eq!(client.read(a, 4 * MIB).unwrap(), data, "bulk comes back as it was sent");
+    assert_eq!(client.read(a, 4 * MIB).unwrap(), data, "bulk data is read back unchanged");
     client.post(&wire::Fill { stream: 0, destination: a, value: 41, width: 4, count: 16 }, &[]);
     client.launch(1, 0, a, &[1]);
     assert_eq!(client.word(a), 42);
@@ -52,11 +52,11 @@ fn a_read_later_is_a_snapshot_delivered_before_the_next_synchronisation() {
     for frame in client.pushes.drain(..) {
         let (deliver, body) = wire::decode_request::<wire::Deliver>(&frame.payload).unwrap();
         assert_eq!((deliver.token, deliver.offset), (0xbeef, got));
-        assert!(body.iter().all(|byte| *byte == 1), "the bytes are those of the moment");
+        assert!(body.iter().all(|byte| *byte == 1), "the bytes are those at the time of the read");
         assert!(body.len() as u64 <= wire::MAX_DELIVER_PIECE);
         got += body.len() as u64;
     }
-    assert_eq!(got, 10 * MIB, "everything had come when the synchronisation returned");
+    assert_eq!(got, 10 * MIB, "all data had arrived when the synchronisation returned");
 }
 
 #[test]
@@ -100,10 +100,10 @@ fn faults_of_a_kernel_are_errors_of_its_session_alone() {
         assert_eq!((late.request_id, late.function, late.code), (request, 0x77, expected));
         let kernel = if function == 3 { "write_through" } else { "forever" };
         assert!(late.text.contains(kernel), "the text names the kernel: {}", late.text);
-        assert_eq!(bad.read(own, 4).unwrap_err().status, expected, "the fault sticks");
+        assert_eq!(bad.read(own, 4).unwrap_err().status, expected, "the fault is sticky");
         good.launch(1, 0, address, &[1]);
     }
-    assert_eq!(good.word(address), 3, "the other session went on");
+    assert_eq!(good.word(address), 3, "the other session continues");
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn what_is_not_a_code_object_is_refused_and_the_session_goes_on() {
     assert_eq!(failure.status, INVALID_IMAGE, "the hash is checked");
     let failure =
         client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [8; 32] }, &[]).unwrap_err();
-    assert_eq!(failure.status, INVALID_IMAGE, "a hash never sent before means nothing");
+    assert_eq!(failure.status, INVALID_IMAGE, "an unknown hash is rejected");
     client.load_kernels();
     let hash = *blake3::hash(raw::KERNELS).as_bytes();
     client
         .call(&wire::LoadModule { module: 2, device: 0, base: base + MIB, hash }, &[])
-        .expect("a hash is enough now");
+        .expect("the hash of a known code object is accepted");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_session_continues_after_its_connection_was_cut() {
         for _ in 0..200 {
             client.launch(1, 0, a, &[1]);
         }
-        // Mid-stream, without a word: what was on its way may be lost.
+        // Cut the connection without notice: frames in flight may be lost.
         client.link.shutdown();
         for _ in 0..100 {
             client.launch(1, 0, a, &[1]);
@@ -279,7 +279,7 @@ fn two_sessions_do_not_see_each_other() {
 fn kernels_compile_at_run_time_and_their_names_are_found() {
     let toolchain = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/toolchain");
     if !std::path::Path::new(toolchain).join("hip").is_dir() {
-        eprintln!("no toolchain here: nothing to compile with");
+        eprintln!("skipped: no compiler toolchain on this machine");
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -313,9 +313,9 @@ fn kernels_compile_at_run_time_and_their_names_are_found() {
         entries.map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap())).collect()
     };
     let before = kept();
-    assert!(!before.is_empty(), "the result is kept on disk");
+    assert!(!before.is_empty(), "the result is cached on disk");
     assert_eq!(client.call(&request, &[]).unwrap().0.code, reply.code);
-    assert_eq!(kept(), before, "a kept result is not compiled again");
+    assert_eq!(kept(), before, "a cached result is not compiled again");
 
     let broken =
         wire::Compile { source: "__global__ void f( {".to_owned(), expressions: vec![], ..request.clone() };

@@ -1,4 +1,4 @@
-// Boxes of memory: copies in every direction, with positions and pitches, and fills, in every form HIP has.
+// 3D copies in every direction, with offsets and pitches, and 3D fills, through every HIP function for them.
 #include "check.h"
 
 #include <cstring>
@@ -7,7 +7,7 @@ EXAMPLE("boxes");
 
 constexpr size_t width = 21, height = 7, depth = 5;
 
-// A box of words on the host, pitched or packed.
+// A 3D box of words in host memory, pitched or packed.
 struct Host {
   size_t columns, rows, slices;
   std::vector<unsigned> words;
@@ -54,7 +54,7 @@ static void runtime_style() {
   add<<<dim3(1, height, depth), 64>>>(device, width, height, depth, 7);
   HIP_OK(hipGetLastError());
 
-  // A box inside the box, to a box inside a larger one, by every kind that fits.
+  // Copies a sub-box to a sub-box of a larger one, with every valid copy kind.
   for (hipMemcpyKind kind : {hipMemcpyDeviceToHost, hipMemcpyDefault}) {
     Host out(40, 12, 9, 0xdeadbeef);
     hipMemcpy3DParms down = parameters(out.pointer(), device, make_hipExtent(10 * 4, 4, 3), kind);
@@ -106,14 +106,14 @@ static void runtime_style() {
           fail("fill at %zu %zu %zu: %x, not %x", x, y, z, filled.at(x, y, z), wanted);
       }
 
-  // Between two places on the host.
+  // From host to host.
   Host copy(width, height, depth, 0);
   hipMemcpy3DParms here = parameters(copy.pointer(), in.pointer(), whole, hipMemcpyHostToHost);
   HIP_OK(hipMemcpy3D(&here));
   if (copy.words != in.words)
     fail("a copy on the host differs");
 
-  // What HIP refuses, and what it lets pass.
+  // Parameters that HIP rejects, and some that it accepts.
   hipMemcpy3DParms wrong = up;
   wrong.extent.depth = 0;
   HIP_OK(hipMemcpy3D(&wrong));

@@ -1,4 +1,4 @@
-// Moves data of every size both ways, waiting and not waiting, and checks each byte.
+// Copies data of many sizes in both directions, synchronously and asynchronously, and checks each byte.
 #include "check.h"
 
 EXAMPLE("bulk");
@@ -13,7 +13,7 @@ int main() {
   HIP_OK(hipStreamCreate(&stream));
   Random random(3);
   unsigned hash = 0;
-  // Around the sizes at which a client might change its way of sending, and a few that fit nothing.
+  // Sizes around likely thresholds of the client's transfer methods, and a few odd ones.
   for (size_t count : {1u, 1000u, 65536u, 65537u, 100003u, 1u << 20, 2600011u}) {
     std::vector<unsigned> sent(count), received(count), late(count);
     for (unsigned &word : sent)

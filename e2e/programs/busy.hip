@@ -1,4 +1,4 @@
-// Keeps the device busy with kernels, one after another: so many ("launches" N), or for so long ("seconds" S). Says what it did.
+// Keeps the device busy with consecutive kernels: N launches ("launches" N), or S seconds ("seconds" S). Prints the result.
 #include "check.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ __global__ void work(float *data, int rounds) {
 
 int main(int argc, char **argv) {
   if (argc < 3)
-    fail("launches N, or seconds S");
+    fail("usage: busy launches N, or busy seconds S");
   const bool timed = std::strcmp(argv[1], "seconds") == 0;
   const double most = std::strtod(argv[2], nullptr);
   constexpr int blocks = 64, threads = 64;

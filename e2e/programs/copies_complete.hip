@@ -1,5 +1,5 @@
-// A copy from the host has been made when the call returns: streams that wait for no other see it too. So has a copy to memory of
-// the host that is not pinned, whatever the name of the function says.
+// A copy from the host is complete when the call returns, so non-blocking streams see it too. The same holds for a copy to pageable
+// host memory, even with an Async function.
 #include "check.h"
 
 EXAMPLE("copies_complete");
@@ -18,7 +18,7 @@ __global__ void read_symbol(int *to) { *to = symbol; }
 
 int main() {
   DeviceArray<int> sink(64), source(16), result(1);
-  // A stream that is younger than the copy.
+  // A stream that is created after the copy.
   int first = 42;
   linger<<<1, 64>>>(sink.get(), 300000);
   HIP_OK(hipMemcpy(source.get(), &first, 4, hipMemcpyHostToDevice));

@@ -1,12 +1,12 @@
-// Large copies that find their stream busy: they wait for what is before them, on their own stream and on the null stream,
-// and what is after them waits for them. Memory that is not there is refused.
+// Large copies on a busy stream: they wait for earlier work on their own stream and on the null stream, and later work waits
+// for them. Copies beyond the end of memory are rejected.
 #include "check.h"
 
 EXAMPLE("copies_in_order");
 
 constexpr size_t COUNT = 1 << 18;
 
-// Long enough that a copy which does not wait comes before its end.
+// Runs long enough that a copy which does not wait would finish first.
 __global__ void slowly(unsigned *data, unsigned value) {
   unsigned state = value;
   for (int i = 0; i < 20000; ++i)

@@ -1,11 +1,11 @@
-// Makes and unmakes one of everything. The argument is a code object. Nothing here needs an answer of the device.
+// Creates and destroys one object of each kind. The argument is a code object. None of this needs a round trip to the device.
 #include "check.h"
 
 EXAMPLE("creation");
 
 __global__ void set(int *data, int to) { *data = to; }
 
-// Outlives main, and the state that the library keeps for its thread.
+// Outlives main and the library's thread-local state.
 static struct Last {
   void *data = nullptr;
   ~Last() {
@@ -19,7 +19,7 @@ static struct Last {
 
 int main(int argc, char **argv) {
   if (argc < 2)
-    fail("which code object?");
+    fail("usage: creation CODE_OBJECT");
   int count = 0;
   hipDeviceProp_t properties;
   HIP_OK(hipGetDeviceCount(&count));

@@ -1,4 +1,4 @@
-// Asks for devices and tells what came back and how long each answer took.
+// Queries the number of devices, and prints each result and how long it took.
 #include "check.h"
 
 #include <chrono>

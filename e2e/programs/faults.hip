@@ -1,4 +1,4 @@
-// Kernels and launches that do what they must not. The argument says which; every answer is printed by its name.
+// Faulting kernels and invalid launches. The argument selects one; the name of every returned error is printed.
 #include "check.h"
 
 #include <cassert>
@@ -30,7 +30,7 @@ __global__ void aborts(int *data) {
     abort();
 }
 
-// Words that are no instruction of any architecture here.
+// Words that are not an instruction on any of the architectures.
 __global__ void unknown_instruction(int *data) {
   *data = 1;
   asm volatile(".long 0xdeadbeef");
@@ -46,7 +46,7 @@ __device__ __noinline__ int descend(volatile int *data, int depth) {
 
 __global__ void recurses_for_ever(int *data) { *data = descend(data, 0); }
 
-// Sleeps while it waits for what does not come.
+// Sleeps in an endless loop.
 __global__ void waits_for_ever(volatile int *data) {
   while (__hip_atomic_load(const_cast<int *>(data), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) == 0)
     __builtin_amdgcn_s_sleep(10);
@@ -73,7 +73,7 @@ static void tell_address(const int *address) {
 
 int main(int argc, char **argv) {
   const char *which = argc > 1 ? argv[1] : "";
-  // The other one is below, so that nothing lies behind the one that is overrun.
+  // The other allocation is at a lower address, so that nothing follows the one that is overrun.
   int *other = nullptr, *data = nullptr;
   HIP_OK(hipMalloc(&other, 4096));
   HIP_OK(hipMalloc(&data, 4096));
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
          tell_address(data + index);
          write_out_of_bounds<<<1, 64>>>(data, index);
        }},
-      // The first word behind the allocation.
+      // The first word past the allocation.
       {"overrun",
        [&] {
          tell_address(data + 1024);
@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
       {"abort", [&] { aborts<<<1, 1>>>(data); }},
       {"instruction", [&] { unknown_instruction<<<1, 64>>>(data); }},
       {"recursion", [&] { recurses_for_ever<<<1, 1>>>(data); }},
-      // Refused at once, so that nothing of them reaches the device.
+      // Rejected at once, before they reach the device.
       {"local memory", [&] { with_local_memory<<<1, 64, 64 << 10>>>(data); }},
       {"large block", [&] { well_behaved<<<1, 1025>>>(data); }},
       {"flat block", [&] { well_behaved<<<1, dim3(64, 64, 1)>>>(data); }},
@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
   fault->second();
   tell("launch", hipGetLastError());
   tell("synchronize", hipDeviceSynchronize());
-  // A device that has faulted stays so: neither new work nor old data can be trusted.
+  // A fault is sticky: neither new work nor old data can be trusted.
   int host = 0;
   tell("copy", hipMemcpy(&host, other, sizeof host, hipMemcpyDeviceToHost));
   well_behaved<<<1, 1>>>(other);

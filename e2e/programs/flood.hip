@@ -1,5 +1,5 @@
-// One thread posts more launches than a stream can hold, behind a kernel that only another thread's copy can end. If the worker
-// stopped listening because of the first, the copy would never come through and this program would never end.
+// One thread queues more launches than a stream can hold, behind a kernel that only another thread's copy can end. If the worker
+// stopped reading because of the full stream, the copy would never arrive and this program would deadlock.
 #include "check.h"
 
 #include <atomic>
@@ -31,7 +31,7 @@ int main() {
       bump<<<1, 64, 0, flooded>>>(count.get());
     HIP_OK(hipGetLastError());
   });
-  // Until it gets no further, for the stream holds no more. Were it only slow, this would show less, but not fail.
+  // Wait until the thread is blocked by the full stream. If it is merely slow, the test is weaker but does not fail.
   for (int before = -1; posted != before && posted != LAUNCHES;) {
     before = posted;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -1,4 +1,4 @@
-// A process that has used HIP forks. The argument says what the child does: `use` HIP itself, or just `exit`.
+// Forks after using HIP. The argument selects what the child does: `use` HIP itself, or just `exit`.
 #include "check.h"
 
 #include <cstring>
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
       }
       std::exit(0);
     }
-    // Before and after the child has ended.
+    // Both while the child runs and after it has exited.
     add<<<1, 64>>>(data.get(), 1);
     expect_all("the parent, meanwhile,", data, 3 + 2 * time);
     int status = 0;

@@ -1,5 +1,5 @@
-// A captured stream does nothing until the graph is launched, and then the same every time: kernels, fills, copies of what
-// the memory holds by then, and host functions.
+// A captured stream does nothing until the graph is launched, and then the same on every launch: kernels, fills, copies of the
+// memory's contents at that time, and host functions.
 #include "check.h"
 
 EXAMPLE("graph");
@@ -52,7 +52,7 @@ int main() {
       fail("launch %d: %d host functions, and the first element is %d", turn, calls, output[0]);
   }
 
-  // Waiting for a captured stream is an error, and the capture is lost.
+  // Synchronizing a captured stream is an error and invalidates the capture.
   HIP_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
   HIP_FAILS(hipErrorStreamCaptureUnsupported, hipStreamSynchronize(stream));
   HIP_FAILS(hipErrorStreamCaptureInvalidated, hipMemsetAsync(sum.get(), 0, n * sizeof(int), stream));

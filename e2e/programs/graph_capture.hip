@@ -1,4 +1,4 @@
-// Captures that spread over streams, what they can be asked, and everything that breaks them, with the error HIP has for it.
+// Stream captures over several streams, their queries, and everything that invalidates them, with the HIP error for it.
 #include "check.h"
 
 #include <thread>
@@ -33,7 +33,7 @@ int main() {
   hipGraph_t graph;
   hipGraphExec_t executable;
 
-  // Two streams, one graph: scale both side by side, then add.
+  // Two streams, one graph: scale two buffers in parallel, then add them.
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeGlobal));
   HIP_OK(hipEventRecord(forked, one));
   HIP_OK(hipStreamWaitEvent(two, forked, 0));
@@ -63,7 +63,7 @@ int main() {
   if (a.read() != std::vector<int>(n, 13) || b.read() != std::vector<int>(n, 10))
     fail("a is %d and b is %d", a.read()[0], b.read()[0]);
 
-  // A captured launch of a graph is a child of the new one.
+  // A graph launched during a capture becomes a child graph.
   HIP_OK(hipGraphDestroy(graph));
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeGlobal));
   HIP_OK(hipGraphLaunch(executable, one));
@@ -81,7 +81,7 @@ int main() {
   HIP_OK(hipGraphExecDestroy(outer));
   HIP_OK(hipGraphDestroy(graph));
 
-  // Into a graph that is there, after one of its nodes; and dependencies that the program sets itself.
+  // Capture into an existing graph, after one of its nodes; and dependencies that the program sets itself.
   HIP_OK(hipGraphCreate(&graph, 0));
   hipMemsetParams zero{};
   zero.dst = a.get();
@@ -103,7 +103,7 @@ int main() {
   scale<<<1, n, 0, one>>>(a.get(), 2);
   HIP_OK(hipStreamEndCapture(one, &into));
   if (into != graph || nodes_of(graph) != 3)
-    fail("the graph was not the one that was given");
+    fail("the capture returned a different graph");
   HIP_OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
   HIP_OK(hipGraphLaunch(executable, one));
   HIP_OK(hipStreamSynchronize(one));
@@ -113,7 +113,7 @@ int main() {
   HIP_OK(hipGraphDestroy(graph));
   HIP_FAILS(hipErrorIllegalState, hipStreamUpdateCaptureDependencies(one, nullptr, 0, hipStreamSetCaptureDependencies));
 
-  // Memory that is allocated in a capture.
+  // Memory allocated during a capture.
   std::vector<int> output(n, -1);
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeGlobal));
   int *temporary = nullptr;
@@ -132,16 +132,16 @@ int main() {
   HIP_OK(hipGraphExecDestroy(executable));
   HIP_OK(hipGraphDestroy(graph));
 
-  // Streams that do not come back.
+  // A forked stream that is not joined.
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeGlobal));
   HIP_OK(hipEventRecord(forked, one));
   HIP_OK(hipStreamWaitEvent(two, forked, 0));
   scale<<<1, n, 0, two>>>(b.get(), 1);
   HIP_FAILS(hipErrorStreamCaptureUnjoined, hipStreamEndCapture(one, &graph));
   if (graph != nullptr || status_of(one) != hipStreamCaptureStatusNone)
-    fail("a capture that failed has a graph, or goes on");
+    fail("an invalidated capture returned a graph, or is still active");
 
-  // Two captures that would become one.
+  // Two captures that would be merged.
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeRelaxed));
   HIP_OK(hipStreamBeginCapture(other, hipStreamCaptureModeRelaxed));
   HIP_OK(hipEventRecord(forked, one));
@@ -149,7 +149,7 @@ int main() {
   HIP_FAILS(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(one, &graph));
   HIP_FAILS(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(other, &graph));
 
-  // An event of before the capture; one of the capture, asked about; a wait by the null stream.
+  // An event recorded before the capture; a query of an event of the capture; a wait by the null stream.
   HIP_OK(hipEventRecord(plain, other));
   HIP_OK(hipStreamBeginCapture(one, hipStreamCaptureModeGlobal));
   HIP_FAILS(hipErrorStreamCaptureIsolation, hipStreamWaitEvent(one, plain, 0));
@@ -168,7 +168,7 @@ int main() {
     HIP_OK(hipStreamBeginCapture(one, mode));
     HIP_FAILS(expected, call());
     if (status_of(one) != hipStreamCaptureStatusInvalidated)
-      fail("the capture goes on");
+      fail("the capture is still active");
     HIP_FAILS(hipErrorStreamCaptureInvalidated, hipMemsetAsync(a.get(), 0, 4, one));
     HIP_FAILS(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(one, &graph));
   };
@@ -184,7 +184,7 @@ int main() {
   broken_by([&] { return hipMalloc(&memory, 4); }, hipErrorStreamCaptureUnsupported, global);
   broken_by([&] { return hipFree(memory); }, hipErrorStreamCaptureUnsupported, global);
 
-  // In relaxed mode allocations are no matter; and a thread can say that it knows what it does.
+  // In relaxed mode allocations are permitted; and a thread can exchange its capture mode.
   HIP_OK(hipStreamBeginCapture(one, relaxed));
   HIP_OK(hipMalloc(&memory, 4));
   HIP_OK(hipFree(memory));
@@ -228,13 +228,13 @@ int main() {
   HIP_FAILS(hipErrorInvalidValue, hipStreamEndCapture(one, nullptr));
   HIP_FAILS(hipErrorInvalidValue, hipStreamIsCapturing(one, nullptr));
 
-  // A stream that is destroyed takes its capture along.
+  // Destroying a stream ends its capture.
   HIP_OK(hipStreamBeginCapture(blocking, global));
   scale<<<1, n, 0, blocking>>>(a.get(), 2);
   HIP_OK(hipStreamDestroy(blocking));
   HIP_OK(hipDeviceSynchronize());
 
-  // Events recorded and waited for in earnest, as nodes.
+  // Event record and event wait nodes of external events.
   HIP_OK(hipStreamBeginCapture(one, global));
   HIP_OK(hipEventRecordWithFlags(plain, one, hipEventRecordExternal));
   HIP_OK(hipStreamWaitEvent(one, plain, hipEventWaitExternal));

@@ -1,4 +1,4 @@
-// What is refused: handles that are none, nodes of other graphs, edges that are there or are not, circles.
+// Invalid graph calls: invalid handles, nodes of other graphs, duplicate or missing edges, cycles.
 #include "check.h"
 
 EXAMPLE("graph_errors");
@@ -46,7 +46,7 @@ int main() {
   HIP_FAILS(invalid, hipGraphUpload(nullptr, nullptr));
 
   // Edges.
-  HIP_FAILS(invalid, hipGraphAddDependencies(graph, &node, &other, 1)); // there already
+  HIP_FAILS(invalid, hipGraphAddDependencies(graph, &node, &other, 1)); // the edge exists
   HIP_FAILS(invalid, hipGraphAddDependencies(graph, &node, &node, 1));
   HIP_FAILS(invalid, hipGraphAddDependencies(graph, &node, &foreign, 1));
   HIP_FAILS(invalid, hipGraphAddDependencies(graph, nullptr, &other, 1));
@@ -56,7 +56,7 @@ int main() {
   HIP_FAILS(invalid, hipGraphRemoveDependencies(graph, &node, &other, 1));
   HIP_OK(hipGraphAddDependencies(graph, &node, &other, 1));
 
-  // A circle cannot be executed.
+  // A graph with a cycle cannot be instantiated.
   HIP_OK(hipGraphAddDependencies(graph, &other, &node, 1));
   HIP_FAILS(invalid, hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
   HIP_OK(hipGraphRemoveDependencies(graph, &other, &node, 1));
@@ -89,7 +89,7 @@ int main() {
   HIP_FAILS(invalid, hipGraphAddKernelNode(&found, graph, nullptr, 0, &kernel));
   kernel.kernelParams = arguments;
   HIP_OK(hipGraphAddKernelNode(&found, graph, nullptr, 0, &kernel));
-  HIP_FAILS(invalid, hipGraphExecKernelNodeSetParams(executable, found, &kernel)); // added since
+  HIP_FAILS(invalid, hipGraphExecKernelNodeSetParams(executable, found, &kernel)); // added after instantiation
   HIP_FAILS(invalid, hipGraphKernelNodeSetParams(node, &kernel));
   HIP_FAILS(invalid, hipGraphKernelNodeGetParams(found, nullptr));
   hipMemsetParams fill{};
@@ -135,7 +135,7 @@ int main() {
   hipMemAllocNodeParams allocation{};
   HIP_FAILS(invalid, hipGraphAddMemAllocNode(&found, graph, nullptr, 0, &allocation));
   HIP_FAILS(invalid, hipGraphAddMemFreeNode(&found, graph, nullptr, 0, nullptr));
-  HIP_FAILS(invalid, hipGraphAddMemFreeNode(&found, graph, nullptr, 0, a)); // of no graph
+  HIP_FAILS(invalid, hipGraphAddMemFreeNode(&found, graph, nullptr, 0, a)); // not allocated by a graph
   HIP_FAILS(hipErrorInvalidDevice, hipDeviceGraphMemTrim(99));
   HIP_FAILS(hipErrorInvalidDevice, hipDeviceGetGraphMemAttribute(-1, hipGraphMemAttrUsedMemCurrent, &count));
   HIP_FAILS(invalid, hipDeviceGetGraphMemAttribute(0, hipGraphMemAttrUsedMemCurrent, nullptr));
@@ -144,7 +144,7 @@ int main() {
   HIP_FAILS(invalid, hipGraphExecUpdate(nullptr, graph, &found, &result));
   HIP_FAILS(invalid, hipGraphDebugDotPrint(graph, nullptr, 0));
 
-  // Streams that are gone.
+  // Destroyed streams.
   hipStream_t stream;
   HIP_OK(hipStreamCreate(&stream));
   HIP_OK(hipStreamDestroy(stream));
@@ -155,7 +155,7 @@ int main() {
   HIP_FAILS(hipErrorContextIsDestroyed, hipGraphLaunch(executable, stream));
   HIP_FAILS(hipErrorContextIsDestroyed, hipGraphUpload(executable, stream));
 
-  // A node of a graph that is gone.
+  // A node of a destroyed graph.
   HIP_OK(hipGraphDestroy(graph));
   HIP_FAILS(invalid, hipGraphNodeGetDependencies(node, nullptr, &count));
   HIP_FAILS(invalid, hipGraphDestroyNode(node));

@@ -1,4 +1,4 @@
-// Graphs built node by node: what they compute, what can be asked of them, and what changes when their nodes do.
+// Graphs built node by node: their results, their queries, and the effect of changed node parameters.
 #include "check.h"
 
 #include <cstring>
@@ -71,7 +71,7 @@ static void a_graph_does_what_its_nodes_say() {
   HIP_OK(hipGraphAddKernelNode(&adding, graph, roots, 2, &first));
   hipKernelNodeParams second = kernel(reinterpret_cast<void *>(scale), scaled);
   HIP_OK(hipGraphAddKernelNode(&scaling, graph, &adding, 1, &second));
-  factor = 77; // The node has its own copy.
+  factor = 77; // The node has a copy of the old value.
   HIP_OK(hipGraphAddMemcpyNode1D(&out, graph, &scaling, 1, output.data(), sum.get(), sum.bytes(), hipMemcpyDeviceToHost));
   hipHostNodeParams counting{count, &calls};
   HIP_OK(hipGraphAddHostNode(&host, graph, &out, 1, &counting));
@@ -110,7 +110,7 @@ static void a_graph_does_what_its_nodes_say() {
       fail("%d host functions after launch %d", calls, turn);
   }
 
-  // Launches on several streams follow each other, although nobody waits in between.
+  // Launches of one graph on several streams are serialized, without a synchronization in between.
   Launcher other;
   std::fill(input.begin(), input.end(), 5);
   for (int turn = 0; turn < 6; ++turn)
@@ -124,7 +124,7 @@ static void a_graph_does_what_its_nodes_say() {
   int *c = more.get();
   void *twice[] = {&a, &c};
   hipKernelNodeParams changed = kernel(reinterpret_cast<void *>(add), twice);
-  HIP_OK(hipGraphExecKernelNodeSetParams(executable, scaling, &changed)); // another kernel altogether
+  HIP_OK(hipGraphExecKernelNodeSetParams(executable, scaling, &changed)); // a different kernel function
   hipMemsetParams hundred = fill(sum.get(), 100, 4, n);
   HIP_OK(hipGraphExecMemsetNodeSetParams(executable, set, &hundred));
   std::vector<int> elsewhere(n, -1), from(n, 7);
@@ -153,31 +153,31 @@ static void a_graph_does_what_its_nodes_say() {
   expect("elsewhere", elsewhere, 114);
   HIP_FAILS(hipErrorInvalidValue, hipGraphNodeSetEnabled(executable, host, 0));
   if (enabled != 0)
-    fail("the node does not know that it is off");
+    fail("the node is not reported as disabled");
 
-  // The graph itself did not change; updating from it brings the first parameters back.
+  // The graph itself did not change; updating from it restores the original parameters.
   hipGraphNode_t wrong = host;
   hipGraphExecUpdateResult result;
   HIP_OK(hipGraphNodeSetEnabled(executable, in, 1));
   HIP_OK(hipGraphExecUpdate(executable, graph, &wrong, &result));
   if (wrong != nullptr || result != hipGraphExecUpdateSuccess)
-    fail("the update found fault with node %p: %d", static_cast<void *>(wrong), result);
+    fail("the update failed at node %p: %d", static_cast<void *>(wrong), result);
   std::fill(input.begin(), input.end(), 1);
   launch(executable);
   expect("output", output, 20);
 
-  // Parameters can be read, changed in place and given back.
+  // Parameters can be read, modified and set again.
   hipKernelNodeParams read{};
   HIP_OK(hipGraphKernelNodeGetParams(scaling, &read));
   if (read.func != reinterpret_cast<void *>(scale) || read.blockDim.x != n || *static_cast<int *>(read.kernelParams[1]) != 10)
-    fail("the kernel node does not know its parameters");
+    fail("the kernel node returns wrong parameters");
   int four = 4;
   read.kernelParams[1] = &four;
   HIP_OK(hipGraphKernelNodeSetParams(scaling, &read));
   hipMemcpy3DParms box{};
   HIP_OK(hipGraphMemcpyNodeGetParams(in, &box));
   if (box.srcPtr.ptr != input.data() || box.extent.width != more.bytes() || box.kind != hipMemcpyHostToDevice)
-    fail("the copy node does not know its parameters");
+    fail("the copy node returns wrong parameters");
   hipMemsetParams told{};
   HIP_OK(hipGraphMemsetNodeGetParams(set, &told));
   told.value = 2;
@@ -185,14 +185,14 @@ static void a_graph_does_what_its_nodes_say() {
   hipHostNodeParams host_told{};
   HIP_OK(hipGraphHostNodeGetParams(host, &host_told));
   if (host_told.fn != count || host_told.userData != &calls)
-    fail("the host node does not know its parameters");
-  launch(executable); // not yet
+    fail("the host node returns wrong parameters");
+  launch(executable); // the executable graph has not changed yet
   expect("output", output, 20);
   HIP_OK(hipGraphExecUpdate(executable, graph, &wrong, &result));
   launch(executable);
   expect("output", output, 12);
 
-  // A graph of another shape is refused, and nothing has changed.
+  // An update from a graph of another topology is rejected and changes nothing.
   hipGraph_t clone;
   HIP_OK(hipGraphClone(&clone, graph));
   hipGraphNode_t twin;
@@ -217,7 +217,7 @@ static void a_graph_does_what_its_nodes_say() {
   HIP_OK(hipGraphDestroy(graph));
   launch(executable);
   expect("output", output, 12);
-  HIP_FAILS(hipErrorInvalidValue, hipGraphNodeSetEnabled(executable, scaling, 0)); // a node of a graph that is gone
+  HIP_FAILS(hipErrorInvalidValue, hipGraphNodeSetEnabled(executable, scaling, 0)); // a node of a destroyed graph
   HIP_OK(hipGraphExecDestroy(executable));
 }
 
@@ -244,7 +244,7 @@ static void children_are_graphs_of_their_own() {
   HIP_OK(hipGraphInstantiateWithFlags(&executable, outer, 0));
   launch(executable);
   expect("data", data.read(), 54);
-  // The child of the executable graph takes over a graph of the same shape.
+  // The child of the executable graph can be updated from a graph of the same topology.
   hipKernelNodeParams other = kernel(reinterpret_cast<void *>(scale), by_five);
   HIP_OK(hipGraphKernelNodeSetParams(scaling, &other));
   HIP_OK(hipGraphExecChildGraphNodeSetParams(executable, child, inner));
@@ -253,7 +253,7 @@ static void children_are_graphs_of_their_own() {
   hipGraphNode_t extra;
   HIP_OK(hipGraphAddEmptyNode(&extra, inner, nullptr, 0));
   HIP_FAILS(hipErrorUnknown, hipGraphExecChildGraphNodeSetParams(executable, child, inner));
-  // A graph can hold a copy of itself, as it was.
+  // A graph can contain a copy of its earlier state as a child.
   hipGraphNode_t self;
   size_t nodes = 0;
   HIP_OK(hipGraphAddChildGraphNode(&self, inner, nullptr, 0, inner));
@@ -315,7 +315,7 @@ static void copies_of_boxes_and_variables() {
   HIP_OK(hipGraphExecDestroy(executable));
   HIP_OK(hipGraphDestroy(graph));
 
-  // Rows of two-byte elements with room between them.
+  // Pitched rows of two-byte elements.
   std::vector<int> lines(pitch * height, 0);
   DeviceArray<int> rows(lines);
   HIP_OK(hipGraphCreate(&graph, 0));
@@ -336,7 +336,7 @@ static void copies_of_boxes_and_variables() {
   HIP_OK(hipGraphExecDestroy(executable));
   HIP_OK(hipGraphDestroy(graph));
 
-  // To a variable, a kernel that uses it, and from it.
+  // A copy to a symbol, a kernel that uses it, and a copy from it.
   std::vector<int> values(n, 6), readback(n / 2, 0);
   DeviceArray<int> data(std::vector<int>(n, 1));
   int *a = data.get();
@@ -374,7 +374,7 @@ static void write(void *data) {
   ++it->value;
 }
 
-// What a host function or another copy leaves in the program's memory is what a later copy of the same graph takes.
+// A copy in a graph reads host memory as an earlier host function or copy of the same graph has written it.
 static void copies_take_what_the_graph_itself_wrote() {
   Launcher launch;
   DeviceArray<int> data(n), more(n);
@@ -398,7 +398,7 @@ static void copies_take_what_the_graph_itself_wrote() {
   HIP_OK(hipGraphExecDestroy(executable));
   HIP_OK(hipGraphDestroy(graph));
 
-  // The same through two launches that nobody waits between: a host function of the first writes what the second copies.
+  // The same over two launches without synchronization: a host function of the first writes what the second copies.
   HIP_OK(hipGraphCreate(&graph, 0));
   HIP_OK(hipGraphAddMemcpyNode1D(&nodes[0], graph, nullptr, 0, data.get(), staging.data(), data.bytes(), hipMemcpyHostToDevice));
   HIP_OK(hipGraphAddMemcpyNode1D(&nodes[1], graph, &nodes[0], 1, out.data(), data.get(), data.bytes(), hipMemcpyDeviceToHost));
@@ -442,7 +442,7 @@ static void events_in_graphs_are_events() {
     fail("the kernel took %g ms", static_cast<double>(milliseconds));
   expect("data", data.read(), 3);
 
-  // A graph that waits for an event of another stream.
+  // A graph with a wait for an event of another stream.
   hipGraph_t after;
   hipGraphNode_t wait, again;
   HIP_OK(hipGraphCreate(&after, 0));
@@ -493,7 +493,7 @@ static void graphs_allocate_and_free() {
   HIP_FAILS(hipErrorNotSupported, hipGraphInstantiate(&second, graph, nullptr, nullptr, 0));
   launch(executable);
   expect("output", output, 11);
-  // What was not freed must not be allocated again.
+  // A graph whose memory was not freed cannot be launched again.
   HIP_FAILS(hipErrorInvalidValue, hipGraphLaunch(executable, launch.stream));
   if (memory(hipGraphMemAttrUsedMemCurrent) != n * sizeof(int))
     fail("graphs use %llu bytes", static_cast<unsigned long long>(memory(hipGraphMemAttrUsedMemCurrent)));
@@ -508,7 +508,7 @@ static void graphs_allocate_and_free() {
   expect("output", output, 11);
   HIP_OK(hipFree(wanted.dptr));
   HIP_OK(hipGraphExecDestroy(executable));
-  // Only two at a time are too many.
+  // A second executable graph is possible once the first is destroyed; only two at the same time are rejected.
   HIP_OK(hipGraphInstantiate(&second, graph, nullptr, nullptr, 0));
   output.assign(n, -1);
   launch(second);
@@ -517,7 +517,7 @@ static void graphs_allocate_and_free() {
   HIP_OK(hipGraphExecDestroy(second));
   HIP_OK(hipGraphDestroy(graph));
   if (memory(hipGraphMemAttrReservedMemCurrent) != 0)
-    fail("a graph that is gone holds memory");
+    fail("a destroyed graph still holds memory");
   uint64_t zero = 0;
   HIP_OK(hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemHigh, &zero));
   if (memory(hipGraphMemAttrUsedMemHigh) != 0)
@@ -528,7 +528,7 @@ static void graphs_allocate_and_free() {
   uint64_t one = 1;
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemHigh, &one));
 
-  // With a node that frees, a graph can be launched again and again.
+  // A graph with a free node can be launched repeatedly.
   HIP_OK(hipGraphCreate(&graph, 0));
   HIP_OK(hipGraphAddMemAllocNode(&allocating, graph, nullptr, 0, &wanted));
   value = fill(wanted.dptr, 12, 4, n);
@@ -558,7 +558,7 @@ static void user_objects_live_as_long_as_their_graphs() {
   HIP_OK(hipGraphDestroy(graph));
   HIP_OK(hipGraphDestroy(clone));
   if (destroyed != 0)
-    fail("the object went before the executable graph");
+    fail("the user object was destroyed before the executable graph");
   HIP_OK(hipGraphExecDestroy(executable));
   if (destroyed != 1)
     fail("the destructor ran %d times", destroyed);
@@ -618,7 +618,7 @@ static void any_node_by_one_struct() {
   HIP_OK(hipGraphDestroy(graph));
 }
 
-// The driver-style functions have a struct of their own until HIP 7.
+// The driver-style functions have a separate parameter struct before HIP 7.
 #if HIP_VERSION_MAJOR >= 7
 using DriverFill = hipMemsetParams;
 #else
@@ -629,7 +629,7 @@ static void fills_of_the_driver_style_are_the_same() {
   Launcher launch;
   DeviceArray<short> data(std::vector<short>(n, 1));
   hipCtx_t context;
-// Contexts are deprecated, and still what these functions want.
+// Contexts are deprecated, but these functions require one.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   HIP_OK(hipCtxGetCurrent(&context));

@@ -1,12 +1,12 @@
-// Random graphs compute what their nodes compute one after the other, and captured streams what they compute without a
-// capture. The argument is how many of each to try.
+// Random graphs give the same results as their nodes run one by one, and captured streams the same as without a capture. The
+// argument is the number of trials of each.
 #include "check.h"
 
 EXAMPLE("graph_random");
 
 constexpr int buffers = 6, n = 96;
 
-// Not commutative, so that every order gives another result.
+// Not commutative, so that every order gives a different result.
 __global__ void mix(uint32_t *to, const uint32_t *from, uint32_t salt) {
   int i = threadIdx.x;
   to[i] = (to[i] ^ salt) * 2654435761u + from[(i + salt) % n];
@@ -81,7 +81,7 @@ static Step random_step(Random &random) {
   return step;
 }
 
-// Whether the order of two steps can be seen. Host functions write to the log, so they see each other.
+// Whether two steps conflict, so that their order matters. Host functions write to the log, so they conflict with each other.
 static bool conflict(const Step &a, const Step &b) {
   auto on_host = [](const Step &s) { return s.kind == Step::In || s.kind == Step::Out || s.kind == Step::Host; };
   if (a.kind == Step::Host && b.kind == Step::Host)
@@ -200,7 +200,7 @@ int main(int count, char **arguments) {
     for (const Step &step : steps)
       calls.push_back({&machine, step});
 
-    // One after the other, waiting for each; twice, as the graph is launched twice.
+    // Reference: one by one, with a synchronization after each; twice, as the graph is launched twice.
     machine.begin(seed);
     for (int turn = 0; turn < 2; ++turn)
       for (size_t i = 0; i < length; ++i) {
@@ -209,7 +209,7 @@ int main(int count, char **arguments) {
       }
     std::vector<uint32_t> wanted = machine.state();
 
-    // As a graph with the edges that matter, and a few more.
+    // As a graph with the necessary edges and a few more.
     hipGraph_t graph;
     HIP_OK(hipGraphCreate(&graph, 0));
     std::vector<hipGraphNode_t> nodes;
@@ -229,7 +229,7 @@ int main(int count, char **arguments) {
     compare("graph", seed, machine.state(), wanted);
     HIP_OK(hipGraphExecDestroy(executable));
 
-    // As a capture of several streams, each step where it happens to be, with the events that order what matters.
+    // As a capture of several streams: each step on a random stream, with events for the necessary order.
     HIP_OK(hipStreamBeginCapture(main, hipStreamCaptureModeThreadLocal));
     HIP_OK(hipEventRecord(events[62], main));
     for (hipStream_t stream : streams)

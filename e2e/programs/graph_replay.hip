@@ -1,5 +1,5 @@
-// One graph of many nodes, launched as often as the argument says, with its inputs changed in between and its results
-// looked at once.
+// Launches one graph of many nodes repeatedly (the argument is the count), with changed inputs in between, and checks the
+// result once at the end.
 #include "check.h"
 
 EXAMPLE("graph_replay");

@@ -1,6 +1,6 @@
-// Many threads do everything at once in one session, each on its own data, and each checks what it gets. What HIP keeps for each
-// thread (the last error, the default stream, the capture mode) must be that thread's own; what all share (the null stream, one
-// counter on the device, tables of handles) must be in order.
+// Stress test: many threads use all features at once in one session, each on its own data, and check their results. State that HIP
+// keeps per thread (last error, default stream, capture mode) must not leak between threads; shared state (the null stream, one
+// counter on the device, handle tables) must stay consistent.
 #include "check.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ __global__ void add_once(int *total) {
   if (threadIdx.x == 0)
     atomicAdd(total, 1);
 }
-// Not atomic: two of these at the same time would lose one.
+// Not atomic: two concurrent runs would lose an increment.
 __global__ void bump(volatile int *count) {
   if (threadIdx.x == 0)
     *count = *count + 1;
@@ -93,7 +93,7 @@ public:
 private:
   static size_t bytes() { return WIDTH * sizeof(int); }
 
-  // Fresh memory is written, copied on the device, read and freed.
+  // Allocates memory, writes it, copies it on the device, reads it back and frees it.
   void memory(int round) {
     int *first, *second;
     HIP_OK(hipMalloc(&first, bytes()));
@@ -122,7 +122,7 @@ private:
     expect_all(host_.data(), 28, "a sum", thread_, round);
   }
 
-  // Each thread makes an error of its own, and finds that one.
+  // Each thread causes a different error and must get its own.
   void errors(int round) {
     const bool device = thread_ % 2;
     hipError_t wanted = device ? hipErrorInvalidDevice : hipErrorInvalidValue;
@@ -155,7 +155,7 @@ private:
     HIP_OK(hipEventRecord(stop, other));
     HIP_OK(hipStreamWaitEvent(stream_, stop, 0));
     add<<<1, WIDTH, 0, stream_>>>(data_, 6);
-    // An event that all threads record and wait for, whoever was last.
+    // An event that all threads record and wait for concurrently.
     HIP_OK(hipEventRecord(shared_.event, stream_));
     HIP_OK(hipEventSynchronize(shared_.event));
     while (hipEventQuery(stop) == hipErrorNotReady)
@@ -228,7 +228,7 @@ private:
     expect_all(pinned_, round + thread_, "pinned memory", thread_, round);
   }
 
-  // Kernels of the null stream never run side by side, whoever launches them, and a stream that heeds it waits for it.
+  // Kernels on the null stream never run concurrently, whichever thread launches them, and blocking streams wait for them.
   void null_stream() {
     bump<<<1, 64>>>(shared_.ordered);
     shared_.posted_to_null += 1;

@@ -1,4 +1,4 @@
-// hipLimitMallocHeapSize bounds what kernels hold, and what they give back can be taken again.
+// hipLimitMallocHeapSize limits device-side malloc, and freed memory can be allocated again.
 #include "check.h"
 
 EXAMPLE("heap_limit");
@@ -21,11 +21,11 @@ int main() {
   HIP_OK(hipDeviceGetLimit(&got, hipLimitMallocHeapSize));
   if (got != limit)
     fail("the limit is %zu, not %zu", got, limit);
-  // The heap's own books are there from the first kernel on.
+  // The heap's metadata is allocated with the first kernel.
   HIP_OK(hipMemset(blocks.get(), 0, blocks.bytes()));
   give<<<2, 64>>>(blocks.get());
   HIP_OK(hipDeviceSynchronize());
-  // Blocks this large are no part of slabs, so what the limit leaves room for is known exactly.
+  // Blocks of this size are not part of slabs, so the number that fits the limit is known exactly.
   size_t before = free_memory();
   for (int round = 0; round < 2; ++round) {
     take<<<2, 64>>>(blocks.get(), block);
@@ -45,14 +45,14 @@ int main() {
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetLimit(hipLimitMallocHeapSize, total_bytes));
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetLimit(hipLimitStackSize, 1 << 20));
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetLimit(static_cast<hipLimit_t>(123456), 1));
-  // What kernels still hold goes with the device's reset.
+  // A device reset frees memory that kernels still hold.
   take<<<2, 64>>>(blocks.get(), block);
   HIP_OK(hipDeviceSynchronize());
   if (free_memory() >= before)
-    fail("nothing was taken");
+    fail("nothing was allocated");
   HIP_OK(hipDeviceReset());
   if (size_t after = free_memory(); after < before)
     fail("%zu bytes are free after a reset where %zu were before", after, before);
-  // The array went with the reset and is not freed once more.
+  // The reset has freed the array; it must not be freed again.
   std::_Exit(pass());
 }

@@ -1,4 +1,4 @@
-// Queues more copies than a worker may hold behind a kernel that never ends, and stands still in the end.
+// Queues more copies than a worker may hold, behind a kernel that never ends, until it blocks.
 #include "check.h"
 
 EXAMPLE("held_up");
@@ -9,7 +9,7 @@ __global__ void endless(volatile int *flag) {
 }
 
 int main() {
-  // Such copies are not waited for.
+  // The client does not wait for copies like these.
   constexpr size_t piece = 256 << 10;
   DeviceArray<int> flag(std::vector<int>(1, 0));
   DeviceArray<char> target(piece);

@@ -1,4 +1,4 @@
-// Holds device memory (the first argument: MiB) until its input ends, then leaves without freeing anything.
+// Holds device memory (first argument: MiB) until its standard input ends, then exits without freeing it.
 #include "check.h"
 
 EXAMPLE("hold_memory");

@@ -45,7 +45,7 @@ static void fill(void *data) {
     line->pinned[i] = line->value + i;
 }
 
-// The same pinned buffer, filled by one host function after another; each copy behind one must read what that one wrote.
+// One pinned buffer is filled by consecutive host functions; the copy after each must read what that function wrote.
 static void what_a_host_function_writes_is_what_a_later_copy_reads() {
   constexpr int turns = 8, rows = 16, columns = 64, count = rows * columns;
   hipStream_t stream;
@@ -100,7 +100,7 @@ int main() {
     if (turn.process != getpid())
       fail("host function %d ran in another process", turn.number);
     if (turn.number % 2 == 1 && turn.status != hipSuccess)
-      fail("callback %d was told %s", turn.number, hipGetErrorName(turn.status));
+      fail("callback %d got status %s", turn.number, hipGetErrorName(turn.status));
   }
   HIP_OK(hipHostFree(host));
   HIP_OK(hipStreamDestroy(stream));

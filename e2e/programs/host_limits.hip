@@ -1,4 +1,4 @@
-// Host memory beyond the worker's limit is refused in the call that needs it; what fits works, and what is given back can be had again.
+// A call that needs more host memory than the worker's limit fails; allocations within the limit work, and freed memory is reusable.
 #include "check.h"
 
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ int main() {
   HIP_FAILS(hipErrorOutOfMemory, hipHostRegister(own, 1024 * MIB, hipHostRegisterDefault));
   (void)hipGetLastError();
 
-  // Each round fits by itself only.
+  // Each round fits the limit only if the previous one was freed.
   for (int round = 0; round < 6; round++) {
     int *some = pinned(200 * MIB);
     some[0] = round;

@@ -1,4 +1,4 @@
-// Memory shared by two processes: the first makes it, the second, which the first starts, opens and changes it.
+// Memory shared by two processes: the first allocates it and starts the second, which opens and changes it.
 #include "check.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@ __global__ void add(int *values, int amount) {
     values[at] += amount;
 }
 
-// What the second process is told on its standard input.
+// Message to the second process on its standard input.
 struct Letter {
   hipIpcMemHandle_t memory, stale;
   hipMemPoolPtrExportData pooled;
@@ -61,10 +61,10 @@ static void *descriptor_argument(int *descriptor) {
 static int second() {
   Letter letter;
   if (read(0, &letter, sizeof letter) != sizeof letter)
-    fail("no letter");
+    fail("cannot read the message from the first process");
   void *stale = nullptr;
   if (hipIpcOpenMemHandle(&stale, letter.stale, hipIpcMemLazyEnablePeerAccess) == hipSuccess)
-    fail("memory that was freed can be opened");
+    fail("freed memory can still be opened");
   int *values = nullptr;
   HIP_FAILS(hipErrorInvalidValue, hipIpcOpenMemHandle(reinterpret_cast<void **>(&values), letter.memory,
                                                               hipIpcMemLazyEnablePeerAccess + 1));
@@ -101,11 +101,11 @@ static int second() {
   HIP_OK(hipFree(pooled));
   send(1, 'o');
 
-  // The owner has freed its memory meanwhile; ours stays.
+  // The owner has freed its memory meanwhile; the opened mapping stays valid.
   expect(0, 'f');
   HIP_OK(hipMemcpy(got.data(), values, 4, hipMemcpyDeviceToHost));
   if (got[0] != 1001)
-    fail("memory went with its owner: %d", got[0]);
+    fail("the memory was freed with its owner: %d", got[0]);
   HIP_OK(hipIpcCloseMemHandle(values));
   HIP_FAILS(hipErrorInvalidValue, hipIpcCloseMemHandle(values));
   HIP_FAILS(hipErrorInvalidValue, hipMemcpy(got.data(), values, 4, hipMemcpyDeviceToHost));
@@ -121,7 +121,7 @@ int main(int arguments, char **) {
   HIP_OK(hipMalloc(reinterpret_cast<void **>(&gone), 100));
   HIP_OK(hipIpcGetMemHandle(&letter.stale, gone));
   HIP_OK(hipFree(gone));
-  // The pointer that is shared lies inside its allocation, and the memory is written while it is being shared.
+  // The shared pointer lies inside its allocation, and the memory is written while it is being shared.
   HIP_OK(hipMalloc(reinterpret_cast<void **>(&whole), (count + 16) * sizeof(int)));
   int *values = whole + 16;
   std::vector<int> start(count);
@@ -170,7 +170,7 @@ int main(int arguments, char **) {
   int down[2], up[2];
   if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0)
     fail("no pipes");
-  // Descriptors reach the other process as any others do: here they are inherited.
+  // File descriptors are passed to the other process by inheritance.
   fcntl(letter.descriptor, F_SETFD, 0);
   fcntl(letter.pool, F_SETFD, 0);
   posix_spawn_file_actions_t actions;
@@ -181,11 +181,11 @@ int main(int arguments, char **) {
   char *line[] = {name, word, nullptr};
   pid_t child = 0;
   if (posix_spawn(&child, name, &actions, nullptr, line, environ) != 0)
-    fail("no second process");
+    fail("cannot start the second process");
   close(down[0]);
   close(up[1]);
   if (write(down[1], &letter, sizeof letter) != sizeof letter)
-    fail("the letter was not sent");
+    fail("cannot send the message");
   expect(up[0], 'o');
 
   std::vector<int> got(count);

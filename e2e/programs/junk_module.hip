@@ -1,4 +1,4 @@
-// Loads things that are no code objects, then works on.
+// Tries to load invalid code objects, then continues with valid work.
 #include "check.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Frees memory in the destructor of an object that was there before the first call, as libraries with caches do.
+// Frees memory in the destructor of an object that was constructed before the first HIP call, as libraries with caches do.
 #include "check.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Launches kernels after main: in atexit handlers and in destructors of static objects, older and younger than the registration of
-// the program's GPU code.
+// Launches kernels after main: in atexit handlers and in destructors of static objects that were constructed before or after the
+// program's GPU code was registered.
 #include "check.h"
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ int main(int argc, char **) {
   HIP_OK(hipMalloc(&value, sizeof *value));
   HIP_OK(hipMemset(value, 0, sizeof *value));
   if (argc > 1) {
-    // Its first launch is a late one: the GPU code is not loaded yet.
+    // The first launch is here, so the GPU code is not loaded yet.
     return 0;
   }
   launch("main", nullptr);

@@ -1,4 +1,4 @@
-// Two sources compiled at run time, linked to one program, and run.
+// Compiles two sources at run time, links them and runs the result.
 #include "check.h"
 
 #include <hip/hiprtc.h>
@@ -50,15 +50,15 @@ int main() {
                            nullptr));
   if (hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, nullptr, 1, "nothing", 0, nullptr, nullptr) !=
       HIPRTC_ERROR_INVALID_INPUT)
-    fail("no data was taken for some");
+    fail("null data was accepted");
   if (hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, "/no/such/file.bc", 0, nullptr, nullptr) !=
       HIPRTC_ERROR_PROGRAM_CREATION_FAILURE)
-    fail("a file that is not there was taken");
+    fail("a missing file was accepted");
   if (hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_NVVM, "/no/such/file.bc", 0, nullptr, nullptr) !=
       HIPRTC_ERROR_INVALID_INPUT)
-    fail("another vendor's kind of file was taken");
+    fail("a file type of another vendor was accepted");
   if (hiprtcGetBitcodeSize(nullptr, nullptr) != HIPRTC_ERROR_INVALID_INPUT)
-    fail("nowhere to put a size was taken");
+    fail("a null pointer for the size was accepted");
   void *code = nullptr;
   size_t bytes = 0;
   RTC_OK(hiprtcLinkComplete(state, &code, &bytes));
@@ -81,7 +81,7 @@ int main() {
   HIP_OK(hipModuleUnload(module));
   RTC_OK(hiprtcLinkDestroy(state));
 
-  // A symbol that nobody defines.
+  // An undefined symbol.
   RTC_OK(hiprtcLinkCreate(0, nullptr, nullptr, &state));
   char junk[] = "not bitcode";
   RTC_OK(hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, junk, sizeof junk, "junk", 0, nullptr, nullptr));

@@ -1,5 +1,5 @@
-// Its main thread ends by pthread_exit: `alone` with no other thread, `thread` while another works on, `callback` while a host
-// function runs, `signal` while another waits for SIGTERM, whose handler exits with 42 if it runs on that thread.
+// The main thread ends with pthread_exit: `alone` with no other thread, `thread` while another thread works, `callback` while a host
+// function runs, `signal` while another thread waits for SIGTERM, whose handler exits with 42 if it runs on that thread.
 #include "check.h"
 
 #include <csignal>
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     HIP_OK(hipLaunchHostFunc(nullptr, function, nullptr));
     std::atexit([] { launch("exit handler", 2); });
   } else if (std::strcmp(how, "signal") == 0) {
-    // Blocked for the main thread, which may not have ended yet when the signal comes.
+    // Blocked in the main thread, which may not have ended yet when the signal arrives.
     sigset_t terminate;
     sigemptyset(&terminate);
     sigaddset(&terminate, SIGTERM);

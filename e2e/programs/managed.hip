@@ -1,4 +1,4 @@
-// Managed memory: pointers in it mean the same to both sides, and so does everything they lead to.
+// Managed memory: pointers in it are valid on host and device, and both see the same data behind them.
 #include "check.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@ struct Node {
   Node *next;
 };
 
-// Doubles every value, then turns the list round; one work-item, as pointers have to be followed one after the other.
+// Doubles every value, then reverses the list; one work-item, because pointers must be followed sequentially.
 __global__ void turn_round(Node **head) {
   Node *previous = nullptr;
   for (Node *node = *head; node;) {
@@ -37,7 +37,7 @@ static void a_list_built_here_is_changed_there_and_walked_here() {
   std::vector<Node *> nodes(count);
   *head = nullptr;
   for (int i = 0; i < count; ++i) {
-    // Some nodes in pinned memory, the others managed: pointers cross.
+    // Some nodes are in pinned memory, the others in managed memory, with pointers between them.
     void **place = reinterpret_cast<void **>(&nodes[i]);
     if (i % 7 == 0)
       HIP_OK(hipHostMalloc(place, sizeof(Node), hipHostMallocDefault));
@@ -57,7 +57,7 @@ static void a_list_built_here_is_changed_there_and_walked_here() {
       value *= 2;
     int seen = 0;
     for (Node *node = *head; node; node = node->next, ++seen) {
-      // Built from the front, so the first turn makes the first node the first.
+      // Nodes were prepended, so the first reversal puts the first node in front.
       int place = turn % 2 == 0 ? seen : count - 1 - seen;
       if (node != nodes[place] || node->value != wanted[place])
         fail("turn %d: node %d has %d, not %d", turn, seen, node->value, wanted[place]);
@@ -148,7 +148,7 @@ static void managed_variables_are_one_variable() {
     if (table[i] != 3 + i)
       fail("table[%d] is %g", i, table[i]);
   if (other->value != 77)
-    fail("a pointer in a managed variable led nowhere");
+    fail("the data behind a pointer in a managed variable is wrong");
   counter = 1;
   use_variables<<<1, 1>>>(&counter);
   HIP_OK(hipStreamSynchronize(nullptr));
@@ -163,11 +163,11 @@ static void managed_variables_are_one_variable() {
   int value = 41;
   HIP_OK(hipMemcpyToSymbol(HIP_SYMBOL(counter), &value, sizeof value, 0, hipMemcpyHostToDevice));
   if (counter != 41)
-    fail("what was copied to a managed variable is not there");
+    fail("data copied to a managed variable is missing");
   hipPointerAttribute_t attributes = {};
   HIP_OK(hipPointerGetAttributes(&attributes, &counter));
   if (!attributes.isManaged || attributes.hostPointer != &counter || attributes.devicePointer != &counter)
-    fail("a managed variable is not known as managed memory");
+    fail("a managed variable is not reported as managed memory");
   HIP_EXPECT(hipFree(&counter), hipErrorInvalidValue);
   HIP_OK(hipFree(other));
 }
@@ -187,7 +187,7 @@ static void what_is_said_about_managed_memory_can_be_asked_for() {
   if (ask(hipMemRangeAttributeReadMostly, 0, bytes) != 0 ||
       ask(hipMemRangeAttributePreferredLocation, 0, bytes) != hipInvalidDeviceId ||
       ask(hipMemRangeAttributeLastPrefetchLocation, 0, bytes) != hipInvalidDeviceId)
-    fail("something was said about memory of which nothing was said");
+    fail("memory without advice reports advice");
   HIP_OK(hipMemAdvise(data, half, hipMemAdviseSetReadMostly, 0));
   HIP_OK(hipMemAdvise(data, bytes, hipMemAdviseSetPreferredLocation, hipCpuDeviceId));
   HIP_OK(hipMemAdvise(data, bytes, hipMemAdviseSetAccessedBy, 0));
@@ -196,7 +196,7 @@ static void what_is_said_about_managed_memory_can_be_asked_for() {
       ask(hipMemRangeAttributePreferredLocation, 100, 5) != hipCpuDeviceId ||
       ask(hipMemRangeAttributeLastPrefetchLocation, 0, half) != 0 ||
       ask(hipMemRangeAttributeLastPrefetchLocation, 0, bytes) != hipInvalidDeviceId)
-    fail("what was said about managed memory is not remembered");
+    fail("the advice for managed memory is not reported");
   int devices[3] = {9, 9, 9};
   void *answers[] = {devices, &value};
   size_t sizes[] = {sizeof devices, sizeof value};
@@ -207,7 +207,7 @@ static void what_is_said_about_managed_memory_can_be_asked_for() {
   HIP_OK(hipMemAdvise(data, bytes, hipMemAdviseUnsetAccessedBy, 0));
   HIP_OK(hipMemRangeGetAttribute(devices, sizeof devices, hipMemRangeAttributeAccessedBy, data, bytes));
   if (devices[0] != hipInvalidDeviceId)
-    fail("advice is not taken back");
+    fail("unsetting the advice had no effect");
   HIP_EXPECT(hipMemAdvise(nullptr, bytes, hipMemAdviseSetReadMostly, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipMemAdvise(data, 0, hipMemAdviseSetReadMostly, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipMemAdvise(data, bytes + 1, hipMemAdviseSetReadMostly, 0), hipErrorInvalidValue);
@@ -226,7 +226,7 @@ static void what_is_said_about_managed_memory_can_be_asked_for() {
   HIP_OK(hipPointerGetAttributes(&known, data + 10));
   if (known.type != hipMemoryTypeManaged || !known.isManaged || known.devicePointer != data + 10 ||
       known.hostPointer != data + 10)
-    fail("managed memory is not known as such");
+    fail("managed memory is not reported as managed");
   HIP_OK(hipFree(data));
   HIP_EXPECT(hipMemRangeGetAttribute(&value, 4, hipMemRangeAttributeReadMostly, data, bytes), hipErrorInvalidValue);
 }
@@ -244,7 +244,7 @@ static void the_device_says_what_it_can_do() {
   hipDeviceProp_t properties = {};
   HIP_OK(hipGetDeviceProperties(&properties, 0));
   if (!properties.managedMemory || properties.concurrentManagedAccess || properties.pageableMemoryAccess)
-    fail("the properties promise something else");
+    fail("the device properties do not match");
   for (auto &[attribute, wanted] : known) {
     int value = -1;
     HIP_OK(hipDeviceGetAttribute(&value, attribute, 0));

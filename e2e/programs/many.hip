@@ -1,5 +1,5 @@
-// Ten thousand live allocations, hundreds of streams and fifty thousand launches of one session: all do what they should, and
-// when they are gone the device has its memory back and the process what it had.
+// Ten thousand live allocations, hundreds of streams and fifty thousand launches in one session: all work, and afterwards the
+// device memory is free again and the process has leaked no resources.
 #include "check.h"
 
 #include <cstring>
@@ -37,7 +37,7 @@ static long resident_kib() {
 // Launches over all streams, then counts.
 static void launch(const std::vector<hipStream_t> &streams, int *counts, std::vector<int> &wanted, int launches) {
   for (int i = 0; i < launches; ++i) {
-    // In runs: a stream that has just been given work keeps its queue busy.
+    // Several launches in a row per stream, so that its queue stays busy.
     size_t at = i / 50 % streams.size();
     bump<<<1, 64, 0, streams[at]>>>(counts + at);
     wanted[at] += 1;
@@ -79,13 +79,13 @@ int main() {
   int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
   launch(streams, counts.get(), wanted, LAUNCHES / 2);
   if (entries("/proc/self/fd") != descriptors || entries("/proc/self/task") != threads)
-    fail("descriptors or threads have come");
+    fail("descriptors or threads were leaked");
   if (resident_kib() > resident + 4096)
     fail("%ld KiB became %ld", resident, resident_kib());
   for (hipStream_t stream : streams)
     HIP_OK(hipStreamDestroy(stream));
   HIP_OK(hipMemGetInfo(&free_after, &total));
-  // The counts, a page, and the program's code are still there.
+  // The counters (one page) and the program's code are still allocated.
   if (free_before - free_after > (1 << 20))
     fail("%zu bytes are not free again", free_before - free_after);
   return pass();

@@ -1,4 +1,4 @@
-// Pinned host memory that kernels see: what each side wrote is there for the other at the points HIP names.
+// Pinned host memory that kernels access: each side sees the other's writes at the synchronization points that HIP defines.
 #include "check.h"
 
 #include <cstring>
@@ -101,7 +101,7 @@ __global__ void follow(Link *const *first, int *sum) {
   *sum = all;
 }
 
-// Each link is memory of its own that the device hears of only through the one before it; the first through device memory.
+// A linked list whose nodes are separate allocations. The device finds each only through the previous one, the first through device memory.
 static void addresses_are_found_wherever_they_are_sent() {
   constexpr int count = 40;
   std::vector<Link *> links(count);
@@ -118,7 +118,7 @@ static void addresses_are_found_wherever_they_are_sent() {
   HIP_OK(hipDeviceSynchronize());
   if (*sum != count * (count - 1) / 2)
     fail("links add up to %d", *sum);
-  // Another beginning, in the middle of a large copy; and another end, put there later.
+  // Another start, in the middle of a large copy; and another end, appended later.
   Link *late = nullptr;
   HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&late), sizeof *late, hipHostMallocDefault));
   *late = {nullptr, 1000};
@@ -140,7 +140,7 @@ static void addresses_are_found_wherever_they_are_sent() {
   HIP_OK(hipFree(device));
 }
 
-// Bytes are under way to a buffer when the device first hears of it.
+// A copy to a buffer is in flight when a kernel first uses the buffer.
 static void a_copy_under_way_is_there_before_the_kernel_that_follows_it() {
   constexpr int count = 50000;
   hipStream_t stream;
@@ -167,7 +167,7 @@ static void a_copy_under_way_is_there_before_the_kernel_that_follows_it() {
   HIP_OK(hipStreamDestroy(stream));
 }
 
-// The host's memory is not the device's: a reset takes nothing of it.
+// Pinned memory is host memory: a device reset does not change it.
 static void pinned_memory_outlives_a_reset() {
   int *data = nullptr, *managed = nullptr;
   HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&data), 1000 * sizeof(int), hipHostMallocDefault));

@@ -1,4 +1,4 @@
-// Copies, fills and host functions on memory that both sides see: each comes in its place on the stream.
+// Copies, fills and host functions on memory shared by host and device run in stream order.
 #include "check.h"
 
 #include <cstring>
@@ -51,7 +51,7 @@ static void copies_come_in_their_place(Buffers &b, int *shared) {
   for (int turn = 0; turn < 3; ++turn) {
     number(shared, 0);
     add<<<1, 256, 0, b.stream>>>(shared, 10);
-    // What the kernel before it made of the memory is what is copied.
+    // The copy must see the result of the kernel before it.
     HIP_OK(hipMemcpyAsync(b.device, shared, bytes, hipMemcpyHostToDevice, b.stream));
     add<<<1, 256, 0, b.stream>>>(b.device, 100);
     HIP_OK(hipMemcpyAsync(shared, b.device, bytes, hipMemcpyDeviceToHost, b.stream));
@@ -59,7 +59,7 @@ static void copies_come_in_their_place(Buffers &b, int *shared) {
     HIP_OK(hipStreamSynchronize(b.stream));
     expect("after a round of asynchronous copies", shared, 1110);
 
-    // The source may change as soon as a copy that waits has returned, whatever the stream is doing.
+    // The source may be changed as soon as a synchronous copy has returned, whatever the stream is doing.
     add<<<1, 256>>>(b.device, 1);
     HIP_OK(hipMemcpy(b.device, shared, bytes, hipMemcpyHostToDevice));
     number(shared, -7);
@@ -155,7 +155,7 @@ static void a_graph_sees_what_the_host_wrote_before_each_launch(Buffers &b, int 
   HIP_OK(hipGraphDestroy(graph));
 }
 
-// Large enough that only written pages are looked at, and copies go in pieces.
+// Large enough that only written pages are compared, and that copies are split.
 static void a_large_buffer_is_sent_where_it_changed() {
   constexpr int length = 3 << 20;
   constexpr size_t bytes = length * sizeof(int);

@@ -1,4 +1,4 @@
-// What else a process does with memory that the device sees: system calls, signal handlers, threads, forks.
+// Other uses of device-visible memory in a process: system calls, signal handlers, threads, forks.
 #include "check.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@ static unsigned char *pinned(size_t bytes) {
   return made;
 }
 
-// Small enough to be compared as a whole, and large enough to be watched by the kernel.
+// One size that is compared as a whole, and one whose pages are tracked by the kernel.
 static void system_calls_write_straight_into_it() {
   for (size_t bytes : {size_t(5000), size_t(900000)}) {
     unsigned char *data = pinned(bytes);
@@ -36,7 +36,7 @@ static void system_calls_write_straight_into_it() {
     if (pipe(ends) != 0)
       fail("no pipe");
     for (int turn = 0; turn < 20; ++turn) {
-      // Launches in between make the pages clean, or protected, or whatever they become.
+      // Launches in between change the state of the pages (clean, write-protected).
       size_t at = turn * 7919 % (bytes - 4000);
       std::vector<unsigned char> sent(4000), back(4000);
       for (size_t i = 0; i < sent.size(); ++i)
@@ -86,7 +86,7 @@ static void the_programs_own_fault_handler_stays_its_own() {
       fail("a write to nothing succeeded");
     }
     if (faulted != hole + 123)
-      fail("the handler was told another address");
+      fail("the signal handler got a different address");
     HIP_OK(hipDeviceSynchronize());
     for (int i = 0; i < 300000; i += 1000)
       if (data[i] != turn + 1)
@@ -100,7 +100,7 @@ static void the_programs_own_fault_handler_stays_its_own() {
   HIP_OK(hipHostFree(data));
 }
 
-// Words of one page: some are the device's, some each thread's. Nobody's word may be lost to a neighbour's.
+// Words of one page: the device and each thread write different words. No write may be lost to a neighbouring one.
 static void threads_and_kernels_write_to_one_page() {
   constexpr int words = 1024, threads = 3, turns = 60, share = words / (threads + 1);
   auto *data = reinterpret_cast<unsigned *>(pinned(words * sizeof(unsigned)));
@@ -116,7 +116,7 @@ static void threads_and_kernels_write_to_one_page() {
       while (ready < threads)
         std::this_thread::yield();
       for (int turn = 1; turn <= turns; ++turn) {
-        // Every fourth word is this thread's; every fourth, from 3 on, the kernels', a third of them this thread's kernels'.
+        // Every fourth word belongs to this thread; every fourth, starting at 3, to kernels, a third of them to this thread's kernels.
         for (int i = 0; i < share; ++i)
           data[me + i * (threads + 1)] = static_cast<unsigned>(turn);
         const int own = share / threads;
@@ -142,7 +142,7 @@ static void threads_and_kernels_write_to_one_page() {
     if (data[i] != static_cast<unsigned>(left_over ? 0 : turns))
       fail("word %d ends as %u", i, data[i]);
   }
-  // What the threads wrote is on the device too.
+  // The threads' writes are visible on the device too.
   unsigned *device = nullptr;
   HIP_OK(hipMalloc(reinterpret_cast<void **>(&device), words * sizeof *device));
   HIP_OK(hipMemcpyAsync(device, data, words * sizeof *device, hipMemcpyHostToDevice, nullptr));
@@ -168,7 +168,7 @@ static void a_forked_child_has_a_copy() {
   std::fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    // Its own from here on; and HIP begins anew.
+    // The child has a private copy from here on, and starts a new HIP session.
     bool right = data[0] == 2 && data[499999] == 2 && variable == 13;
     std::memset(data, 9, 500000);
     variable = 100;

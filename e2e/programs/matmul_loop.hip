@@ -1,5 +1,5 @@
-// Multiplies matrices, each with the product before, until its input ends or for as many rounds as it is told: a single wrong bit
-// at any time is in everything that follows.
+// Multiplies matrices repeatedly, each with the previous product, until its input ends or for the given number of rounds. A single
+// wrong bit at any time changes all later results.
 #include "check.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ __global__ void multiply(const float *a, const float *b, float *c) {
       sum += tile_a[y][k] * tile_b[k][x];
     __syncthreads();
   }
-  // Neither grows nor fades, and keeps every bit of the sum in play.
+  // Values neither grow nor vanish, and every bit of the sum matters.
   c[row * size + column] = __sinf(sum) + 0.25f * b[row * size + column];
 }
 

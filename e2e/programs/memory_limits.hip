@@ -1,4 +1,4 @@
-// Memory that runs out is an error at once, and nothing is broken by it; pools give back what they are told to.
+// An allocation that exceeds the memory fails at once and breaks nothing; memory pools release memory as configured.
 #include "check.h"
 
 EXAMPLE("memory_limits");
@@ -47,7 +47,7 @@ template <typename Make, typename Free> static void runs_out_and_recovers(const 
     fail("%s gives %zu fifths", what, all.size());
   (void)hipGetLastError();
   works(static_cast<int *>(all[0]), 5);
-  // As a caching allocator does: give something back, ask again.
+  // Like a caching allocator: free some memory and retry.
   give_back(all.back());
   all.pop_back();
   if (make(&made, piece) != hipSuccess)

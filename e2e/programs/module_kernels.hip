@@ -1,4 +1,4 @@
-// The device's part alone, for hipModuleLoad.
+// Device code only, for hipModuleLoad.
 #include <hip/hip_runtime.h>
 
 __device__ int table[64];

@@ -1,5 +1,5 @@
-// A module with a managed variable: the host and the kernels of a module that is loaded at run time see the same memory. Also: what
-// was launched before a module is unloaded is done.
+// A module with a managed variable: the host and the kernels of a module loaded at run time see the same memory. Also: launches that
+// were queued before the module is unloaded still run.
 #include "check.h"
 
 #include <hip/hiprtc.h>

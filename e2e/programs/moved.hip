@@ -1,5 +1,5 @@
-// Has something of every kind, waits for a line on its input, and sees that all of it is still there: again and again, for as many
-// lines as come.
+// Migration test: creates objects of every kind, waits for a line on standard input, and checks that all of them still work; repeated
+// for every line.
 #include "check.h"
 
 #include <atomic>
@@ -92,7 +92,7 @@ int main() {
   HIP_OK(hipMalloc(&plain, count * sizeof(int)));
   HIP_OK(hipMemcpy(plain, ones.data(), count * sizeof(int), hipMemcpyHostToDevice));
   HIP_OK(hipMalloc(&sum, sizeof(int)));
-  // Much that was never touched costs nothing.
+  // A large untouched allocation costs nothing to move.
   char *vast;
   HIP_OK(hipMalloc(&vast, size_t{2} << 30));
   HIP_OK(hipMemset(vast + (size_t{1} << 30) + 12345, 9, 1));
@@ -166,7 +166,7 @@ int main() {
   HIP_OK(hipDeviceSetLimit(hipLimitMallocHeapSize, 16 << 20));
   allocate<<<1, 1>>>(kept, 0);
 
-  // One piece of memory at two places, and one that is at none.
+  // Physical memory that is mapped twice, and physical memory that is not mapped.
   hipMemAllocationProp prop = {};
   prop.type = hipMemAllocationTypePinned;
   prop.location.type = hipMemLocationTypeDevice;
@@ -214,7 +214,7 @@ int main() {
       continue;
     }
     if (text == "spin") {
-      // A kernel that ends when it is told to, which is after the next line.
+      // A kernel that runs until a flag is set, which happens after the next line.
       HIP_OK(hipMemset(flag, 0, sizeof(int)));
       wait_for<<<1, 1, 0, urgent>>>(flag, done);
       HIP_OK(hipGetLastError());

@@ -1,4 +1,4 @@
-// Opens the libraries its arguments name and prints which files they are. `call:NAME` asks that one for the number of devices too.
+// Opens the libraries given as arguments and prints their file paths. `call:NAME` also queries that library's device count.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Ends the way its argument says: `exit N`, `abort`, `signal` (waits for SIGTERM, then exits 42), `architecture`, `sleep`.
+// Ends as its argument selects: `exit N`, `abort`, `signal` (waits for SIGTERM, then exits with 42), `architecture`, `sleep`.
 #include "check.h"
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// Two devices: copies between them, kernels that read and change each other's memory, and each one's own current state.
+// Two devices: copies between them, kernels that read and change each other's memory, and per-device state.
 #include "check.h"
 
 #include <string>

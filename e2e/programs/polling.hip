@@ -1,5 +1,5 @@
-// Asking whether work is done: "not yet" while it cannot be, "done" as soon as anything else has said so, and no round trip
-// for asking again.
+// Polling for completion (hipStreamQuery, hipEventQuery): "not ready" while the work cannot be done, "done" as soon as any other call
+// has reported it, and no round trip for repeated queries.
 #include "check.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@ static void hold(void *) {
 
 
 int main(int argc, char **argv) {
-  // How often is asked where the answer can only be "not yet": the round trips of this program must not depend on it.
+  // Number of queries while the result can only be "not ready": the round trips of this program must not depend on it.
   const int polls = argc > 1 ? std::stoi(argv[1]) : 10;
   hipStream_t stream, other;
   HIP_OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   DeviceArray<int> data(1);
 
   HIP_OK(hipEventQuery(event));
-  // The first time that it is asked for, the worker is asked; from then on it tells.
+  // The first query asks the worker; from then on the worker notifies the client.
   set<<<1, 1, 0, stream>>>(data.get(), 1);
   HIP_OK(hipEventRecord(event, stream));
   HIP_OK(hipStreamSynchronize(stream));
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     }
     HIP_OK(hipStreamQuery(other));
     open = true;
-    // Whatever says that the work is done, asking says the same afterwards.
+    // Whichever call reports completion first, later queries agree.
     switch (turn) {
     case 0: HIP_OK(hipStreamSynchronize(stream)); break;
     case 1: HIP_OK(hipDeviceSynchronize()); break;
@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
     HIP_OK(hipStreamQuery(stream));
   }
 
-  // And without anything else said, asking alone finds out.
+  // Queries alone find out too, without another call.
   for (int turn = 0; turn < 100; ++turn) {
     set<<<1, 1, 0, stream>>>(data.get(), turn);
     HIP_OK(hipEventRecord(event, stream));
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     HIP_OK(hipEventQuery(event));
   }
 
-  // An event recorded anew is not done because its last record was.
+  // A re-recorded event is not done just because its previous record was.
   open = false;
   HIP_OK(hipLaunchHostFunc(stream, hold, nullptr));
   HIP_OK(hipEventRecord(event, stream));

@@ -1,4 +1,4 @@
-// Host and kernels print by turns; a synchronisation lies between.
+// Host and kernels print alternately, with a synchronisation in between.
 #include "check.h"
 
 EXAMPLE("printf_order");

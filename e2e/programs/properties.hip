@@ -1,4 +1,4 @@
-// Everything a device says of itself, by both functions that can be asked. They must agree; the values are printed.
+// Prints all device properties and attributes, and checks that both queries agree.
 #include "check.h"
 
 #include <string>
@@ -18,7 +18,7 @@ static void agree(const char *name, hipDeviceAttribute_t which, long long proper
   std::printf("%s=%lld\n", name, property);
 }
 
-// What a device can be told, and keeps until it is reset.
+// Device settings that last until a reset.
 static void settings() {
   constexpr hipError_t invalid = hipErrorInvalidValue;
   unsigned flags = 99;

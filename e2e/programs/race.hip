@@ -1,4 +1,4 @@
-// Sums 256 numbers in local memory; `racy` leaves the barrier of the loop out.
+// Sums 256 numbers in local memory; `racy` omits the barrier in the loop.
 #include "check.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Memory of the program's own that it registers: kernels work on it, and on nothing beside it.
+// Registered host memory (hipHostRegister): kernels work on it, and on nothing next to it.
 #include "check.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ static int *device_pointer(int *host) {
 static void memory_from_malloc_is_shared_while_it_is_registered() {
   constexpr int count = 70000;
   int *data = static_cast<int *>(std::malloc((count + 200) * sizeof(int)));
-  // Not at the start of a page, and with neighbours that are none of the device's business.
+  // Not page-aligned, and with neighbouring data that the device must not change.
   int *part = data + 101;
   for (int i = 0; i < count + 200; ++i)
     data[i] = i;
@@ -40,7 +40,7 @@ static void memory_from_malloc_is_shared_while_it_is_registered() {
     if (data[i] != wanted)
       fail("element %d is %d, not %d", i - 101, data[i], wanted);
   }
-  // Neighbours change here while the device works next to them.
+  // The host changes neighbouring data while the device works.
   add<<<1, 256>>>(device_pointer(part), count, 1);
   data[100] = -1;
   part[count] = -2;
@@ -50,7 +50,7 @@ static void memory_from_malloc_is_shared_while_it_is_registered() {
   HIP_EXPECT(hipHostUnregister(part), hipErrorHostMemoryNotRegistered);
   int *none = nullptr;
   HIP_EXPECT(hipHostGetDevicePointer(reinterpret_cast<void **>(&none), part, 0), hipErrorInvalidValue);
-  // And again.
+  // Register the same memory again.
   HIP_OK(hipHostRegister(part, count * sizeof(int), hipHostRegisterMapped));
   add<<<1, 256>>>(device_pointer(part), count, 1);
   HIP_OK(hipStreamSynchronize(nullptr));
@@ -61,7 +61,7 @@ static void memory_from_malloc_is_shared_while_it_is_registered() {
 }
 
 static void two_that_share_a_page_do_not_disturb_each_other() {
-  // On the stack, beside everything else that is there.
+  // On the stack, next to other live data.
   int stack[600];
   for (int i = 0; i < 600; ++i)
     stack[i] = i;
@@ -89,7 +89,7 @@ static void nonsense_is_refused() {
   HIP_EXPECT(hipHostRegister(nullptr, 10, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipHostRegister(&value, 0, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipHostRegister(&value, 4, 0x4000), hipErrorInvalidValue);
-  HIP_EXPECT(hipHostRegister(&value, size_t{1} << 40, 0), hipErrorInvalidValue); // most of it is not there
+  HIP_EXPECT(hipHostRegister(&value, size_t{1} << 40, 0), hipErrorInvalidValue); // mostly unmapped
   HIP_EXPECT(hipHostUnregister(nullptr), hipErrorInvalidValue);
   HIP_EXPECT(hipHostUnregister(&value), hipErrorHostMemoryNotRegistered);
   void *pointer = nullptr;
@@ -119,14 +119,14 @@ static void nonsense_is_refused() {
     HIP_OK(hipPointerGetAttributes(&attributes, pointer));
     if (attributes.type != hipMemoryTypeHost || attributes.isManaged || attributes.hostPointer != pointer ||
         attributes.devicePointer != pointer)
-      fail("pinned memory is not known as such");
+      fail("pinned memory is not reported as pinned");
     HIP_EXPECT(hipHostFree(static_cast<char *>(pointer) + 1), hipErrorInvalidValue);
     HIP_OK(hipHostFree(pointer));
     HIP_EXPECT(hipHostFree(pointer), hipErrorInvalidValue);
   }
   HIP_OK(hipHostMalloc(&pointer, 0, 0));
   if (pointer)
-    fail("nothing was asked for, and something came");
+    fail("a query for nothing returned something");
 }
 
 int main() {

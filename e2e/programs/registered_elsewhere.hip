@@ -1,5 +1,5 @@
-// Registered memory whose address is taken in the process that runs kernels: it has another address there, and kernels that are
-// given the first one are stopped. The argument is the worker's process; those that run kernels are its children.
+// Registered memory whose host address is in use in the session process: it gets another device address, and kernels that use the
+// host address fault. The argument is the worker's process ID; the session processes are its children.
 #include "check.h"
 
 #include <cstring>
@@ -18,7 +18,7 @@ static int parent_of(int process) {
   std::FILE *file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "r");
   int parent = 0;
   if (file) {
-    // The name in brackets may hold anything but ends with the last bracket.
+    // The process name in parentheses may contain any character, so search for the last parenthesis.
     char line[1000] = {};
     if (std::fgets(line, sizeof line, file))
       if (char *end = std::strrchr(line, ')'))
@@ -28,7 +28,7 @@ static int parent_of(int process) {
   return parent;
 }
 
-// Pages here at an address where a process has memory of its own.
+// Maps pages here at an address that is in use in another process.
 static int *same_address_as(int process, size_t bytes) {
   std::FILE *maps = std::fopen(("/proc/" + std::to_string(process) + "/maps").c_str(), "r");
   char line[1000];
@@ -49,7 +49,7 @@ static int *same_address_as(int process, size_t bytes) {
 
 int main(int argc, char **argv) {
   if (argc < 2)
-    fail("whose child?");
+    fail("usage: registered_elsewhere WORKER_PID");
   HIP_OK(hipFree(nullptr));
   int process = 0;
   DIR *all = opendir("/proc");
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
       process = found;
   closedir(all);
   if (!process)
-    fail("nobody runs kernels");
+    fail("the worker has no session process");
   constexpr int count = 1000;
   constexpr size_t bytes = 4096;
   int *data = same_address_as(process, bytes) + 3;
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
   int *seen = nullptr;
   HIP_OK(hipHostGetDevicePointer(reinterpret_cast<void **>(&seen), data, 0));
   if (seen == data)
-    fail("the address was free after all");
+    fail("the device address equals the host address, which should be in use");
   if (reinterpret_cast<size_t>(seen) % 4096 != reinterpret_cast<size_t>(data) % 4096)
     fail("the address is aligned in another way");
   for (int turn = 1; turn <= 3; ++turn) {
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < count; ++i)
     if (data[i] != i + 310)
       fail("element %d was copied as %d", i, data[i]);
-  // The wrong one of the two addresses: an error, and nothing of anybody's is touched.
+  // A kernel that uses the host address: an error, and no memory is changed.
   add<<<1, 64>>>(data, count, 1);
   if (hipError_t result = hipDeviceSynchronize(); result != hipErrorIllegalAddress)
     fail("a kernel with the host's address ends with %s", hipGetErrorName(result));

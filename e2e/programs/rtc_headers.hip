@@ -1,4 +1,4 @@
-// A program compiled at run time finds declared what AMD's hiprtc declares, and headers in folders of its own machine.
+// A program compiled at run time has the built-in declarations of AMD's hiprtc, and finds headers in folders of the client machine.
 #include "check.h"
 
 #include <hip/hiprtc.h>
@@ -32,7 +32,7 @@ extern "C" __global__ void run(uint* values, ptrdiff_t offset) {
 }
 )";
 
-// A program for Linux and Windows can ask for the same type on both.
+// An option selects the type of ptrdiff_t, so that a program can have the same type on Linux and Windows.
 static void difference_of_pointers_is(const char *type, const char *option) {
   std::string source = std::string("static_assert(__is_same(ptrdiff_t, ") + type + "), \"another type\");";
   hiprtcProgram program;

@@ -1,4 +1,4 @@
-// Compiles a file at run time and reports what came of it: rtc_source FILE [OPTION...].
+// Compiles a file at run time and prints the result: rtc_source FILE [OPTION...].
 #include "check.h"
 
 #include <hip/hiprtc.h>
@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
   hiprtcProgram program;
   if (hiprtcCreateProgram(&program, source.c_str(), "source.hip", 0, nullptr, nullptr) != HIPRTC_SUCCESS)
     fail("no program");
-  // The session begins here, so that the time below is the compiler's.
+  // Opens the session here, so that the time below is only the compiler's.
   int devices = 0;
   HIP_OK(hipGetDeviceCount(&devices));
   std::printf("compiling\n");

@@ -1,4 +1,4 @@
-// Says how much memory the device has; with an argument, writes so many MiB of it and says how that ended.
+// Prints the device's memory size; with an argument N, writes N MiB of it and prints the result.
 #include "check.h"
 
 EXAMPLE("runs_out");

@@ -1,4 +1,4 @@
-// Pinned memory as most programs use it: to copy from and to. Its contents go over once, and nothing of it is kept the same.
+// Pinned memory as a staging buffer, as most programs use it: each copy transfers it once, and it is not kept coherent otherwise.
 #include "check.h"
 
 EXAMPLE("staging");
@@ -10,7 +10,7 @@ int main(int argc, char **) {
   int *pinned = nullptr, *device = nullptr;
   HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&pinned), bytes, hipHostMallocDefault));
   HIP_OK(hipMalloc(reinterpret_cast<void **>(&device), bytes));
-  // With an argument the device is shown the buffer: then changes alone are sent, and come back.
+  // With an argument a kernel uses the buffer: then only changes are sent and received.
   if (argc > 1)
     touch<<<1, 1>>>(pinned);
   for (int turn = 0; turn < 4; ++turn) {

@@ -1,4 +1,4 @@
-// Computes and checks, round after round, until its input ends: anything that disturbs it shows.
+// Computes and checks results in rounds until its input ends, so that any disturbance is detected.
 #include "check.h"
 
 #include <atomic>

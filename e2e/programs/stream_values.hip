@@ -1,4 +1,4 @@
-// Streams that write values and wait for them, their attributes, and kernels asked for by name from a library.
+// Stream value writes and waits, stream attributes, and kernels looked up by name in a library.
 #include "check.h"
 
 #include <cstdio>
@@ -20,7 +20,7 @@ static void values() {
   HIP_OK(hipMemset(number.get(), 0, 4));
   HIP_OK(hipDeviceSynchronize());
 
-  // Every comparison holds a stream back until another stream has written what it waits for.
+  // Each comparison blocks a stream until another stream has written the value.
   struct {
     uint64_t before, after, value, mask;
     unsigned flags;
@@ -75,7 +75,7 @@ static void links() {
 }
 
 static void images() {
-  // As on the hardware, which has no image instructions.
+  // As on this hardware, which has no image instructions.
   int support = 1;
   HIP_OK(hipDeviceGetAttribute(&support, hipDeviceAttributeImageSupport, 0));
   if (support != 0)

@@ -1,4 +1,4 @@
-// Textures of linear memory: every width and number of channels, integers as they are and as fractions, and past the end.
+// Textures of linear memory: every width and number of channels, plain and normalized integers, and fetches past the end.
 #include "check.h"
 
 EXAMPLE("textures");
@@ -36,7 +36,7 @@ static hipTextureObject_t texture_of(void *memory, size_t bytes, hipChannelForma
   return texture;
 }
 
-// What is fetched of `elements` elements, on a stream that waits for no other.
+// Fetches `elements` elements on a non-blocking stream.
 template <typename T> static std::vector<T> fetched(hipTextureObject_t texture, int elements) {
   T *out = nullptr;
   HIP_OK(hipMalloc(&out, elements * sizeof(T)));

@@ -1,5 +1,5 @@
-// One thread waits for a kernel that only a copy from another thread can end, while three more go to the device and back.
-// If a waiting thread held others up, this program would never end.
+// One thread waits for a kernel that only a copy from another thread can end, while three more threads make round trips.
+// If a waiting thread blocked others, this program would deadlock.
 #include "check.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Does known things and says how often it called what, for tests of what can be seen of a program.
+// Makes known HIP calls and prints how often it called each function, for tests of tracing.
 //   traced work|exit|child|abort
 #include "check.h"
 
@@ -63,7 +63,7 @@ static void say() {
   std::fflush(stdout);
 }
 
-// Ends the process from somewhere deep, with another thread still there.
+// Ends the process from a nested call while another thread is running.
 static void leave() {
   std::thread([] {
     for (;;) pause();
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     work(1);
   }
   if (mode == "abort") {
-    // More than any buffer holds.
+    // More calls than fit any trace buffer.
     for (int i = 0; i < 2000; i++) SEEN(hipGetDevice, &argc);
     say();
     std::abort();

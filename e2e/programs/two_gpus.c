@@ -1,5 +1,5 @@
-// A provider library with the accelerator interface that lists two real GPUs. Their order is not the one in which the HIP runtime counts
-// them: only the PCI addresses say which is which.
+// A provider library with the accelerator interface that lists two real GPUs. Their order differs from the order of the HIP runtime;
+// only the PCI addresses identify them.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

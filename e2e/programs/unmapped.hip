@@ -1,4 +1,4 @@
-// The user wants no memory that both sides see (REMORA_MAPPED=refuse): asking for it fails, and pinned memory is for copies.
+// Memory shared by host and device is disabled (REMORA_MAPPED=refuse): requests for it fail, and pinned memory serves only for copies.
 #include "check.h"
 
 EXAMPLE("unmapped");
@@ -22,7 +22,7 @@ int main() {
     int can = -1;
     HIP_OK(hipDeviceGetAttribute(&can, attribute, 0));
     if (can != 0)
-      fail("the device says that it can do what is refused");
+      fail("the device reports a capability that is disabled");
   }
   int *pinned = nullptr;
   HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&pinned), 4000, hipHostMallocDefault));
@@ -36,7 +36,7 @@ int main() {
     fail("a copy through pinned memory brought %d", pinned[1]);
   HIP_OK(hipHostRegister(&value, sizeof value, hipHostRegisterDefault));
   HIP_OK(hipHostUnregister(&value));
-  // A kernel that is given such memory all the same is stopped.
+  // A kernel that uses pinned memory anyway faults.
   set<<<1, 1>>>(pinned, 9);
   HIP_EXPECT(hipDeviceSynchronize(), hipErrorIllegalAddress);
   if (*pinned != 5)

@@ -1,4 +1,4 @@
-// Virtual memory: addresses, memory and access apart from each other. With an argument, an access that is not allowed.
+// Virtual memory management: address reservation, physical memory and access rights. With an argument: a forbidden access.
 #include "check.h"
 
 #include <cstring>
@@ -72,7 +72,7 @@ int main(int count, char **arguments) {
     return pass();
   }
 
-  // A vector that grows where it is.
+  // A vector that grows in place.
   const int half = static_cast<int>(grain / sizeof(int)), whole = 2 * half;
   int *vector = reinterpret_cast<int *>(base);
   add<<<(half + 255) / 256, 256>>>(vector, half, 3);
@@ -90,7 +90,7 @@ int main(int count, char **arguments) {
     fail("a fill over the edge gave %d %d", got[0], got[3]);
   HIP_FAILS(hipErrorInvalidValue, hipMemcpy(got.data(), base + grain, grain + 4, hipMemcpyDeviceToHost));
 
-  // What is known of it.
+  // Queries of its attributes.
   hipPointerAttribute_t attributes = {};
   HIP_OK(hipPointerGetAttributes(&attributes, base + 100));
   if (attributes.devicePointer != base + 100 || attributes.device != 0)
@@ -109,7 +109,7 @@ int main(int count, char **arguments) {
     fail("the memory behind the address is another");
   HIP_OK(hipMemRelease(again));
 
-  // The same memory at two places.
+  // The same physical memory mapped at two addresses.
   HIP_OK(hipMemMap(base + 4 * grain, grain, 0, second, 0));
   HIP_OK(hipMemSetAccess(base + 4 * grain, grain, &both, 1));
   add<<<1, 1>>>(reinterpret_cast<int *>(base + 4 * grain) + 100, 1, 96);
@@ -117,7 +117,7 @@ int main(int count, char **arguments) {
   if (got[0] != 100)
     fail("the alias shows %d", got[0]);
 
-  // Memory lives as long as it is mapped, and can be put elsewhere as long as its handle lives.
+  // Memory exists as long as it is mapped, and can be mapped again as long as its handle is not released.
   HIP_OK(hipMemRelease(first));
   HIP_OK(hipMemcpy(got.data(), base, 4, hipMemcpyDeviceToHost));
   if (got[0] != 7)
@@ -133,7 +133,7 @@ int main(int count, char **arguments) {
   if (got[0] != 100)
     fail("mapped again it shows %d", got[0]);
 
-  // What makes no sense.
+  // Invalid calls.
   void *pointer = nullptr;
   HIP_FAILS(hipErrorInvalidValue, hipMemAddressReserve(nullptr, grain, 0, nullptr, 0));
   HIP_FAILS(hipErrorOutOfMemory, hipMemAddressReserve(&pointer, grain + 1, 0, nullptr, 0));

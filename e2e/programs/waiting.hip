@@ -1,4 +1,4 @@
-// Waits long for one thing: `kernel S` for a kernel of S seconds, `upload BYTES` for a copy to the device that a kernel then sums up.
+// Waits for one long operation: `kernel S` for a kernel of S seconds, `upload BYTES` for a copy to the device, which a kernel then sums.
 #include "check.h"
 
 #include <chrono>
@@ -50,7 +50,7 @@ static void upload(size_t bytes) {
 
 int main(int argc, char **argv) {
   if (argc < 3)
-    fail("kernel S, or upload BYTES");
+    fail("usage: waiting kernel S, or waiting upload BYTES");
   if (std::strcmp(argv[1], "kernel") == 0)
     kernel(std::strtod(argv[2], nullptr));
   else

@@ -1,4 +1,4 @@
-// Uploads a few large tensors and a small one, has a kernel of this program look at them, and reads them back.
+// Uploads a few large tensors and a small one, sums them with a kernel, and reads them back.
 #include "check.h"
 
 #include <cstdint>
@@ -13,9 +13,9 @@ __global__ void sum(const uint32_t *data, size_t count, uint32_t *out) {
 }
 
 int main(int argc, char **) {
-  // With an argument the tensors are of the kind that shrinks when it is packed.
+  // With an argument the tensors are compressible.
   const uint32_t mask = argc > 1 ? 0xff : ~0u;
-  // Not a multiple of any piece; one tensor comes twice.
+  // Sizes that are not multiples of the chunk size; one tensor is uploaded twice.
   const size_t counts[] = {(5 << 20) / 4 + 3, (9 << 20) / 4 + 1, 1000, (5 << 20) / 4 + 3};
   const uint32_t seeds[] = {1, 2, 3, 1};
   DeviceArray<uint32_t> out(1);
@@ -28,7 +28,7 @@ int main(int argc, char **) {
       expected += word;
     }
     DeviceArray<uint32_t> data(host);
-    // Whoever sends from the program's memory must have done so by now.
+    // The client must have read the program's memory by now.
     std::vector<uint32_t> kept = host;
     std::fill(host.begin(), host.end(), 0);
     HIP_OK(hipMemset(out.get(), 0, 4));

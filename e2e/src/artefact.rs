@@ -1,4 +1,4 @@
-//! The things under test, found where `cargo xtask build` puts them.
+//! Paths of the build artefacts under test, as `cargo xtask build` creates them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The environment of the tests: the only file of this crate that reads it.
+//! Environment variables of the tests. No other file of this crate reads the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ pub(crate) fn library_folder() -> PathBuf {
     path("REMORA_LIB_DIR").unwrap_or_else(|| target().join("lib"))
 }
 
-/// The unpacked HIP headers, device libraries and AMD's own libraries.
+/// Folder of the unpacked HIP headers, device libraries and AMD's libraries.
 pub(crate) fn toolchain() -> PathBuf {
     path("REMORA_TOOLCHAIN").unwrap_or_else(|| workspace().join("target/toolchain"))
 }
 
-/// How often what must leave nothing behind is done.
+/// Number of repetitions in leak tests.
 pub(crate) fn cycles() -> Option<usize> {
     std::env::var("E2E_CYCLES").ok()?.parse().ok()
 }
 
-/// Where compiled test programs are kept from one run to the next.
+/// Cache folder of compiled test programs.
 pub(crate) fn program_cache() -> PathBuf {
     target().join("e2e")
 }
@@ -37,6 +37,6 @@ fn target() -> PathBuf {
 
 fn path(name: &str) -> Option<PathBuf> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-    // Tests run in the folder of their crate; a relative path was meant from where cargo was called.
+    // Tests run in the folder of their crate, but relative paths refer to the workspace.
     Some(if Path::new(&value).is_relative() { workspace().join(value) } else { value.into() })
 }

@@ -1,7 +1,7 @@
-//! What tests of the whole system need: programs compiled by real compilers, real workers, and processes that end.
+//! Support for end-to-end tests: programs compiled by real compilers, real workers, and processes with time limits.
 //!
-//! Owns nothing of the system itself; everything is met as a user meets it, through the `remora` program, the libraries
-//! beside it and the worker's port. It refuses to run without them: `cargo xtask build` makes them.
+//! Tests use the system as a user does: through the `remora` program, the client libraries and the worker's port. They fail if
+//! these are missing; `cargo xtask build` builds them.
 
 mod artefact;
 mod env;
@@ -20,7 +20,7 @@ pub use status::{Session, Status};
 pub use usage::Usage;
 pub use worker::{Worker, WorkerOptions};
 
-/// How often what must leave nothing behind is done; `cargo xtask conformance leaks` asks for many more.
+/// Number of repetitions in leak tests; `cargo xtask conformance leaks` sets a much larger one.
 pub fn cycles() -> usize {
     env::cycles().unwrap_or(50)
 }

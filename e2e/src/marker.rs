@@ -1,10 +1,10 @@
-//! Finding every process that descends from one, however it was started: they inherit a mark in their environment.
+//! Finds all descendants of a process by a marker variable that they inherit in their environment.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A variable that no other process has. Whatever still carries it when this is dropped is killed.
+/// A unique environment variable. Processes that still have it are killed when this is dropped.
 #[derive(Debug)]
 pub struct Marker {
     value: String,
@@ -29,14 +29,14 @@ impl Marker {
         &self.value
     }
 
-    /// The processes that carry the mark and have not ended, with their names.
+    /// The running processes with the marker, and their command lines.
     pub fn processes(&self) -> Vec<(u32, String)> {
         let wanted = format!("{}={}", Marker::NAME, self.value).into_bytes();
         let mut found: Vec<(u32, String)> = Vec::new();
         let mut hidden = Vec::new();
         for entry in fs::read_dir("/proc").expect("/proc lists processes").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process that has ended, a zombie too, has no environment any more.
+            // A process that has exited has no environment, even while it is a zombie.
             match fs::read(entry.path().join("environ")) {
                 Ok(environment) if environment.split(|byte| *byte == 0).any(|it| it == wanted) => {
                     found.push((pid, command_line(pid)));
@@ -45,7 +45,7 @@ impl Marker {
                 _ => {}
             }
         }
-        // Processes of sessions are not dumpable: only root reads their environment. They are children of one that carries the mark.
+        // Session processes are not dumpable, so only root can read their environment. Their parent has the marker.
         for pid in hidden {
             if parent(pid).is_some_and(|parent| found.iter().any(|(pid, _)| *pid == parent)) {
                 found.push((pid, command_line(pid)));
@@ -59,7 +59,7 @@ impl Drop for Marker {
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
             if let Ok(pid) = libc::pid_t::try_from(pid) {
-                // SAFETY: kill reads no memory of ours; the process carries a mark that only this value gave.
+                // SAFETY: kill takes no pointers; the process has a marker that only this value creates.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
             }
         }
@@ -73,7 +73,7 @@ fn command_line(pid: u32) -> String {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may hold anything.
+    // The process name is in parentheses and may contain any character.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(1)?.parse().ok()
 }

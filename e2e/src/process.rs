@@ -1,17 +1,17 @@
-//! A process whose output is collected, and which never outlives the test or its time limit.
+//! Child processes with captured output and a time limit, killed at the end of the test.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Nothing a test starts needs this long; whatever does hangs.
+/// Time limit of a process, after which it counts as hung.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a condition may take to come true.
+/// Timeout for conditions in [`eventually`].
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A process under way. Killed when dropped.
+/// A running process. Killed on drop.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -21,13 +21,13 @@ pub struct Running {
     stderr: Collector,
 }
 
-/// A process that has ended.
+/// Result of a process that has exited.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
-    /// From its start to its end.
+    /// Time from start to exit.
     pub time: Duration,
 }
 
@@ -61,11 +61,11 @@ impl Running {
 
     pub fn signal(&self, signal: libc::c_int) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id fits");
-        // SAFETY: kill reads no memory of ours, and the child is not waited for yet, so the number is its own.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "{} cannot be signalled", self.name);
+        // SAFETY: kill takes no pointers; the child has not been reaped, so the PID is still its own.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "cannot send a signal to {}", self.name);
     }
 
-    /// Waits until standard output has a line that starts so, and returns the line.
+    /// Waits until standard output has a line with this start, and returns the line.
     pub fn wait_for_line(&self, start: &str) -> String {
         match self.stdout.wait_for(|text| line_starting(text, start), TIME_LIMIT) {
             Some(line) => line,
@@ -86,7 +86,7 @@ impl Running {
         self.stderr.text()
     }
 
-    /// Closes its input and waits for its end.
+    /// Closes the process's input and waits until it exits.
     pub fn finish(mut self) -> Ended {
         let asked = Instant::now();
         self.close_input();
@@ -122,11 +122,11 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// The process ended with status 0 and said nothing on stderr.
+    /// Asserts that the process exited with status 0 and wrote nothing to stderr.
     #[track_caller]
     pub fn expect_silent_success(&self) -> &Ended {
         self.expect_success();
-        assert_eq!(self.stderr, "", "it should have been silent; stdout:\n{}", self.stdout);
+        assert_eq!(self.stderr, "", "stderr should be empty; stdout:\n{}", self.stdout);
         self
     }
 
@@ -136,7 +136,7 @@ impl Ended {
         self
     }
 
-    /// Standard output has this line.
+    /// Asserts that standard output has this line.
     #[track_caller]
     pub fn expect_line(&self, line: &str) -> &Ended {
         assert!(
@@ -148,7 +148,7 @@ impl Ended {
         self
     }
 
-    /// The value behind `name=` at the start of a line of standard output.
+    /// The value after `name=` at the start of a line of standard output.
     #[track_caller]
     pub fn value(&self, name: &str) -> &str {
         let start = format!("{name}=");
@@ -159,7 +159,7 @@ impl Ended {
     }
 }
 
-/// Waits until a condition holds; fails the test when it never does.
+/// Waits until a condition holds; fails the test on timeout.
 #[track_caller]
 pub fn eventually(claim: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -170,14 +170,14 @@ pub fn eventually(claim: &str, mut holds: impl FnMut() -> bool) {
 }
 
 fn line_starting(text: &str, start: &str) -> Option<String> {
-    // A line without its end may still grow.
+    // A line without its newline may be incomplete.
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
         .find(|line| line.starts_with(start))
         .map(str::to_owned)
 }
 
-/// Reads a pipe to its end, on a thread of its own, so that the writer never waits.
+/// Reads a pipe to its end on a separate thread, so that the writer never blocks.
 #[derive(Debug)]
 struct Collector {
     shared: Arc<(Mutex<State>, Condvar)>,
@@ -230,7 +230,7 @@ impl Collector {
         }
     }
 
-    /// Everything there was. The pipe may be held open by a grandchild, so its end is not waited for for ever.
+    /// All output so far. A grandchild may keep the pipe open, so the wait for its end has a timeout.
     fn finish(&self) -> String {
         let _ = self.wait_for(|_| None::<()>, Duration::from_secs(5));
         self.text()

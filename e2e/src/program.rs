@@ -1,6 +1,6 @@
-//! HIP programs, compiled by the compilers people use and kept by the hash of what went into them.
+//! HIP test programs, compiled by common compilers and cached by a hash of their inputs.
 //!
-//! They are linked against AMD's own libraries, never against ours: what runs here was not made for it.
+//! They are linked against AMD's libraries, never against ours, so they are unmodified HIP programs.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -38,7 +38,7 @@ impl Program {
         &self.path
     }
 
-    /// A command that runs it with our libraries on no worker in particular.
+    /// A command that runs the program with our client libraries, without a configured worker.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env("LD_LIBRARY_PATH", artefact::library_folder());
@@ -71,13 +71,13 @@ impl Program {
         command
     }
 
-    /// Runs it on a worker to its end.
+    /// Runs it on a worker and waits until it exits.
     pub fn run(&self, worker: &Worker, arguments: &[&str]) -> Ended {
         Running::start(self.on(worker).args(arguments)).finish()
     }
 }
 
-/// What to compile, and how.
+/// Sources and options of a program to compile.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     source: PathBuf,
@@ -86,7 +86,7 @@ pub struct Recipe {
     architectures: Vec<String>,
     flags: Vec<String>,
     link_flags: Vec<String>,
-    /// The HIP series: headers and library.
+    /// Major version of HIP whose headers and library are used.
     series: u32,
     code_object: bool,
 }
@@ -100,7 +100,7 @@ impl Recipe {
         Recipe::new("e2e/programs", name)
     }
 
-    /// A program that was written just now.
+    /// A program whose source file the test has written.
     pub fn file(source: &Path) -> Recipe {
         let name = source.file_stem().expect("the file has a name").to_string_lossy().into_owned();
         Recipe { source: source.to_owned(), ..Recipe::new("", &name) }
@@ -119,7 +119,7 @@ impl Recipe {
         }
     }
 
-    /// Debian's own hipcc, with its own compiler, headers and library: HIP 5.
+    /// Uses Debian's hipcc with its compiler, headers and library (HIP 5).
     pub fn by_hipcc(mut self) -> Recipe {
         self.hipcc = true;
         self.series = 5;
@@ -136,25 +136,25 @@ impl Recipe {
         self
     }
 
-    /// A flag for the linker alone. `$ORIGIN` in an RPATH is the folder of the program's own file.
+    /// Adds a flag for the linker only. `$ORIGIN` in an RPATH is the folder of the program file.
     pub fn with_link_flag(mut self, flag: &str) -> Recipe {
         self.link_flags.push(flag.to_owned());
         self
     }
 
-    /// Headers and library of this HIP series, 6 or 7.
+    /// Uses headers and library of this HIP major version, 6 or 7.
     pub fn with_series(mut self, series: u32) -> Recipe {
         self.series = series;
         self
     }
 
-    /// The device's part alone, as a file for hipModuleLoad.
+    /// Compiles only the device code, to a file for hipModuleLoad.
     pub fn as_code_object(mut self) -> Recipe {
         self.code_object = true;
         self
     }
 
-    /// Compile, unless that was done before.
+    /// Compiles the program, unless it is in the cache.
     pub fn build(&self) -> Program {
         let commands = |output: &Path| {
             if self.hipcc {
@@ -220,7 +220,7 @@ impl Recipe {
         let library = artefact::toolchain(&format!("{VENDOR}/libamdhip64.so.{}", self.series));
         let mut command = Command::new(artefact::system(CLANG));
         command.arg(object).arg("-o").arg(output).arg(library).arg("-pthread");
-        // AMD's library wants others that need not be installed.
+        // AMD's library depends on others that may not be installed.
         command.arg("-Wl,--allow-shlib-undefined");
         command.args(&self.link_flags);
         command
@@ -246,7 +246,7 @@ impl Recipe {
     }
 }
 
-/// The version nodes that an ELF file asks of a library, as readelf shows them.
+/// The symbol versions that an ELF file requires of a library, as readelf prints them.
 pub fn version_needs(file: &Path, library: &str) -> Vec<String> {
     let output = Command::new("readelf").args(["-V", "-W"]).arg(file).output().expect("readelf is installed");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -267,14 +267,14 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Held until dropped, between threads and between processes.
+/// Takes an exclusive file lock between threads and processes; released on drop.
 fn lock(path: &Path) -> File {
     let file = File::options()
         .create(true)
         .append(true)
         .open(path)
         .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()));
-    // SAFETY: flock takes a descriptor, which `file` keeps open, and reads no memory of ours.
+    // SAFETY: flock takes no pointers; `file` keeps the descriptor open.
     while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
         let error = std::io::Error::last_os_error();
         assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "cannot lock {}: {error}", path.display());

@@ -1,16 +1,16 @@
-//! What a worker says of itself, through `remora devices --json`.
+//! Status of a worker, from `remora devices --json`.
 
 use std::process::Command;
 
 use crate::{Running, artefact};
 
-/// The state of a worker at one moment.
+/// Status of a worker at one point in time.
 #[derive(Debug, Clone)]
 pub struct Status {
     pub json: serde_json::Value,
 }
 
-/// A client of the worker.
+/// A session of the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub client: String,
@@ -21,12 +21,12 @@ pub struct Session {
 }
 
 impl Status {
-    /// Asks the worker at an endpoint.
+    /// Queries the worker at an endpoint.
     pub fn of(endpoint: &str) -> Status {
         Status::ask(Command::new(artefact::remora()).args(["devices", "--json", "--worker", endpoint]))
     }
 
-    /// Runs a command that prints the state.
+    /// Runs a command that prints the status.
     pub fn ask(command: &mut Command) -> Status {
         let ended = Running::start(command).finish();
         ended.expect_success();

@@ -1,19 +1,19 @@
-//! What a process holds, read from /proc: what must not grow however often something comes and goes.
+//! Resource usage of a process, read from /proc, for leak tests.
 
 use std::fs;
 
-/// What a process holds at one moment.
+/// Resource usage of a process at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub descriptors: usize,
     pub threads: usize,
-    /// Ranges of memory that are mapped.
+    /// Number of memory mappings.
     pub mappings: usize,
     pub resident_bytes: u64,
 }
 
 impl Usage {
-    /// Of this process.
+    /// Usage of this process.
     pub fn own() -> Usage {
         Usage::of(std::process::id())
     }
@@ -35,7 +35,7 @@ impl Usage {
             descriptors: entries("fd").count(),
             threads: entries("task").count(),
             mappings: text("maps").lines().count(),
-            resident_bytes: kilobytes.expect("a process that runs has memory") << 10,
+            resident_bytes: kilobytes.expect("a running process has a resident size") << 10,
         }
     }
 }

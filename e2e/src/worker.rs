@@ -1,4 +1,4 @@
-//! A worker on a free port of the loopback interface, for as long as a test needs it.
+//! Starts a worker on a free loopback port for a test.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -9,15 +9,15 @@ use transport::Endpoint;
 use crate::process::Running;
 use crate::{Ended, Marker, Status, artefact};
 
-/// How to start a worker.
+/// Options for starting a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     pub listen: String,
     pub device: String,
     pub arguments: Vec<String>,
-    /// Variables it is given besides.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// The user it runs as, and its group, if not the test's; only root can choose.
+    /// User and group ID to run as, if not the test's; only root can set this.
     pub user: Option<u32>,
 }
 
@@ -39,13 +39,13 @@ impl WorkerOptions {
         WorkerOptions { arguments, ..WorkerOptions::default() }
     }
 
-    /// The command, for those that are expected not to get as far as listening.
+    /// The command, for tests in which the worker is expected to fail before it listens.
     pub fn command(&self) -> Command {
         let mut command = Command::new(artefact::remora());
         command
             .args(["worker", "--ready", "--listen", &self.listen, "--device", &self.device])
             .args(&self.arguments);
-        // What one test uploads is no business of the next, nor of whoever runs them.
+        // Tests must not share uploads with each other, nor with the cache of the user who runs them.
         if !self.arguments.iter().any(|argument| argument.starts_with("--upload-cache")) {
             command.arg("--no-upload-cache");
         }
@@ -58,7 +58,7 @@ impl WorkerOptions {
     }
 }
 
-/// A running worker. Stopped when dropped, with the processes of its sessions.
+/// A running worker. Stopped on drop, together with its session processes.
 #[derive(Debug)]
 pub struct Worker {
     process: Option<Running>,
@@ -67,7 +67,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A software MI300X.
+    /// Starts a worker with a software MI300X.
     pub fn start() -> Worker {
         Worker::start_with(&WorkerOptions::default())
     }
@@ -76,7 +76,7 @@ impl Worker {
         Worker::start_in(options, &[])
     }
 
-    /// With more in its environment.
+    /// Like [`Worker::start_with`], with additional environment variables.
     pub fn start_in(options: &WorkerOptions, environment: &[(&str, &OsStr)]) -> Worker {
         let marker = Marker::new();
         let mut command = options.command();
@@ -88,7 +88,7 @@ impl Worker {
         Worker { process: Some(process), endpoint, marker }
     }
 
-    /// Where it listens.
+    /// The endpoint on which it listens.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -116,14 +116,14 @@ impl Worker {
         self.process().stderr_so_far()
     }
 
-    /// Waits until its log contains a text. The log is written by a thread of its own, later than what the log is about.
+    /// Waits until its log contains a text. A separate thread collects the log, so a line appears later than the event it reports.
     #[track_caller]
     pub fn expect_log(&self, text: &str) -> String {
         crate::eventually(&format!("the worker's log contains {text:?}"), || self.log().contains(text));
         self.log()
     }
 
-    /// Its own process and those of its sessions.
+    /// The worker process and its session processes.
     pub fn processes(&self) -> Vec<(u32, String)> {
         self.marker.processes()
     }
@@ -132,7 +132,7 @@ impl Worker {
         self.process().pid()
     }
 
-    /// Asks it to stop, as an operator would, and waits for its end.
+    /// Stops the worker as an operator would, and waits until it exits.
     pub fn stop(mut self) -> Ended {
         let process = self.process.take().expect("a worker is stopped once");
         process.signal(libc::SIGTERM);
@@ -146,7 +146,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Sessions end by themselves when their supervisor is gone; the mark's own end sees to those that do not.
+        // Session processes exit when their supervisor is gone; dropping the marker kills those that do not.
         drop(self.process.take());
     }
 }

@@ -1,4 +1,4 @@
-//! Who may use a worker: the token is proved, TLS is checked, and a worker without a token serves its own user alone.
+//! Access control of a worker: token authentication, TLS, and a worker without a token, which serves only its own user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 use e2e::{Ended, Program, Running, Status, Worker, WorkerOptions, remora};
 use transport::Endpoint;
 
-/// Long enough not to be guessed.
+/// Long enough to pass the worker's check for weak tokens.
 const TOKEN: &str = "open sesame, said Ali Baba";
 
 fn with_token(token: &str) -> (tempfile::TempDir, String) {
@@ -90,14 +90,14 @@ fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
     }
     let count = Program::own("device_count");
     let other = format!("sha256:{}", "5a".repeat(32));
-    // A wrong pin: both fingerprints, and what to do.
+    // A wrong pin: the error names both fingerprints and what to do.
     expect_refusal(&over_tls(&count, Some(&other)), &["certificate", &other, fingerprint, "REMORA_TLS_CA"]);
     expect_refusal(&over_tls(&count, None), &["REMORA_TLS_CA"]);
-    // Plain TCP to an address that speaks TLS.
+    // Plain TCP to a TLS port.
     let mut plain = count.command();
     plain.env("REMORA_WORKER", format!("127.0.0.1:{}", worker.port())).env("REMORA_TOKEN", TOKEN);
     expect_refusal(&run(&mut plain), &["TLS", "tls://", "REMORA_TLS_CA"]);
-    // TLS to an address that does not speak it.
+    // TLS to a plain TCP port.
     let open = Worker::start();
     let mut tls = count.command();
     tls.env("REMORA_WORKER", format!("tls://127.0.0.1:{}", open.port())).env("REMORA_TLS_CA", fingerprint);
@@ -165,7 +165,7 @@ fn a_worker_takes_no_more_sessions_than_it_was_told() {
     holding.wait_for_line("holding");
     expect_refusal(&run(&mut Program::own("device_count").on(&worker)), &["1 session", "limit"]);
     holding.finish().expect_success();
-    e2e::eventually("there is room again", || worker.status().sessions().is_empty());
+    e2e::eventually("the first session has ended", || worker.status().sessions().is_empty());
     Program::example("vector_add").run(&worker, &[]).expect_silent_success();
 }
 

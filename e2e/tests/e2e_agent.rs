@@ -1,4 +1,4 @@
-//! An agent as those meet it who ask it for parts of GPUs: over HTTP, with real workers and real clients, and killed in between.
+//! Tests of the node agent through its HTTP API, with real workers and real clients, including kills and restarts.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use transport::{Address, Endpoint};
 
 const MIB: u64 = 1 << 20;
 
-/// An agent with one software GPU of a gibibyte. Whatever it started ends with it.
+/// An agent with one software GPU of 1 GiB. All processes it started are killed with it.
 struct Agent {
     process: Option<Running>,
     address: String,
@@ -28,7 +28,7 @@ impl Agent {
         Agent::with(&["--software", "mi300x=1G"])
     }
 
-    /// The same with other arguments.
+    /// Like [`Agent::start`], with additional arguments.
     fn with(arguments: &[&str]) -> Agent {
         let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
         let (process, address) = Agent::listening(Agent::command(folder.path(), &marker).args(arguments));
@@ -40,13 +40,13 @@ impl Agent {
         std::fs::read_to_string(self.folder.path().join("read-token")).unwrap().trim().to_owned()
     }
 
-    /// The certificate that it made for itself.
+    /// The agent's self-signed certificate.
     fn certificate(&self) -> Identity {
         let file = |name: &str| self.folder.path().join(name);
         Identity::from_files(&file("tls-cert.pem"), &file("tls-key.pem")).unwrap()
     }
 
-    /// The same for the GPUs that a library tells of.
+    /// Starts an agent that offers the GPUs of a provider library.
     fn with_provider(library: &Path, gpus: &str) -> Agent {
         let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
         let mut command = Agent::command(folder.path(), &marker);
@@ -69,7 +69,7 @@ impl Agent {
         (process, line.trim().split_once("://").unwrap().1.to_owned())
     }
 
-    /// Has somebody else's program order something of this agent through the provider library.
+    /// Runs a program that calls this agent through the provider library.
     fn through_provider(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = Command::new(program);
         command.arg(provider_library()).args(arguments).env_clear().env("REMORA_AMD_SMI", "off");
@@ -80,7 +80,7 @@ impl Agent {
         ended
     }
 
-    /// Where programs of this machine reach it, whether it serves HTTPS or not.
+    /// The address for programs on this machine, whether the agent serves HTTPS or not.
     fn place(&self) -> String {
         format!("unix:{}", self.folder.path().join("agent.sock").display())
     }
@@ -105,7 +105,7 @@ impl Agent {
         self.ask_over(TcpStream::connect(&self.address).unwrap(), method, path, token, body)
     }
 
-    /// The same over HTTPS, with the agent's certificate pinned.
+    /// Like [`Agent::ask`], but over HTTPS with the agent's certificate pinned.
     fn ask_securely(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
         let trust = Trust::Fingerprint(self.certificate().fingerprint());
         let endpoint: Endpoint = format!("tls://{}", self.address).parse().unwrap();
@@ -162,7 +162,7 @@ fn provider_library() -> PathBuf {
     e2e::library_folder().join("libaccelerator_amd.so")
 }
 
-/// The program that calls the provider library, for both generations of its interface.
+/// Compiles the program that calls the provider library, for both generations of its interface.
 fn callers(folder: &Path) -> [PathBuf; 2] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     ["A", "E"].map(|generation| {
@@ -188,23 +188,23 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
     let half = agent.allocate(json!({"percent": 50, "name": "half"}));
     assert_eq!(quarter["share"]["memory_limit_bytes"], 256 * MIB);
 
-    // More than is left is refused, by memory and by compute.
+    // A request for more memory or compute than is free is rejected.
     for request in
         [json!({"percent": 26}), json!({"memory": {"limit": MIB}, "compute": {"limit_percent": 26}})]
     {
         let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
         assert_eq!(status, 409, "{refusal}");
-        assert!(text(&refusal, "error").contains("not promised to others"), "{refusal}");
+        assert!(text(&refusal, "error").contains("by others"), "{refusal}");
     }
 
-    // Each gets what it was given, with nothing but the address.
+    // Clients need only the URL, and get the memory of their allocation.
     let held = Running::start(on("hold_memory", &quarter).arg("200"));
     held.wait_for_line("holding");
     let refused = Running::start(on("hold_memory", &quarter).arg("100")).finish();
     assert!(!refused.status.success(), "{refused:?}");
     Running::start(on("hold_memory", &half).arg("400")).finish().expect_silent_success();
 
-    // Killed and started again, it knows them all; clients and workers notice nothing.
+    // After a kill and restart the agent still has all allocations; clients and workers are not affected.
     let before = agent.get("/api/v1/workers");
     agent.kill();
     agent.restart();
@@ -219,7 +219,7 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
     assert_eq!(promised["memory_limit_bytes"], 768 * MIB);
     assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 26}))).0, 409);
 
-    // Who has the token of an allocation sees it; a token nobody was given shows nothing.
+    // The token of an allocation gives access to that allocation; an unknown token to none.
     let token = text(&quarter, "url").strip_prefix("remora://").unwrap().split('@').next().unwrap();
     let (status, pod) = agent.ask("GET", "/api/v1/pod", token, None);
     assert_eq!(
@@ -240,7 +240,7 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
             .any(|line| line.starts_with("remora_session_memory_used_bytes") && line.contains("hold_memory"))
     });
 
-    // What a client had that was killed can be had again, and so can a part that is given back.
+    // Memory of a killed client and shares of released allocations can be allocated again.
     held.signal(libc::SIGKILL);
     let killed = Instant::now();
     eventually("the memory is free", || {
@@ -258,10 +258,10 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
     let leased = agent.allocate(json!({"percent": 100, "lease": {"process": client.pid()}}));
     assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 1}))).0, 409);
 
-    // A worker that is killed is there again, at the same address.
+    // A killed worker is restarted at the same address.
     let worker = format!("/api/v1/workers/{}", text(&leased, "id"));
     let pid = agent.get(&worker)["pid"].as_u64().unwrap();
-    // SAFETY: kill reads no memory of ours; the process is this test's worker.
+    // SAFETY: kill takes no pointers; the process is this test's worker.
     assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
     eventually("another worker runs", || {
         let worker = agent.get(&worker);
@@ -269,7 +269,7 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
     });
     Running::start(on("hold_memory", &leased).arg("100")).finish().expect_silent_success();
 
-    // Its sessions are saved, which frees what they had, and taken up again; their program notices nothing.
+    // Its sessions are saved, which frees their memory, and resumed; their program does not notice.
     let mut held = Running::start(on("hold_memory", &leased).arg("100"));
     held.wait_for_line("holding");
     let (status, saved) = agent.ask("POST", &format!("{worker}/snapshot"), &agent.token, None);
@@ -299,7 +299,7 @@ fn a_burster_never_takes_what_another_requested_and_weights_follow_requests() {
     let [first, second] = [19, 19].map(|percent| agent.allocate(part(128, 640, percent)));
     let third = agent.allocate(part(512, 512, 57));
 
-    // One uses what nobody has requested; for another as much is not there, but what it requested itself is.
+    // One client uses memory that no allocation has requested. Another cannot get as much, but gets the memory it requested.
     let burst = Running::start(on("hold_memory", &first).arg("340"));
     burst.wait_for_line("holding");
     let refused = Running::start(on("hold_memory", &second).arg("240")).finish();
@@ -309,17 +309,17 @@ fn a_burster_never_takes_what_another_requested_and_weights_follow_requests() {
     let all = Running::start(on("hold_memory", &third).arg("505"));
     all.wait_for_line("holding");
 
-    // What is used beyond a request is not promised to a new allocation, until it is free.
+    // Memory that is used beyond a request is not available to a new allocation until it is freed.
     let new = part(128, 128, 1);
     let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(new.clone()));
     assert_eq!(status, 409, "{refusal}");
     burst.finish().expect_silent_success();
-    eventually("what was used is free", || {
+    eventually("the memory is free again", || {
         agent.ask("POST", "/api/v1/allocations", &agent.token, Some(new.clone())).0 == 201
     });
 
-    // Processors go by what was requested: three times as much is about five steps of niceness. The class of an allocation that may burst
-    // is lower, which adds two.
+    // CPU weights follow requests: three times as much is about five steps of niceness. An allocation that may burst has a lower class,
+    // which adds two steps.
     let niceness = |allocation: &Value| {
         let worker = agent.get(&format!("/api/v1/workers/{}", text(allocation, "id")));
         let process = worker["status"]["sessions"][0]["process"].as_u64().unwrap();
@@ -363,7 +363,7 @@ fn sessions_are_saved_and_resumed_through_both_generations_of_the_provider_inter
         eventually(claim, || running.stdout_so_far().lines().count() > before + 1);
     };
 
-    // One by the number of its process, and the other goes on. Twice is once.
+    // Suspend one session by its process ID; the other continues. Doing it twice has the same effect as once.
     let devices = agent.through_provider(&a, &["devices"]);
     assert_eq!((devices.value("devices"), devices.value("savable")), ("1", "1"), "{devices:?}");
     for _ in 0..2 {
@@ -377,7 +377,7 @@ fn sessions_are_saved_and_resumed_through_both_generations_of_the_provider_inter
         goes_on("it was resumed");
     }
 
-    // All of a worker, and all of a device.
+    // All sessions of a worker, and all sessions of a device.
     let number = agent.get(&worker)["pid"].to_string();
     let device = text(&agent.get("/api/v1/devices")[0], "uuid").to_owned();
     assert_eq!(order(&agent, &a, &["snapshot", &device, &number, &own]), "0");
@@ -387,7 +387,7 @@ fn sessions_are_saved_and_resumed_through_both_generations_of_the_provider_inter
     assert_eq!(sessions(&agent), 2);
     goes_on("it was resumed again");
 
-    // Without an agent nothing can be saved, and nothing claims that it could.
+    // Without an agent nothing can be saved, and the library reports an error.
     agent.kill();
     assert_eq!(agent.through_provider(&e, &["devices"]).value("savable"), "0");
     let refused = agent.through_provider(&e, &["snapshot", "", &pid]);
@@ -411,7 +411,7 @@ fn a_worker_with_tls_needs_nothing_but_its_url_and_keeps_its_certificate() {
     assert!(url.starts_with("remora+tls://"), "{url}");
     assert_eq!(address.pin, Some(agent.certificate().fingerprint()));
 
-    // In each of the places that take a URL.
+    // Every option and variable that takes a URL.
     Running::start(on("hold_memory", &part).arg("16")).finish().expect_silent_success();
     let program = Program::own("hold_memory");
     Running::start(program.command().arg("16").env("REMORA_WORKER", &url)).finish().expect_silent_success();
@@ -419,7 +419,7 @@ fn a_worker_with_tls_needs_nothing_but_its_url_and_keeps_its_certificate() {
     run.args(["run", "--worker", &url]).arg(program.path()).arg("16").env("REMORA_TOKEN", "another worker's");
     Running::start(&mut run).finish().expect_silent_success();
 
-    // Another certificate, no TLS at all, and another token are refused.
+    // A wrong certificate pin, a plain TCP connection and a wrong token are rejected.
     let other = Address { pin: Some([7; 32]), ..address.clone() };
     let plain = Address { endpoint: endpoint_without_tls(&address.endpoint), pin: None, ..address.clone() };
     let stranger = Address { token: Some("0123456789abcdef".to_owned()), ..address.clone() };
@@ -428,7 +428,7 @@ fn a_worker_with_tls_needs_nothing_but_its_url_and_keeps_its_certificate() {
         assert!(!ended.status.success(), "{wrong:?}: {ended:?}");
     }
 
-    // The agent reaches the worker too, and the certificate outlives both.
+    // The agent reaches the worker too, and the certificate survives restarts of both.
     let worker = format!("/api/v1/workers/{}", text(&part, "id"));
     assert_eq!(agent.get(&worker)["status"]["devices"].as_array().map(Vec::len), Some(1));
     agent.kill();
@@ -453,14 +453,14 @@ fn the_interface_serves_https_and_each_token_has_its_role() {
     assert_eq!(status, 201, "{made}");
     let one = format!("/api/v1/allocations/{}", text(&made, "id"));
 
-    // Without TLS there is no answer: the connection ends.
+    // Without TLS there is no response: the connection is closed.
     let mut plain = TcpStream::connect(&agent.address).unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&answer));
 
-    // Probes need no token; everything else does, measurements included.
+    // Health probes need no token; everything else does, including metrics.
     for path in ["/healthz", "/readyz"] {
         assert_eq!(agent.ask_securely("GET", path, "", None).0, 200, "{path}");
     }
@@ -470,12 +470,12 @@ fn the_interface_serves_https_and_each_token_has_its_role() {
         }
     }
 
-    // A reader changes nothing and learns no token of an allocation.
+    // The read-only token can change nothing and does not see the tokens of allocations.
     let stop = format!("/api/v1/workers/{}/snapshot", text(&made, "id"));
     for (method, path) in [("POST", "/api/v1/allocations"), ("DELETE", &one), ("POST", &stop)] {
         let (status, refusal) = agent.ask_securely(method, path, &reader, Some(json!({"percent": 1})));
         assert_eq!(status, 403, "{refusal}");
-        assert!(text(&refusal, "error").contains("may only read"), "{refusal}");
+        assert!(text(&refusal, "error").contains("is read-only"), "{refusal}");
     }
     let secret = text(&made, "url").split(['/', '@']).nth(2).unwrap();
     for path in
@@ -486,7 +486,7 @@ fn the_interface_serves_https_and_each_token_has_its_role() {
     }
     assert_eq!(agent.ask_securely("GET", &one, &admin, None).1["url"], made["url"]);
 
-    // Programs of this machine that speak no TLS use the socket, with a token as everywhere.
+    // Local programs without TLS use the Unix socket, also with a token.
     let socket = || UnixStream::connect(agent.folder.path().join("agent.sock")).unwrap();
     assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", &admin, None).0, 200);
     assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", "", None).0, 401);
@@ -508,7 +508,7 @@ fn a_port_that_another_program_has_taken_is_replaced_and_the_machine_stays_ready
     let before: Address = text(&part, "url").parse().unwrap();
     let Endpoint::Tcp { port, .. } = before.endpoint else { panic!("{before:?}") };
     agent.kill();
-    // SAFETY: kill reads no memory of ours; the process is this test's worker.
+    // SAFETY: kill takes no pointers; the process is this test's worker.
     assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
     let mut taken = None;
     eventually("the port is free", || {
@@ -532,7 +532,7 @@ fn requests_that_cannot_be_met_are_refused_in_words() {
     for (request, expected, words) in [
         (json!({"gpus": 3}), 409, "3 GPUs were requested, and this machine has 2"),
         (json!({"gpus": 3, "percent": 10}), 409, "3 GPUs were requested, and this machine has 2"),
-        (json!({"model": "mi210"}), 409, "none of this machine's 2 GPUs is of that kind"),
+        (json!({"model": "mi210"}), 409, "none of this machine's 2 GPUs matches the requested device"),
         (json!({"memory": {"limit": 10}}), 400, "the request is for 10 bytes of memory (limit 10)"),
     ] {
         let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
@@ -540,7 +540,7 @@ fn requests_that_cannot_be_met_are_refused_in_words() {
         let error = text(&refusal, "error");
         assert!(error.contains(words) && !error.contains(" { "), "{error}");
     }
-    // The same when one of the two is in use.
+    // The message is the same when one of the two is in use.
     agent.allocate(json!({"percent": 100}));
     let (_, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"gpus": 3})));
     assert!(text(&refusal, "error").contains("this machine has 2"), "{refusal}");
@@ -548,7 +548,7 @@ fn requests_that_cannot_be_met_are_refused_in_words() {
 
 #[test]
 fn a_real_gpu_is_found_by_its_pci_address_and_not_by_its_place_in_the_list() {
-    // The HIP runtime is the client library, whose GPUs are those of this worker: an MI300X at c0:00 and an MI210 at c1:00.
+    // The client library serves as the HIP runtime. Its GPUs are those of this worker: an MI300X at c0:00 and an MI210 at c1:00.
     let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
     let socket = folder.path().join("worker");
     let _behind = Worker::start_with(&WorkerOptions {

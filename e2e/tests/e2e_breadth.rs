@@ -1,9 +1,9 @@
-//! The breadth of HIP: one program for each noun, by the headers of every generation it exists in.
+//! Breadth of the HIP API: one program per feature, compiled with the headers of every HIP version that has it.
 
 use e2e::{Program, Recipe, Worker, WorkerOptions};
 
-/// The program by Debian's hipcc (HIP 5) and by clang with the headers of HIP 6 and 7, for the one architecture that all
-/// of these compilers know.
+/// The program compiled by Debian's hipcc (HIP 5) and by clang with the headers of HIP 6 and 7, for the only architecture that
+/// all of these compilers support.
 fn generations(name: &str) -> Vec<Program> {
     let recipe = Recipe::own(name).for_architectures(&["gfx90a"]);
     let clang = [6, 7].map(|series| recipe.clone().with_series(series).build());

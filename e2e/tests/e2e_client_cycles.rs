@@ -1,6 +1,6 @@
-//! A process that opens and closes sessions keeps nothing of them.
+//! Leak test of the client: a process that opens and closes sessions keeps no resources of them.
 //!
-//! The only test of its binary: it counts what its own process holds.
+//! The only test of its binary, because it measures the resources of its own process.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use e2e::{Usage, Worker, eventually};
 use hip_client::connection::{Config, Connection};
 use wire::{Allocate, CreateStream, Fill, MemoryInfo, SynchronizeStream};
 
-/// Sessions before anything is counted: what is kept for good is there by then.
+/// Number of warm-up sessions, after which all permanent resources are allocated.
 const FIRST: usize = 10;
 const MOST_GROWTH: u64 = 4 << 20;
 
@@ -18,12 +18,12 @@ fn sessions_that_come_and_go_leave_nothing_in_their_client() {
     for _ in 0..FIRST {
         use_a_session(&worker);
     }
-    eventually("the first sessions are gone", || worker.status().sessions().is_empty());
+    eventually("the first sessions have ended", || worker.status().sessions().is_empty());
     let before = Usage::own();
     for _ in 0..e2e::cycles() {
         use_a_session(&worker);
     }
-    // Threads may take a moment to be gone, and a mapping of their stacks with them.
+    // Threads, and the mappings of their stacks, may take a moment to disappear.
     eventually(&format!("descriptors, threads and mappings are as before: {before:?}"), || {
         let now = Usage::own();
         now.descriptors <= before.descriptors

@@ -1,4 +1,4 @@
-//! The `remora` command: `run` is transparent and leaves nothing behind; `devices` and `doctor` tell what is there.
+//! Tests of the `remora` command: `run` is transparent and leaves no processes behind; `devices` and `doctor` report correctly.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use e2e::{
     Ended, Marker, Program, Recipe, Running, Worker, WorkerOptions, eventually, remora, toolchain_folder,
 };
 
-/// `remora run -- program arguments`, with every process it starts marked.
+/// `remora run -- program arguments`, with a marker by which all its processes are found.
 struct Run {
     marker: Marker,
     command: Command,
@@ -28,7 +28,7 @@ impl Run {
         ended
     }
 
-    /// Its worker is gone when it is: there is nothing to wait for.
+    /// Asserts that no process is left. The worker must have exited before `remora run` does, so this does not wait.
     #[track_caller]
     fn expect_nothing_left(&self) {
         assert_eq!(self.marker.processes(), [], "remora run left processes behind");
@@ -84,7 +84,7 @@ fn run_that_is_killed_leaves_no_worker_behind() {
             .iter()
             .all(|(_, command)| !command.contains(" worker") && !command.contains(" executor"))
     });
-    // The program itself is not its to end; the mark's end is its end.
+    // `remora run` does not kill the program itself; dropping the marker does.
     assert!(run.marker.processes().iter().all(|(_, command)| command.contains("outcome")));
 }
 
@@ -136,7 +136,7 @@ fn run_refuses_a_program_for_another_architecture_in_one_line() {
             assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
         }
     }
-    // Without `remora run` the client library says it, once for all launches.
+    // Without `remora run` the client library reports it, once for all launches.
     let many = Recipe::own("late_launch").for_architectures(&["gfx1100"]).build().run(&worker, &[]);
     assert_eq!(many.stderr.lines().count(), 1, "{}", many.stderr);
     assert!(
@@ -144,7 +144,7 @@ fn run_refuses_a_program_for_another_architecture_in_one_line() {
         "{}",
         many.stderr
     );
-    // The old one runs where its architecture is.
+    // The gfx90a program runs on a device of its architecture.
     run(&["--device", "mi210"], &old).expect_silent_success();
 }
 
@@ -159,7 +159,7 @@ fn commands_whose_reader_has_left_end_by_sigpipe() {
         assert_eq!(output.status.signal(), Some(libc::SIGPIPE), "{command:?} {output:?}");
         assert!(output.stderr.is_empty(), "{command:?} {output:?}");
     }
-    // An error message that nobody reads changes no exit code.
+    // A closed standard error does not change the exit code.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(remora());
@@ -225,5 +225,5 @@ fn doctor_tells_what_is_installed_and_whether_the_worker_answers() {
     drop(worker);
     let ill = doctor(&endpoint);
     let said = ill.stdout.clone() + &ill.stderr;
-    assert!(said.contains(&endpoint) && said.contains("remora worker"), "it says how to mend it:\n{said}");
+    assert!(said.contains(&endpoint) && said.contains("remora worker"), "it says how to fix it:\n{said}");
 }

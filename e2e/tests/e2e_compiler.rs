@@ -1,8 +1,8 @@
-//! Hostile sources, headers and options for the run-time compiler: no file of the machine comes out, no limit is passed, and
-//! nothing is left when the client goes away.
+//! Hostile sources, headers and options for the run-time compiler: they cannot read files of the machine or exceed limits, and
+//! nothing is left when the client disconnects.
 //!
-//! The secret is a file that every user can read, so that only the sandbox keeps it. As a control, the same attacks get it where
-//! the compiler is not confined.
+//! The secret is a file that every user can read, so only the sandbox protects it. As a control, the same attacks succeed without
+//! the sandbox.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,9 +15,9 @@ use e2e::{Program, Running, Worker, WorkerOptions, eventually, toolchain_folder}
 use sandbox::{Apartness, Level, Limits};
 use worker::{CompileRequest, CompileResponse, Compiler, CompilerConfig};
 
-/// Spares small sources HIP's headers, which take ten times as long to read.
+/// Compiles small sources without HIP's headers, which take ten times as long to parse.
 const ALONE: &str = "-D__REMORA_NO_HEADERS__";
-/// Printed by sources that found out whether a file exists.
+/// Printed by sources that detect whether a file exists.
 const FOUND: &str = "the_oracle_found_it";
 const SMALL: &str = "extern \"C\" __attribute__((global)) void k(int* p) { *p = 1; }";
 
@@ -40,7 +40,7 @@ fn request(source: &str) -> CompileRequest {
     }
 }
 
-/// A file with a random text, that everybody can read.
+/// A world-readable file with random text.
 struct Secret {
     _folder: tempfile::TempDir,
     path: String,
@@ -62,7 +62,7 @@ impl Secret {
         Secret { path: path.display().to_string(), _folder: folder, text }
     }
 
-    /// Whether a response gives away the content, or that the file exists.
+    /// Whether a response reveals the content or the existence of the file.
     fn is_in(&self, response: &CompileResponse) -> bool {
         let holds = |bytes: &[u8]| {
             let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
@@ -72,7 +72,7 @@ impl Secret {
     }
 }
 
-/// Sources that read a file, and whether they get it from a compiler that is not confined.
+/// Sources that try to read a file, and whether they succeed in a compiler without a sandbox.
 fn sources(path: &str) -> Vec<(&'static str, String, bool)> {
     let up = format!("{}{path}", "../".repeat(20).trim_end_matches('/'));
     let kernel = |assembler: &str| {
@@ -111,7 +111,7 @@ fn sources(path: &str) -> Vec<(&'static str, String, bool)> {
     ]
 }
 
-/// Options that name a file, as far as clang has them: alone, with the name after `=` or with the name as the next option.
+/// Clang options that take a file: directly attached, after `=`, or as the next argument.
 const OPTIONS: &[&str] = &[
     "-include",
     "-imacros",
@@ -196,7 +196,7 @@ const OPTIONS: &[&str] = &[
     "",
 ];
 
-/// Every attack at one level. Returns the names of those that got something.
+/// Runs every attack at one sandbox level. Returns the names of those that succeeded.
 fn attack(level: Level, secret: &Secret) -> Vec<String> {
     let compiler = compiler(level);
     let attempt = |name: String, request: &CompileRequest| {
@@ -204,7 +204,7 @@ fn attack(level: Level, secret: &Secret) -> Vec<String> {
         secret.is_in(&response).then_some(name)
     };
     let mut got = Vec::new();
-    // Two at a time, for most of the time goes by in the compiler.
+    // Two at a time, because most of the time is spent in the compiler.
     std::thread::scope(|scope| {
         let sources = sources(&secret.path);
         let halves = sources.chunks(sources.len().div_ceil(2)).map(|half| {
@@ -219,7 +219,7 @@ fn attack(level: Level, secret: &Secret) -> Vec<String> {
             got.extend(half.join().unwrap());
         }
     });
-    // Most are refused before a compiler starts, and those that are not cost one each.
+    // Most options are rejected before a compiler starts; each of the others needs one compiler run.
     for option in OPTIONS {
         for options in [
             vec![format!("{option}{}", secret.path)],
@@ -239,7 +239,7 @@ fn attack(level: Level, secret: &Secret) -> Vec<String> {
     got
 }
 
-/// A toolchain whose HIP headers have a link that leads out of it.
+/// A toolchain whose HIP headers contain a symbolic link to a file outside.
 fn toolchain_with_a_link(secret: &Secret) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -259,11 +259,11 @@ fn no_source_header_or_option_gets_a_file_of_the_machine() {
         assert!(!plain.code.is_empty(), "{level:?}: {}", plain.log);
         let mut got = attack(level, &secret);
         if level == Level::Restricted {
-            // Clang asks only for the file's metadata here, which Landlock does not hide: docs/run-time-compilation.md.
+            // Here clang reads only the file's metadata, which Landlock does not hide (docs/run-time-compilation.md).
             got.retain(|name| name != "has_embed");
         }
         assert_eq!(got, Vec::<String>::new(), "{level:?}");
-        // Were the file in sight, there would be no complaint.
+        // If the file were visible, there would be no error.
         let dependency = format!("#pragma GCC dependency \"{}\"\n{SMALL}", secret.path);
         let response = compiler(level).compile(&request(&dependency));
         let denied = level == Level::Restricted && response.log.contains("Permission denied");
@@ -311,9 +311,9 @@ fn a_link_in_a_visible_folder_leads_nowhere() {
 #[test]
 fn the_same_holds_where_the_worker_is_an_ordinary_user() {
     const USER: u32 = 54_321;
-    // SAFETY: asks for a number.
+    // SAFETY: takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: this is an ordinary user, and the other tests have shown it");
+        println!("skipped: the tests already run as an ordinary user");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -379,14 +379,14 @@ fn bombs_end_at_their_limits_and_others_compile_meanwhile() {
             for bomb in bombs {
                 let (response, took) = bomb.join().unwrap();
                 assert!(response.code.is_empty() && !response.log.is_empty(), "{level:?}");
-                // Far below what it would take, and above what a busy machine adds.
+                // Far below the time without a limit, and above the overhead of a busy machine.
                 assert!(took < Duration::from_secs(30), "{level:?}: {took:?} {}", response.log);
             }
         });
     }
 }
 
-/// Runs a test of this file again, where some system calls are denied, as in containers.
+/// Runs a test of this file again in a process in which some system calls are denied, as in containers.
 fn again_without(test: &str, calls: &[libc::c_long]) {
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
     let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
@@ -396,7 +396,7 @@ fn again_without(test: &str, calls: &[libc::c_long]) {
     let filter: seccompiler::BpfProgram = filter.try_into().unwrap();
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", test, "--nocapture"]).env("DENIED", "1");
-    // SAFETY: between fork and exec only the filter is applied, which was made before.
+    // SAFETY: between fork and exec only the filter is applied, which was built before.
     unsafe { again.pre_exec(move || seccompiler::apply_filter(&filter).map_err(std::io::Error::other)) };
     let output = again.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -419,7 +419,7 @@ fn without_namespaces_the_compiler_is_confined_and_without_confinement_refused()
     assert!(!allowed.code.is_empty(), "{}", allowed.log);
 }
 
-/// A source that takes a compiler minutes.
+/// A source that takes minutes to compile.
 fn endless() -> tempfile::NamedTempFile {
     let mut source = "#define M0 x x x x x x x x x x\n".to_owned();
     for depth in 1..14 {
@@ -431,7 +431,7 @@ fn endless() -> tempfile::NamedTempFile {
     file
 }
 
-/// Processes of the machine that have this among their arguments.
+/// Number of processes on the machine with this argument.
 fn processes_with(argument: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -449,7 +449,7 @@ fn a_client_that_goes_away_takes_its_compiler_its_files_and_its_session_with_it(
     let mut command = Program::own("rtc_source").on(&worker);
     let client = Running::start(command.arg(source.path()).args([&mark, ALONE]));
     client.wait_for_line("compiling");
-    // The client itself has the mark among its arguments too.
+    // The client process has the mark among its arguments too.
     eventually("the compiler runs", || processes_with(&mark) > 1);
     client.signal(libc::SIGKILL);
     client.finish();

@@ -1,7 +1,7 @@
-//! Hostile code in the process of a session: what it can reach, tried in real executors.
+//! Sandbox tests: what hostile code in a session process can reach, tried in real executors.
 //!
-//! The test stops the main thread of an executor and has it make system calls, as an attacker does who has taken the process over. For
-//! this it must be root, or have CAP_SYS_PTRACE.
+//! The test stops the main thread of an executor with ptrace and makes it execute system calls, like an attacker who has taken over the
+//! process. This needs root or CAP_SYS_PTRACE.
 #![cfg(target_arch = "x86_64")]
 
 mod intrusion;
@@ -14,9 +14,9 @@ use e2e::{Program, Running, Worker, WorkerOptions, eventually};
 use intrusion::Intruder;
 use libc::{EACCES, ENOSYS, EPERM};
 
-/// An ordinary user without a name.
+/// An unprivileged user ID without an entry in /etc/passwd.
 const ORDINARY: u32 = 54_321;
-/// The token of workers in these tests.
+/// Token of the workers in these tests.
 const TOKEN: &str = "7c0d1f6be29b4c0f9a53d7c1448e20b6b1f2f5a4c93e4d7a";
 
 /// A program that holds a session, and the session's process.
@@ -35,11 +35,11 @@ impl Held {
         Held { program, executor: new.expect("the session has a process") }
     }
 
-    /// The program is not disturbed.
+    /// Asserts that the program continues.
     fn goes_on(&self) {
         let rounds = || self.program.stdout_so_far().lines().count();
         let before = rounds();
-        eventually("the program goes on", || rounds() > before + 1);
+        eventually("the program continues", || rounds() > before + 1);
     }
 }
 
@@ -56,21 +56,21 @@ fn status(pid: u32, name: &str) -> String {
 }
 
 fn is_root() -> bool {
-    // SAFETY: returns a number and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Opens a file; the error number if that fails.
+/// Opens a file; returns the negative error number on failure.
 fn open(intruder: &Intruder, path: &str, flags: i32) -> i64 {
     intruder
         .with_text(path, |address| intruder.call(libc::SYS_openat, [-100, address, flags.into(), 0, 0, 0]))
 }
 
-/// Everything a stranger could try. None of it may succeed.
+/// Everything that an attacker could try. None of it may succeed.
 fn attack(held: &Held, other: u32, worker: &Worker, token: &Path, store: &Path) {
     let intruder = Intruder::new(held.executor);
     let (own, victim, supervisor) = (i64::from(held.executor), i64::from(other), i64::from(worker.pid()));
-    assert_eq!(intruder.call(libc::SYS_getpid, [0; 6]), own, "the intruder is in");
+    assert_eq!(intruder.call(libc::SYS_getpid, [0; 6]), own, "the injected system call runs in the executor");
 
     let (read, write) = (libc::O_RDONLY, libc::O_RDWR);
     for (path, flags) in [
@@ -148,7 +148,7 @@ fn attack(held: &Held, other: u32, worker: &Worker, token: &Path, store: &Path) 
     held.goes_on();
 }
 
-/// What the kernel says of a confined process.
+/// Asserts the kernel's view of a sandboxed process: seccomp, no core dumps, not dumpable.
 fn expect_confined(pid: u32) {
     assert_eq!(status(pid, "NoNewPrivs"), "1");
     assert_eq!(status(pid, "Seccomp"), "2");
@@ -160,7 +160,7 @@ fn expect_confined(pid: u32) {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
-    // The files of a process that can be dumped belong to its user.
+    // The /proc files of a dumpable process belong to its user, those of others to root.
     assert_eq!(fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid(), 0, "not dumpable");
 }
 
@@ -195,7 +195,7 @@ fn hostile_code_in_an_executor_of_root_reaches_nothing_of_the_machine_and_nobody
     let (held, other) = (Held::on(&worker), Held::on(&worker));
     let users = [&held, &other].map(|it| status(it.executor, "Uid"));
     assert!(users.iter().all(|user| !user.split_whitespace().any(|number| number == "0")), "{users:?}");
-    assert_ne!(users[0], users[1], "a user per session");
+    assert_ne!(users[0], users[1], "each session has a separate user ID");
     let groups = [&held, &other].map(|it| status(it.executor, "Groups"));
     assert!(groups.iter().all(|groups| !groups.split_whitespace().any(|number| number == "0")), "{groups:?}");
     expect_confined(held.executor);
@@ -231,7 +231,7 @@ fn without_confinement_the_same_attacks_succeed_and_the_worker_warns() {
     assert_eq!(status(held.executor, "Seccomp"), "0");
     let intruder = Intruder::new(held.executor);
     let token = folder.path().join("token");
-    assert!(open(&intruder, token.to_str().unwrap(), libc::O_RDONLY) >= 0, "the intruder's calls work");
+    assert!(open(&intruder, token.to_str().unwrap(), libc::O_RDONLY) >= 0, "injected system calls work");
     assert_eq!(intruder.call(libc::SYS_kill, [worker.pid().into(), 0, 0, 0, 0, 0]), 0);
     drop(intruder);
     held.goes_on();

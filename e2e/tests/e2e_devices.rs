@@ -1,4 +1,4 @@
-//! What devices say of themselves, and devices that work together.
+//! Device properties, and programs that use several devices.
 
 use std::process::Command;
 
@@ -7,9 +7,9 @@ use e2e::{Recipe, Running, Worker, WorkerOptions, remora};
 
 #[test]
 fn every_model_is_what_its_row_of_the_table_says() {
-    // The newest headers know the most attributes.
+    // The newest headers have the most attributes.
     let program = Recipe::own("properties").with_series(7).build();
-    // SAFETY: plain queries.
+    // SAFETY: sysconf takes a number and has no side effects.
     let installed = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     for (ordinal, model) in MODELS.iter().enumerate() {
         let worker =
@@ -32,7 +32,7 @@ fn every_model_is_what_its_row_of_the_table_says() {
         number("pciChipId", model.pci_chip.into());
         number("integrated", model.integrated.into());
         number("minor", if model.processor == "gfx90a" { 0 } else { 4 });
-        // The same for all of them.
+        // Properties that are the same for all models.
         for (name, wanted) in [
             ("major", 9),
             ("warpSize", 64),
@@ -52,7 +52,7 @@ fn every_model_is_what_its_row_of_the_table_says() {
     }
 }
 
-/// A line of `remora devices`, which without a worker shows what could be emulated.
+/// An entry of `remora devices`, which without a worker lists the models that can be emulated.
 fn listed(ordinal: usize) -> serde_json::Value {
     let mut command = Command::new(remora());
     command.args(["devices", "--json"]);

@@ -1,4 +1,4 @@
-//! `remora emulate`: the program runs as it would, and what its kernels did is told beside it.
+//! Tests of `remora emulate`: the program runs as usual, and the trace, profile or check of its kernels is reported separately.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn emulate(options: &[&str], program: &Program, arguments: &[&str]) -> Ended {
     let mut command = Command::new(remora());
     command.arg("emulate").args(options).arg("--").arg(program.path()).args(arguments);
     command.env(Marker::NAME, marker.value());
-    // A worker named here is not for this command.
+    // `remora emulate` must ignore REMORA_WORKER.
     command.env("REMORA_WORKER", "127.0.0.1:1").env_remove("LD_LIBRARY_PATH").env_remove("REMORA_LOG");
     let ended = Running::start(&mut command).finish();
     assert_eq!(marker.processes(), [], "remora emulate left processes behind");
@@ -51,7 +51,7 @@ fn a_trace_goes_to_a_file_and_the_exit_code_is_the_programs() {
     let ended = emulate(&[&option], &Program::own("device_count"), &[]);
     ended.expect_success();
     assert!(ended.stderr.contains("no wave was traced: the program launched no kernel"), "{}", ended.stderr);
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "", "the file is begun anew");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "", "the file is truncated");
     let ended = emulate(&[&option, "--workgroup", "3", "--wave", "1", "--launch", "2"], &saxpy(), &[]);
     ended.expect_silent_success();
     let text = std::fs::read_to_string(&file).unwrap();
@@ -63,14 +63,14 @@ fn a_trace_goes_to_a_file_and_the_exit_code_is_the_programs() {
 fn a_wave_that_does_not_exist_is_said_to_be_missing() {
     let ended = emulate(&["--trace", "--workgroup", "40"], &saxpy(), &[]);
     ended.expect_success();
-    let wanted = "of 6 launches none was launch 0 with a workgroup 40,0,0 that has a wave 0";
+    let wanted = "none of 6 launches was launch 0 with workgroup 40,0,0 and wave 0";
     assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
 }
 
 #[test]
 fn bad_options_are_refused_with_a_reason() {
     for (options, reason) in [
-        (vec!["--workgroup", "1,x", "--trace", "--", "true"], "is no workgroup"),
+        (vec!["--workgroup", "1,x", "--trace", "--", "true"], "is not a workgroup ID"),
         (vec!["--lane", "64", "--trace", "--", "true"], "64 is not in 0..64"),
         (vec!["--wave", "1", "--", "true"], "--trace"),
         (vec!["--trace"], "PROGRAM"),
@@ -80,10 +80,10 @@ fn bad_options_are_refused_with_a_reason() {
     }
     let ended = emulate(&["--json", "x.json"], &saxpy(), &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("give --profile or --check with it"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--json needs --profile or --check"), "{}", ended.stderr);
     let ended = emulate(&["--trace=/no/such/folder/trace"], &saxpy(), &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("/no/such/folder/trace cannot be written"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot write /no/such/folder/trace"), "{}", ended.stderr);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn race() -> Program {
 fn a_race_is_found_and_changes_the_exit_code() {
     let ended = emulate(&["--check"], &race(), &["racy"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert_eq!(ended.stdout, "PASS race\n", "the program itself is content");
+    assert_eq!(ended.stdout, "PASS race\n", "the program itself passes");
     for word in
         ["race on local memory in void sum<false>(int const*, int*)", "ds_read", "ds_write", "race.hip:15"]
     {
@@ -161,7 +161,7 @@ fn a_profile_is_told_as_text_and_as_json() {
     let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     let profile = &json["sessions"][0]["profile"][0];
     assert_eq!(profile["waves"], 240);
-    // Three launches read and write 65543 floats each, and read them twice.
+    // Each of three launches writes 65543 floats and reads twice as many.
     assert_eq!(profile["global_stores"]["bytes"], 3 * 65543 * 4);
     assert_eq!(profile["global_loads"]["bytes"], 2 * 3 * 65543 * 4);
     let classes = profile["classes"].as_array().unwrap();

@@ -1,10 +1,10 @@
-//! A kernel that misbehaves is a HIP error of its own program, with a text that names it, and nothing to anyone else.
+//! Kernel faults: the program gets a HIP error and a message that names the kernel; other programs are not affected.
 
 use std::sync::LazyLock;
 
 use e2e::{Ended, Program, Recipe, Worker, WorkerOptions};
 
-/// A kernel may run for two seconds here.
+/// A worker with a watchdog of two seconds.
 fn worker() -> Worker {
     Worker::start_with(&WorkerOptions::with(&["--watchdog", "2"]))
 }
@@ -16,7 +16,7 @@ fn both(recipe: Recipe) -> Program {
     recipe.for_architectures(&["gfx90a", "gfx942"]).build()
 }
 
-/// What a kernel does wrong, the error that every later call gives, and what the text on standard error names.
+/// A kernel fault, the error that every later call returns, and the words in the message on standard error.
 struct Fault {
     which: &'static str,
     error: &'static str,
@@ -44,7 +44,7 @@ const FAULTS_OF_KERNELS: &[Fault] = &[
     },
 ];
 
-/// Launches that are refused at once, with their error; nothing of them reaches the device.
+/// Launches that are rejected at once, with their error; they do not reach the device.
 const REFUSED: &[(&str, &str)] = &[
     ("local memory", "hipErrorInvalidValue"),
     ("large block", "hipErrorInvalidConfiguration"),
@@ -76,7 +76,7 @@ fn expect_service(worker: &Worker) {
     assert!(!worker.log().contains("panicked"), "{}", worker.log());
 }
 
-/// Whether two hexadecimal numbers are the same, however many zeros lead.
+/// Whether two hexadecimal numbers are equal, ignoring leading zeros.
 fn same(word: &str, address: &str) -> bool {
     let value = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     value(word).is_some() && value(word) == value(address)
@@ -91,9 +91,9 @@ fn expect_every_fault(device: &str) {
         for name in *names {
             assert!(ended.stderr.contains(name), "{which}: the text names {name}:\n{}", ended.stderr);
         }
-        // An assertion says where it is before the fault is told.
+        // An assertion prints its location before the fault is reported.
         if *which != "assert" {
-            assert_eq!(ended.stderr.lines().count(), 1, "{which}: one line tells it:\n{}", ended.stderr);
+            assert_eq!(ended.stderr.lines().count(), 1, "{which}: one line reports it:\n{}", ended.stderr);
         }
         if let Some(address) = ended.stdout.lines().find_map(|line| line.strip_prefix("address=")) {
             let words = ended.stderr.split(|c: char| !c.is_ascii_alphanumeric());
@@ -132,7 +132,7 @@ fn a_fault_of_one_client_is_not_another_ones() {
         expect_sticky(&fault(&worker, which), "hipErrorIllegalAddress");
     }
     let before = steady.stdout_so_far().lines().count();
-    e2e::eventually("the other client goes on", || steady.stdout_so_far().lines().count() > before + 2);
+    e2e::eventually("the other client continues", || steady.stdout_so_far().lines().count() > before + 2);
     steady.finish().expect_silent_success().expect_line("PASS steady");
 }
 

@@ -1,4 +1,4 @@
-//! Graphs do what HIP says, whoever compiled the program, and a launch is one frame.
+//! HIP graphs behave as specified with every HIP version, and a graph launch is one frame.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn random_graphs_and_captures_compute_what_their_steps_compute_one_by_one() {
     expect_pass("graph_random", 6, &["40"]);
 }
 
-/// Counters of the line that REMORA_STATS=1 asks for: round trips, and frames that were posted.
+/// Parses the statistics line of REMORA_STATS=1: round trips, and posted frames.
 fn counters(stderr: &str) -> (u64, u64) {
     let line = stderr.lines().find(|line| line.contains(" round trips, "));
     let line = line.unwrap_or_else(|| panic!("no counters in\n{stderr}"));
@@ -64,9 +64,9 @@ fn a_launch_is_one_posted_frame_however_many_nodes_there_are() {
         counters(&ended.stderr)
     };
     let (few, many) = (run(10), run(110));
-    assert_eq!(few.0, many.0, "launches wait for nothing");
+    assert_eq!(few.0, many.0, "launches use no round trip");
     assert_eq!(many.1 - few.1, 100, "frames of a hundred launches");
-    // The 302 nodes, the graph's beginning and end, memory and module: far fewer frames than nodes.
+    // Creating the 302 nodes, the graph, memory and module takes far fewer frames than there are nodes.
     assert!(few.1 < 60, "{} frames for ten launches", few.1);
 }
 
@@ -82,7 +82,12 @@ fn graphs_compute_the_same_over_a_connection_that_is_cut_again_and_again() {
     command.env("REMORA_WORKER", proxy.endpoint().to_string()).arg("25");
     let ended = Running::start(&mut command).finish();
     ended.expect_silent_success().expect_line("PASS graph_random");
-    assert_eq!(proxy.accepted() as usize, cuts.len() + 1, "every cut was met and mended\n{}", ended.stderr);
+    assert_eq!(
+        proxy.accepted() as usize,
+        cuts.len() + 1,
+        "the client reconnected after every cut\n{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What `remora harness` prints is a whole program: it compiles, checks, measures and says so in its exit status.
+//! Tests of `remora harness`: it prints a complete program that compiles, checks and benchmarks, and sets its exit status.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use e2e::{Ended, Recipe, Running, remora};
 
-/// The harness of a problem with a file of `board/problems`, compiled and run on a software GPU with its lightest case.
+/// Compiles the harness of a problem with a solution from `board/problems`, and runs its smallest case on a software GPU.
 fn measured(problem: &str, solution: &str, lightest: usize) -> Ended {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../board/problems/").to_owned() + solution;
     let mut command = Command::new(remora());
     command.args(["harness", problem, "--dtype", "float32", "--solution", &path]);
     let printed = Running::start(&mut command).finish();
     printed.expect_silent_success();
-    // Always the same file, so that it is compiled once.
+    // Always the same path, so that the compiled program is cached.
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(solution.replace('/', "-"));
     fs::write(&source, &printed.stdout).unwrap();
     let program = Recipe::file(&source).build();

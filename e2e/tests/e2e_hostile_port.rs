@@ -1,4 +1,5 @@
-//! Whatever arrives on the port is answered or closed; the worker keeps serving and no process of it dies.
+//! Hostile input on the worker's port: every connection gets a reply or is closed, the worker keeps serving, and none of its processes
+//! dies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -18,28 +19,28 @@ fn connect(worker: &Worker) -> TcpStream {
     stream
 }
 
-/// The worker serves a real program, and none of its processes was hurt.
+/// Asserts that the worker still serves a real program and none of its processes crashed.
 fn expect_service(worker: &Worker) {
     Program::example("vector_add").run(worker, &[]).expect_silent_success().expect_line("PASS vector_add");
     let log = worker.log();
     assert!(!log.contains("panicked") && !log.contains("died"), "{log}");
 }
 
-/// Everything the worker says until it closes.
+/// Reads everything that the worker sends until it closes the connection.
 fn everything(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // Closed with our bytes unread: the system says so to us.
+        // The worker closed the connection with unread bytes of ours.
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
-        Err(error) => panic!("the worker neither answered nor closed: {error}"),
+        Err(error) => panic!("the worker neither replied nor closed the connection: {error}"),
     }
     bytes
 }
 
-/// The rejection in what the worker said, if it said anything.
+/// The rejection in the worker's reply, if there is one.
 fn rejection(bytes: &[u8]) -> Option<wire::Reject> {
-    let (frame, _) = wire::Frame::take(bytes).expect("the worker's own frames are whole")?;
+    let (frame, _) = wire::Frame::take(bytes).expect("the worker's frames are complete")?;
     assert!(frame.header.is(Opcode::Reject), "{}", wire::name(frame.header.opcode));
     Some(wire::decode_request::<wire::Reject>(&frame.payload).unwrap().0)
 }
@@ -60,7 +61,7 @@ fn frame<O: Operation>(fields: &O) -> Vec<u8> {
     bytes
 }
 
-/// A session opened by hand, to misbehave in.
+/// Opens a session without the client library, for sending invalid requests.
 fn session(worker: &Worker) -> Link {
     let link = Link::from_tcp(connect(worker)).unwrap();
     let (welcome, _) =
@@ -78,7 +79,7 @@ fn request(opcode: u16, number: u32, flags: Flags, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A small generator, the same on every run.
+/// A small random number generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -122,11 +123,11 @@ fn truncated_greetings_are_closed() {
         stream.shutdown(Shutdown::Write).unwrap();
         everything(&mut stream);
     }
-    // A greeting whose payload ends inside a field, though its header is honest.
+    // A Hello whose payload ends inside a field, although its header is valid.
     let mut stream = connect(&worker);
     let payload = &whole[Header::BYTES..whole.len() - 7];
     stream.write_all(&request(Opcode::Hello.number(), 0, Flags::UNSEQUENCED, payload)).unwrap();
-    let reject = rejection(&everything(&mut stream)).expect("a whole frame is answered");
+    let reject = rejection(&everything(&mut stream)).expect("a complete frame gets a reply");
     assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
     expect_service(&worker);
 }
@@ -138,7 +139,7 @@ fn absurd_lengths_are_refused_before_anything_is_read() {
         let mut stream = connect(&worker);
         let header = Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, length);
         stream.write_all(&header.encode()).unwrap();
-        let reject = rejection(&everything(&mut stream)).expect("it is answered");
+        let reject = rejection(&everything(&mut stream)).expect("the worker replies");
         assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
     }
     for opcode in [Opcode::Write, Opcode::LoadModule, Opcode::Allocate] {
@@ -156,7 +157,7 @@ fn versions_that_do_not_meet_are_refused_with_both_ranges() {
     for (min_version, max_version) in [(100, 200), (0, 0), (7, 3)] {
         let mut stream = connect(&worker);
         stream.write_all(&frame(&Hello { min_version, max_version, ..hello() })).unwrap();
-        let reject = rejection(&everything(&mut stream)).expect("it is answered");
+        let reject = rejection(&everything(&mut stream)).expect("the worker replies");
         assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::Version), "{}", reject.text);
         assert!(reject.text.contains(&format!("{min_version}..={max_version}")), "{}", reject.text);
     }
@@ -168,7 +169,7 @@ fn frames_out_of_turn_and_forged_sessions_are_refused() {
     let worker = Worker::start();
     let mut stream = connect(&worker);
     stream.write_all(&request(Opcode::SynchronizeDevice.number(), 1, Flags::NONE, &[0; 4])).unwrap();
-    let reject = rejection(&everything(&mut stream)).expect("it is answered");
+    let reject = rejection(&everything(&mut stream)).expect("the worker replies");
     assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
 
     let link = Link::from_tcp(connect(&worker)).unwrap();
@@ -189,7 +190,7 @@ fn unknown_operations_and_flags_are_answered_with_an_error_and_the_session_goes_
         (1, 0x0999, Flags::NONE),
         (2, 0xffff, Flags::NONE),
         (3, Opcode::SynchronizeDevice.number(), Flags(0x4000)),
-        // A push, which only workers send, and a frame of the handshake, in its sequence.
+        // A push, which only workers may send, and a handshake frame inside a session.
         (4, Opcode::Output.number(), Flags::NONE),
     ] {
         link.write_all(&request(opcode, number, flags, &[0; 4])).unwrap();
@@ -223,13 +224,13 @@ fn a_frame_cut_short_inside_a_session_ends_only_that_session() {
     link.shutdown();
     drop(link);
     expect_service(&worker);
-    eventually("the session that was cut is given up", || worker.status().sessions().is_empty());
+    eventually("the session whose connection was cut has ended", || worker.status().sessions().is_empty());
 }
 
 #[test]
 fn random_requests_in_a_session_hurt_nobody() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.1", "--watchdog", "1"]));
-    // What ends or blocks a session by its meaning would keep the rest from being read.
+    // Leave out requests that end or block a session, because the requests after them would not be read.
     let ends = [Opcode::Goodbye, Opcode::HostFunction];
     let known: Vec<Opcode> = Opcode::ALL.iter().copied().filter(|opcode| !ends.contains(opcode)).collect();
     let mut answered = 0;
@@ -252,8 +253,8 @@ fn random_requests_in_a_session_hurt_nobody() {
         answered += u64::from(is_answered(&link, REQUESTS + 1));
         link.shutdown();
     }
-    // A protocol error may close a connection, but nonsense in a whole frame is answered.
-    assert!(answered > SEEDS / 2, "only {answered} of {SEEDS} sessions still answered");
+    // A protocol error may close the connection, but a complete frame with invalid contents gets a reply.
+    assert!(answered > SEEDS / 2, "only {answered} of {SEEDS} sessions still replied");
     eventually("all sessions are over", || worker.status().sessions().is_empty());
     expect_service(&worker);
 }
@@ -277,7 +278,7 @@ fn rectangles_of_endless_empty_rows_take_no_time() {
 const SEEDS: u64 = 12;
 const REQUESTS: u32 = 500;
 
-/// A payload of the right size more often than not, whose numbers are mostly small or inside the arena.
+/// A payload that usually has the right size, and whose numbers are mostly small or inside the arena.
 fn plausible(random: &mut Random, opcode: Opcode) -> Vec<u8> {
     let length = match opcode.head_bytes() {
         Some(bytes) if !random.next().is_multiple_of(4) => bytes + [0, 0, 16, 64][random.next() as usize % 4],
@@ -299,8 +300,8 @@ fn plausible(random: &mut Random, opcode: Opcode) -> Vec<u8> {
     payload
 }
 
-/// Whether a request puts gigabytes where both sides see them: they are compared whenever work ends, so that all that follows takes
-/// seconds, by what it means and to nobody's harm but the session's.
+/// Whether a request creates gigabytes of memory shared by host and device. Such memory is compared whenever work ends, so everything
+/// after it takes seconds. That is intended, and affects only this session.
 fn is_vast(opcode: Opcode, payload: &[u8]) -> bool {
     const VAST: u64 = 16 << 20;
     let bytes = match opcode {
@@ -313,7 +314,7 @@ fn is_vast(opcode: Opcode, payload: &[u8]) -> bool {
     bytes.is_ok_and(|bytes| bytes > VAST)
 }
 
-/// Whether the session still answers a question that makes sense; otherwise its connection is closed.
+/// Whether the session still replies to a valid request; otherwise its connection must be closed.
 fn is_answered(link: &Link, number: u32) -> bool {
     if link.write_all(&request(Opcode::MemoryInfo.number(), number, Flags::NONE, &[0; 4])).is_err() {
         return false;
@@ -323,20 +324,20 @@ fn is_answered(link: &Link, number: u32) -> bool {
             Ok(frame) if frame.header.is_reply() && frame.header.request_id == number => return true,
             Ok(_) => {}
             Err(TransportError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                panic!("the session neither answers nor is closed")
+                panic!("the session neither replies nor is closed")
             }
             Err(_) => return false,
         }
     }
 }
 
-/// Half-open connections in the tests below.
+/// Number of half-open connections in the tests below.
 const HALF_OPEN: usize = 1000;
 
-/// Lets this process hold so many connections; the system's default is about as many.
+/// Raises this process's descriptor limit for that many connections; the system's default is about the same number.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is valid for both calls.
+    // SAFETY: the struct is valid for both calls.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
         limit.rlim_cur = limit.rlim_max.min(8192);
@@ -345,7 +346,7 @@ fn raise_descriptor_limit() {
     assert!(limit.rlim_cur > 2 * HALF_OPEN as u64, "this test needs {} descriptors", 2 * HALF_OPEN);
 }
 
-/// Connects from an address of the loopback network.
+/// Connects from a given address of the loopback network.
 fn connect_from(source: [u8; 4], worker: &Worker) -> TcpStream {
     let address = |ip: [u8; 4], port: u16| libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -355,7 +356,7 @@ fn connect_from(source: [u8; 4], worker: &Worker) -> TcpStream {
     };
     let (from, to) = (address(source, 0), address([127, 0, 0, 1], worker.port()));
     let bytes = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the descriptor is owned at once, and both addresses are readable for the length passed.
+    // SAFETY: the new descriptor gets an owner at once, and both addresses are readable for the length passed.
     unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -371,13 +372,13 @@ fn connect_from(source: [u8; 4], worker: &Worker) -> TcpStream {
     }
 }
 
-/// Asks the worker for its status over a new connection from 127.0.0.1, and says how long that took.
+/// Queries the worker's status over a new connection from 127.0.0.1, and returns how long that took.
 fn login(worker: &Worker) -> Duration {
     let start = Instant::now();
     let link = Link::from_tcp(connect(worker)).unwrap();
     let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
     let status = greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), PATIENCE, PATIENCE);
-    status.expect("a login gets through");
+    status.expect("the login succeeds");
     start.elapsed()
 }
 
@@ -388,7 +389,7 @@ fn a_login_takes_less_than_a_second_among_a_thousand_half_open_connections() {
     let mut crowd: Vec<TcpStream> = (0..HALF_OPEN).map(|_| connect(&worker)).collect();
     let from_one_address = login(&worker);
     assert!(from_one_address < Duration::from_secs(1), "{from_one_address:?}");
-    // Part of a Hello, from many addresses, of which each has a few.
+    // Partial Hello frames from many addresses, a few connections each.
     let whole = frame(&hello());
     crowd.clear();
     for at in 0..HALF_OPEN {
@@ -412,7 +413,7 @@ fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
     let credentials = Credentials::default();
     let (welcome, _) = greet::open_session(&link, &hello(), &credentials, PATIENCE, PATIENCE).unwrap();
     link.shutdown();
-    // Each waits for a proof that never comes: without the capability, the worker asks for one.
+    // Without the capability in the Hello, the worker demands an authentication proof on each connection, which never comes.
     let whole = frame(&hello());
     let flood: Vec<TcpStream> = (0..HALF_OPEN)
         .map(|_| {
@@ -437,7 +438,7 @@ fn a_tls_handshake_gets_through_among_a_thousand_half_open_ones() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed"]));
     let log = worker.expect_log("REMORA_TLS_CA=");
     let pin = log.split("REMORA_TLS_CA=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
-    // The first bytes of a TLS handshake, and nothing behind them.
+    // The first bytes of a TLS handshake, and nothing after them.
     let crowd: Vec<TcpStream> = (0..HALF_OPEN)
         .map(|_| {
             let mut stream = connect(&worker);

@@ -1,4 +1,4 @@
-//! The HTTP servers of board and agent: clients that send half a request and wait keep nobody out.
+//! The HTTP servers of board and agent: clients that send half a request and wait do not block others.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is valid for both calls.
+    // SAFETY: the struct is valid for both calls.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
         limit.rlim_cur = limit.rlim_max.min(8192);
@@ -21,7 +21,7 @@ fn raise_descriptor_limit() {
     assert!(limit.rlim_cur > 2 * HALF_SENT as u64, "this test needs {} descriptors", 2 * HALF_SENT);
 }
 
-/// Starts a service with the number of descriptors that systems give by default.
+/// Starts a service with the default descriptor limit of common systems.
 fn start(arguments: &[&str], marker: &Marker) -> (Running, String) {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -Sn 1024; exec \"$0\" \"$@\""]).arg(remora()).args(arguments);
@@ -36,7 +36,7 @@ fn healthz(address: &str) -> Duration {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("/healthz is answered");
+    stream.read_to_string(&mut answer).expect("/healthz responds");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     start.elapsed()
 }

@@ -1,4 +1,4 @@
-//! What a client held is given back when it ends, however it ends, and no other client notices.
+//! Resources of a client are freed when it ends, however it ends, and other clients are not affected.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -29,9 +29,9 @@ fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
     assert!(killed.elapsed() < Duration::from_secs(8), "it took {:?}", killed.elapsed());
     eventually("its session is gone", || worker.status().session_of(held.pid()).is_none());
 
-    // The other client works on: it has to get through new rounds now.
+    // The other client continues: it must complete new rounds now.
     let before = rounds(&steady);
-    eventually("the other client goes on", || rounds(&steady) > before + 2);
+    eventually("the other client continues", || rounds(&steady) > before + 2);
     assert_eq!(worker.status().sessions().len(), 1);
     steady.finish().expect_silent_success().expect_line("PASS steady");
 }
@@ -51,7 +51,7 @@ fn kernels_launched_by_exit_handlers_and_static_destructors_run() {
     for place in ["main", "thread stream", "atexit", "youngest", "usual", "oldest"] {
         ended.expect_line(&format!("{place}=hipSuccess hipSuccess right"));
     }
-    // GPU code whose first launch comes after main.
+    // A program whose first kernel launch comes after main.
     let ended = Program::own("late_launch").run(&worker, &["first"]);
     ended.expect_silent_success();
     for place in ["usual", "oldest"] {
@@ -67,10 +67,10 @@ fn a_process_ends_with_the_last_thread_of_the_program_and_not_before() {
     let running = [start("alone"), start("thread"), start("callback")];
     let last = ["main=right", "thread=right", "callback=right"];
     for (running, last) in running.into_iter().zip(last) {
-        // Its exit handlers run, as for any process that ends by itself.
+        // Its exit handlers run, as for any process that exits normally.
         running.finish().expect_silent_success().expect_line(last).expect_line("exit handler=right");
     }
-    // Signals are for its threads, of which the library's are none.
+    // Signals are delivered to the program's threads, never to the library's.
     let signalled = start("signal");
     signalled.wait_for_line("waiting");
     signalled.signal(libc::SIGTERM);
@@ -92,7 +92,7 @@ fn a_session_has_the_same_sixteen_digits_in_json_and_in_the_log() {
 #[test]
 fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
     let worker = Worker::start();
-    // One with replies under way, one whose kernel never ends.
+    // One client with replies in flight, one whose kernel never ends.
     let busy = Running::start(&mut Program::own("steady").on(&worker));
     busy.wait_for_line("round 0");
     let endless = Running::start(Program::own("faults").on(&worker).arg("endless"));
@@ -111,12 +111,12 @@ fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
 fn killing_a_client_ends_its_session_even_if_nothing_more_can_be_queued() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.5"]));
     let running = Running::start(&mut Program::own("held_up").on(&worker));
-    // A worker holds 512 MiB for its streams. Who has received more stands still.
+    // A worker queues at most 512 MiB for its streams. Once it has received more, the session is blocked.
     let received = || {
         let session = &worker.status().json["sessions"][0];
         session["bytes_received"].as_u64().unwrap_or(0)
     };
-    eventually("the worker has more than it may hold", || received() > 512 * MIB);
+    eventually("the worker has received more than it may queue", || received() > 512 * MIB);
     running.signal(libc::SIGKILL);
     eventually("the session is gone", || worker.status().sessions().is_empty());
 }
@@ -129,12 +129,12 @@ fn a_session_whose_process_dies_is_an_error_and_not_a_hang() {
     let processes = worker.processes();
     let executor = processes.iter().find(|(pid, _)| *pid != worker.pid()).expect("the session has a process");
     let pid = libc::pid_t::try_from(executor.0).unwrap();
-    // SAFETY: kill reads no memory of ours; the process carries the mark of this test's worker.
+    // SAFETY: kill takes no pointers; the process has the marker of this test's worker.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
     steady.wait_for_line("FAIL steady");
     let ended = steady.finish();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "one line tells why:\n{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "one line gives the reason:\n{}", ended.stderr);
     assert!(ended.stderr.contains("session"), "{}", ended.stderr);
     Program::example("vector_add").run(&worker, &[]).expect_silent_success();
 }
@@ -153,8 +153,8 @@ fn a_process_that_exits_without_reset_leaves_no_session_behind() {
     holding.finish().expect_silent_success().expect_line("leaving");
     eventually("the session is gone", || worker.status().sessions().is_empty());
     assert_eq!(worker.status().memory_used(), 0);
-    // It has said goodbye, so no grace period passes.
-    assert!(!worker.log().contains("did not come back"), "pid {pid}:\n{}", worker.log());
+    // It has sent Goodbye, so there is no grace period.
+    assert!(!worker.log().contains("did not reconnect in time"), "pid {pid}:\n{}", worker.log());
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_worker_told_to_stop_ends_all_its_processes() {
     for (pid, command) in processes {
         eventually(&format!("process {pid} ({command}) is gone"), || is_gone(pid));
     }
-    // Its client is told, and ends like any program whose device is gone.
+    // Its client gets an error, and ends like any program whose device is lost.
     holding.finish();
 }
 
@@ -194,7 +194,7 @@ fn a_worker_that_is_killed_leaves_no_process_even_if_nobody_reads_its_log() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     eventually("the session's process is gone", || left() == 0);
-    // What it waited for never comes, and it is told so.
+    // Its synchronization can never complete, so it returns an error.
     endless.wait_for_line("synchronize=hipErrorUnknown");
 }
 

@@ -1,4 +1,4 @@
-//! What a worker is limited to: memory that is refused at once, whoever has it, and time that has to be paid for.
+//! Resource limits of a worker: allocations beyond the memory limit fail at once, and compute time is throttled.
 
 use e2e::{Program, Running, Worker, WorkerOptions, eventually};
 
@@ -27,7 +27,7 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
         "{refused:?}"
     );
     assert!(worker.status().devices()[0]["limits"]["refused"].as_u64() >= Some(1));
-    // What is left can be had.
+    // The remaining memory can be allocated.
     let second = Running::start(Program::own("hold_memory").on(&worker).arg("180"));
     second.wait_for_line("holding");
 
@@ -36,12 +36,12 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
     let third = Running::start(Program::own("hold_memory").on(&worker).arg("300"));
     third.wait_for_line("holding");
 
-    // A session's process that dies itself, without a word, gives back as much.
+    // The memory is also released if a session process is killed.
     let executors: Vec<u32> =
         worker.processes().into_iter().map(|(pid, _)| pid).filter(|pid| *pid != worker.pid()).collect();
     assert_eq!(executors.len(), 2, "{executors:?}");
     for pid in executors {
-        // SAFETY: kill reads no memory of ours; the process carries the mark of this test's worker.
+        // SAFETY: kill takes no pointers; the process has the marker of this test's worker.
         assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
     }
     eventually("no session is left", || worker.status().sessions().is_empty());
@@ -72,7 +72,7 @@ fn work_takes_as_long_as_its_share_of_the_device_allows() {
     let limits = &worker.status().devices()[0]["limits"];
     let number = |name: &str| limits[name].as_u64().unwrap();
     assert_eq!(number("launches"), 24);
-    // The last kernel began when all before it were paid for, but for what may be made up. It took no more than a tenth of the time.
+    // The last kernel began when all earlier ones were paid for, except for the burst allowance. It took at most a tenth of the time.
     let spent = number("spent_ns") as f64 / 1e9;
     assert!(seconds >= spent * 0.9 / 0.02 - 0.25, "{spent} s of the device in {seconds} s: {limits}");
 }
@@ -83,17 +83,17 @@ fn host_memory_counts_and_is_refused_in_the_call_that_needs_it() {
     Program::own("host_limits").run(&worker, &[]).expect_silent_success();
     let limits = &worker.status().devices()[0]["limits"];
     assert_eq!(limits["host_memory"], 576 * MIB);
-    // The same where one session has it all, and allocations of the device are not waited for.
+    // The same with a single session, where device allocations need no round trip.
     let limited = ["--memory-limit", "64M", "--host-memory-limit", "500M", "--max-sessions", "1"];
     let worker = Worker::start_with(&WorkerOptions::with(&limited));
     Program::own("host_limits").run(&worker, &[]).expect_silent_success();
 }
 
-/// A control group with little memory. Removed when dropped, once its processes have ended.
+/// A cgroup with little memory. Removed on drop, after its processes have exited.
 struct Cramped(std::path::PathBuf);
 
 impl Cramped {
-    /// Or why there is none.
+    /// Creates the cgroup, or returns why that is not possible.
     fn new(bytes: u64) -> Result<Cramped, String> {
         let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let first = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
@@ -129,7 +129,7 @@ impl Drop for Cramped {
 fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_ran_out_says_so() {
     let cramped = match Cramped::new(256 * MIB) {
         Ok(cramped) => cramped,
-        Err(why) => return println!("skipped: no control group for memory can be made: {why}"),
+        Err(why) => return println!("skipped: cannot create a memory cgroup: {why}"),
     };
     let program = Program::own("runs_out");
     {
@@ -140,14 +140,14 @@ fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_r
         assert!(total <= 256 * MIB && total > 0, "{total} bytes in a group of 256 MiB");
     }
     {
-        // Somebody promised more than there is.
+        // The operator has configured more memory than there is.
         let worker = Worker::start_with(&WorkerOptions::with(&["--memory", "2G"]));
         cramped.take_in(&worker);
         let ended = program.run(&worker, &["1024"]);
         assert_eq!(ended.value("outcome"), "hipErrorOutOfMemory", "{ended:?}");
         assert!(ended.stderr.contains("out-of-memory killer"), "{ended:?}");
         worker.expect_log("out-of-memory killer");
-        // The worker goes on.
+        // The worker keeps running.
         program.run(&worker, &["16"]).expect_silent_success();
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that host and device both see is the same on both sides whenever HIP says so.
+//! Coherence of memory shared by host and device: both sides see the same bytes whenever HIP guarantees it.
 
 use std::process::Command;
 
@@ -45,7 +45,7 @@ fn pinned_memory_that_only_copies_use_is_sent_by_them_alone() {
     let program = Program::own("staging");
     let sent = |arguments: &[&str]| {
         let mut command = program.on(&worker);
-        // What is packed is fewer bytes than were copied.
+        // Compression would make the byte counts smaller than the copies.
         let command = command.args(arguments).env("REMORA_STATS", "1").env("REMORA_COMPRESSION", "never");
         let ended = Running::start(command).finish();
         ended.expect_success().expect_line("PASS staging");
@@ -56,7 +56,7 @@ fn pinned_memory_that_only_copies_use_is_sent_by_them_alone() {
     const BUFFER: u64 = 8 << 20;
     let copied: u64 = sent(&[]);
     assert!((4 * BUFFER..4 * BUFFER + (1 << 20)).contains(&copied), "{copied} bytes for four copies");
-    // Half of the buffer changes from turn to turn, and nothing else is sent; a mask says which half.
+    // Half of the buffer changes from round to round, and only that half is sent, with a bit mask.
     let changed: u64 = sent(&["shared"]);
     assert!(changed < 3 * BUFFER, "{changed} bytes for four halves");
 }
@@ -106,7 +106,7 @@ fn shared_memory_is_right_whatever_is_cut() {
         command
     };
     for seed in 1..4u64 {
-        // Places in the stream of bytes that have nothing to do with frames.
+        // Byte offsets that are unrelated to frame boundaries.
         let cuts: Vec<u64> = (1..6).map(|nth| 30_011 + seed * 7_919 + nth * nth * 1_000_003).collect();
         let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
         let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();

@@ -1,4 +1,4 @@
-//! A session moves between workers and its program does not notice; what cannot move says so and goes on.
+//! Migration: a session moves between workers without its program noticing; one that cannot move reports why and continues.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn migrate(program: &Running, from: &Worker, to: &Worker) -> Ended {
     remora(&["migrate", &session, "--from", &at(from), "--to", &at(to)])
 }
 
-/// Tries to move it, for a moment only.
+/// Tries to move the session, with a short timeout; returns the error message.
 fn refused(program: &Running, from: &Worker, to: &Worker) -> String {
     let session = format!("pid:{}", program.pid());
     let ended = remora(&["migrate", &session, "--from", &at(from), "--to", &at(to), "--patience", "0.3"]);
@@ -50,7 +50,7 @@ fn a_matmul_loop_moved_twice_computes_the_same_bits_and_only_it_moves() {
         eventually("it has left", || from.status().session_of(running.pid()).is_none());
         assert!(to.status().session_of(running.pid()).is_some(), "it has arrived");
         let before = lines(&running);
-        eventually("the program goes on", || lines(&running) > before + 3);
+        eventually("the program continues", || lines(&running) > before + 3);
     }
     assert!(first.status().session_of(steady.pid()).is_some());
     steady.finish().expect_silent_success().expect_line("PASS steady");
@@ -82,7 +82,7 @@ fn everything_a_session_has_moves_with_it_and_what_runs_for_ever_stays() {
     running.send_line("spin");
     running.wait_for_line("spinning");
     let text = refused(&running, &second, &first);
-    assert!(text.contains("a kernel still runs"), "{text}");
+    assert!(text.contains("a kernel is still running"), "{text}");
     running.send_line("go");
     running.wait_for_line("ended=1");
 
@@ -127,9 +127,9 @@ fn a_suspended_session_waits_in_its_file_for_a_worker_that_fits() {
     let before = lines(&running);
     let resume = ["resume", name, "--worker", &at(&second), "--from", &at(&first)];
     remora(&resume).expect_success();
-    eventually("the program goes on", || lines(&running) > before + 3);
-    // Its number is taken, and its program has gone on since.
-    refused(remora(&["resume", name, "--worker", &at(&second)]), "is running here");
+    eventually("the program continues", || lines(&running) > before + 3);
+    // The session ID is in use, and the program has continued since the snapshot.
+    refused(remora(&["resume", name, "--worker", &at(&second)]), "is already running here");
     let moved = running.finish();
     moved.expect_silent_success();
     let undisturbed = Program::own("matmul_loop").run(&second, &[moved.value("rounds")]);

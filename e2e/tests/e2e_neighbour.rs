@@ -1,4 +1,4 @@
-//! A worker on the same machine: large copies need no socket, and change in nothing else.
+//! A worker on the same machine: large copies bypass the socket, with the same results.
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
 
@@ -10,7 +10,7 @@ fn on(worker: &Worker, program: &Program) -> Ended {
     ended
 }
 
-/// The counters in the line that REMORA_STATS=1 asks for.
+/// Sum of bytes sent and received, from the statistics line of REMORA_STATS=1.
 fn moved(ended: &Ended) -> u64 {
     let count = |after: &str| {
         ended.stderr.lines().find_map(|line| {
@@ -36,7 +36,7 @@ fn large_copies_leave_the_socket_and_bring_the_same_bytes() {
     let apart = on(&Worker::start(), &program);
     let together = on(&over_unix(&folder), &program);
     assert_eq!(together.stdout, apart.stdout);
-    // What is asked for ahead of time still comes over the socket: a third of all.
+    // Prefetched data still comes over the socket: a third of all.
     assert!(moved(&together) < moved(&apart) / 2, "{} of {}", moved(&together), moved(&apart));
 }
 

@@ -1,4 +1,4 @@
-//! A bad network changes when a result comes, never what it is; no network at all is said at once and once.
+//! A bad network delays results but never changes them; a missing network is reported at once, and only once.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn a_connection_cut_again_and_again_leaves_ten_thousand_launches_bit_identical()
     let uncut = program.run(&worker, &["10000"]);
     uncut.expect_silent_success().expect_line("PASS launch_storm");
 
-    // Odd numbers, so that cuts fall inside headers, fields and bodies alike.
+    // Odd numbers, so that cuts fall inside headers, fields and bodies.
     let cuts = vec![20_001, 77_773, 150_011, 3_333, 200_003, 99_991];
     let proxy =
         Impair::start(worker.endpoint().clone(), Impairment { cuts: cuts.clone(), ..Impairment::default() })
@@ -28,11 +28,16 @@ fn a_connection_cut_again_and_again_leaves_ten_thousand_launches_bit_identical()
     let cut = Running::start(through(&proxy, &program).arg("10000").env("REMORA_STATS", "1")).finish();
     cut.expect_success();
     assert_eq!(cut.stdout, uncut.stdout);
-    assert_eq!(proxy.accepted() as usize, cuts.len() + 1, "every cut was met and mended\n{}", cut.stderr);
+    assert_eq!(
+        proxy.accepted() as usize,
+        cuts.len() + 1,
+        "the client reconnected after every cut\n{}",
+        cut.stderr
+    );
     assert!(cut.stderr.contains(&format!("{} reconnects", cuts.len())), "{}", cut.stderr);
 }
 
-/// Cuts at places that differ from seed to seed, some of them in the handshake of a connection that replaces one.
+/// Cuts connections at random offsets, some of them in the handshake of a reconnect.
 fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
     let worker = Worker::start();
     let carried = |program: &Program| {
@@ -52,7 +57,7 @@ fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
             random ^= random << 17;
             random % limit
         };
-        // The first connection has to get through its handshake: without a session there is nothing to continue.
+        // The first connection must complete its handshake: without a session there is nothing to resume.
         let mut cuts = vec![handshake + below(work * 3 / 4)];
         cuts.extend((0..4).map(|_| below(handshake + work / 2)));
         let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
@@ -90,7 +95,7 @@ fn large_copies_over_a_long_way_are_spread_over_several_links() {
     let worker = Worker::start();
     let program = Program::own("bulk");
     let direct = program.run(&worker, &[]);
-    // A round trip of 6 ms, and what one connection is granted is little.
+    // A round trip of 6 ms, and a low bandwidth per connection.
     let impairment =
         Impairment { delay: Duration::from_millis(3), bandwidth: Some(100 << 20), ..Impairment::default() };
     let links = |links: Option<&str>| {
@@ -106,7 +111,7 @@ fn large_copies_over_a_long_way_are_spread_over_several_links() {
     };
     assert_eq!(links(Some("1")), 1);
     assert_eq!(links(Some("3")), 3);
-    assert!(links(None) > 1, "the distance alone asks for more");
+    assert!(links(None) > 1, "the latency alone makes the client open more links");
 }
 
 #[test]
@@ -121,11 +126,11 @@ fn a_worker_out_of_reach_for_a_while_is_waited_for() {
     let before = running.stdout_so_far().lines().count();
     std::thread::sleep(Duration::from_millis(700));
     proxy.refuse(false);
-    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     running.finish().expect_silent_success().expect_line("PASS steady");
 }
 
-/// The lines on stderr: one that begins so, and one that says that the connection is restored.
+/// Asserts the two lines on stderr: one with this start, and one that reports that the connection is restored.
 fn expect_outage(ended: &Ended, first: &str, proxy: &Impair) {
     let lines: Vec<&str> = ended.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "one line for the outage and one for its end:\n{}", ended.stderr);
@@ -144,7 +149,7 @@ fn a_call_on_a_link_that_falls_silent_gets_its_answer_over_a_new_one_and_two_lin
     running.wait_for_line("round 0");
     proxy.silence(Silence::Both);
     let before = running.stdout_so_far().lines().count();
-    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     let ended = running.finish();
     ended.expect_success().expect_line("PASS steady");
     expect_outage(&ended, "no answer from", &proxy);
@@ -189,10 +194,10 @@ fn a_call_that_waits_long_for_a_broken_connection_says_so_once_and_again_when_it
     running.wait_for_line("round 0");
     proxy.refuse(true);
     proxy.cut();
-    e2e::eventually("a line says it", || running.stderr_so_far().contains("no connection to"));
+    e2e::eventually("the outage is reported", || running.stderr_so_far().contains("no connection to"));
     proxy.refuse(false);
     let before = running.stdout_so_far().lines().count();
-    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     let ended = running.finish();
     ended.expect_success().expect_line("PASS steady");
     expect_outage(&ended, "no connection to", &proxy);
@@ -217,7 +222,7 @@ fn a_slow_link_that_carries_one_large_frame_is_no_silence() {
     let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
     let program = Program::own("waiting");
     let mut command = through(&proxy, &program);
-    // Two seconds for one frame, longer than the timeout: a Ping waits behind it.
+    // One frame takes two seconds, longer than the timeout: a Ping waits behind it.
     command.args(["upload", "4194304"]).env("REMORA_SILENCE_TIMEOUT", "1.5");
     let ended = Running::start(&mut command).finish();
     ended.expect_silent_success().expect_line("PASS waiting");
@@ -236,19 +241,19 @@ fn a_program_that_was_stopped_for_longer_than_the_timeout_keeps_its_connection()
     std::thread::sleep(Duration::from_secs(2));
     running.signal(libc::SIGCONT);
     let before = running.stdout_so_far().lines().count();
-    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     running.finish().expect_silent_success().expect_line("PASS steady");
     assert_eq!(proxy.accepted(), 1);
 }
 
 #[test]
 fn a_worker_that_starts_after_its_program_is_waited_for_and_one_line_says_so() {
-    // A port that nobody listens on: it was ours a moment ago.
+    // A port on which nothing listens: it was bound and closed just before.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut command = Program::own("device_count").command();
     command.env("TF_WORKER_HOST", "127.0.0.1").env("TF_WORKER_PORT", port.to_string());
     let running = Running::start(command.env("REMORA_CONNECT_TIMEOUT", "30"));
-    e2e::eventually("a line says what is waited for", || running.stderr_so_far().ends_with(" s left\n"));
+    e2e::eventually("the wait is reported", || running.stderr_so_far().ends_with(" s left\n"));
     let listen = format!("127.0.0.1:{port}");
     let _worker = Worker::start_with(&WorkerOptions { listen: listen.clone(), ..WorkerOptions::default() });
     let ended = running.finish();
@@ -272,7 +277,7 @@ fn a_silence_timeout_that_makes_no_sense_is_an_error_that_says_what_may_be_there
 
 #[test]
 fn without_a_worker_there_is_no_device_and_one_line_says_why() {
-    // A port that nobody listens on: it was ours a moment ago.
+    // A port on which nothing listens: it was bound and closed just before.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let ended = ask_for_devices(port);
     expect_no_device(&ended, port);

@@ -1,4 +1,4 @@
-//! What reaches the program comes in the order HIP promises, and threads do not wait for one another.
+//! Ordering: output, callbacks and copies reach the program in the order HIP guarantees, and threads do not block each other.
 
 use e2e::{Program, Recipe, Running, Worker};
 
@@ -74,13 +74,13 @@ fn making_and_unmaking_things_uses_no_round_trip() {
         ended.expect_success();
         round_trips(&ended.stderr)
     };
-    // What any program needs that has a session: to ask for it and to end it.
+    // The minimum for any program with a session: opening and closing it.
     let least = run(&Program::own("device_count"), &[]);
     assert!(least <= 1, "a session alone takes {least} round trips");
     assert_eq!(run(&creation, &[]), least);
-    // Were the counter blind, this would not see anything either.
+    // Control: shows that the counter does count round trips.
     let strict = run(&creation, &[("REMORA_STRICT", "1")]);
-    assert!(strict > 100, "when every call waits there are only {strict} round trips");
+    assert!(strict > 100, "in strict mode, where every call waits, there are only {strict} round trips");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn asking_again_whether_work_is_done_uses_no_round_trip_and_agrees_with_every_ot
     assert_eq!(run("2000"), run("2"));
 }
 
-/// The counter in the line that REMORA_STATS=1 asks for.
+/// The number of round trips, from the statistics line of REMORA_STATS=1.
 fn round_trips(stderr: &str) -> u64 {
     let count = stderr.lines().find_map(|line| {
         let (before, _) = line.strip_prefix("remora: ")?.split_once(" round trips")?;

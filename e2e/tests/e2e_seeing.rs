@@ -1,4 +1,4 @@
-//! What can be seen of a program and of a worker: traces, summaries, `remora top`.
+//! Observability of programs and workers: traces, summaries, `remora top`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use e2e::{Ended, Program, Running, Worker, eventually, remora};
 use serde_json::Value;
 
-/// The calls a program says it made.
+/// The numbers of calls that a program prints.
 fn said(stdout: &str) -> BTreeMap<String, u64> {
     let pairs = stdout.lines().filter_map(|line| line.split_once(' '));
     pairs
@@ -20,7 +20,7 @@ struct Trace {
     events: Vec<Value>,
 }
 
-/// One slice of a picture.
+/// One slice (duration event) of a trace.
 struct Slice<'a> {
     name: &'a str,
     row: (u64, u64),
@@ -66,7 +66,7 @@ impl Trace {
         self.slices("call").iter().filter(|slice| slice.name == name).count() as u64
     }
 
-    /// Microseconds that times of devices may be off by.
+    /// Maximum error of device times in microseconds.
     fn uncertainty(&self) -> f64 {
         let readings = self.events.iter().filter(|event| event["name"] == "clock");
         let worst =
@@ -74,7 +74,7 @@ impl Trace {
         worst.reduce(f64::max).expect("the worker's clock was read")
     }
 
-    /// The name a row was given.
+    /// The name of a row (process and thread).
     fn row_name(&self, kind: &str, (pid, tid): (u64, u64)) -> &str {
         let named = self.events.iter().rfind(|event| {
             event["ph"] == "M" && event["name"] == kind && event["pid"] == pid && event["tid"] == tid
@@ -82,7 +82,7 @@ impl Trace {
         named.and_then(|event| event["args"]["name"].as_str()).unwrap_or_else(|| panic!("row {pid}.{tid}"))
     }
 
-    /// Arrows by their name: where they start and end.
+    /// Flow arrows by ID: the times of their starts and ends.
     fn arrows(&self) -> BTreeMap<&str, [Vec<f64>; 2]> {
         let mut arrows: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
         for (end, kind) in ["s", "f"].iter().enumerate() {
@@ -127,7 +127,7 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
     let copy = calls.iter().find(|call| call.name == "hipMemcpyAsync").expect("a copy");
     assert_eq!(copy.arguments["sizeBytes"], 4 << 16);
 
-    // What streams did: in order, one thing at a time, between the call that asked for it and the one that waited.
+    // Stream activity: in order, one command at a time, between the call that queued it and the call that waited for it.
     let slack = trace.uncertainty();
     let device = trace.slices("device");
     let kernels: Vec<_> = device.iter().filter(|slice| slice.name.starts_with("scale(")).collect();
@@ -139,10 +139,10 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
         assert!(trace.row_name("process_name", (slice.row.0, 0)).starts_with("device 0: AMD Instinct"));
         assert!(trace.row_name("thread_name", slice.row).contains("stream"));
         let before = reached.insert(slice.row, slice.end);
-        // Times are written with three digits, so a sum may be off in the fourth.
+        // Times have three decimal digits, so a sum may be wrong in the fourth.
         assert!(
             before.is_none_or(|before| before <= slice.begin + 0.002),
-            "a stream does two things at once"
+            "two commands of a stream overlap"
         );
     }
     let launches: Vec<_> = calls.iter().filter(|call| call.name == "hipLaunchKernel").collect();
@@ -153,7 +153,7 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
             waits.iter().find(|wait| wait.row == launch.row && wait.begin >= launch.end).expect("a wait");
         assert!(
             kernel.begin >= launch.begin - slack && kernel.end <= wait.end + slack,
-            "the kernel ran from {} to {}, was asked for at {} and waited for until {}, give or take {slack}",
+            "the kernel ran from {} to {}, was queued at {} and waited for until {}, within {slack}",
             kernel.begin,
             kernel.end,
             launch.begin,
@@ -166,7 +166,7 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
         assert_eq!((from.len(), to.len()), (1, 1), "arrow {name}");
         assert!(from[0] <= to[0] + slack, "arrow {name}");
     }
-    // What was on its way.
+    // Network traffic.
     let wire = trace.slices("wire");
     assert!(wire.iter().any(|slice| slice.name == "SynchronizeStream" && slice.end >= slice.begin));
     let back: u64 = wire
@@ -174,7 +174,7 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
         .filter(|slice| slice.name == "Read")
         .filter_map(|slice| slice.arguments["bytes"].as_u64())
         .sum();
-    assert!(back >= 2 * (4 << 16), "both results came back over the link");
+    assert!(back >= 2 * (4 << 16), "both results were received over the link");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_trace_is_whole_after_exit_and_readable_after_abort() {
     let ended = traced(&worker, "abort", &path);
     assert!(ended.status.code().is_none(), "{:?}", ended.status);
     let text = std::fs::read_to_string(&path).expect("a trace");
-    // Readers of the format do without the bracket, and without a line that was cut off.
+    // Trace viewers accept a missing closing bracket and an incomplete last line.
     let (whole, _) = text.rsplit_once('\n').expect("lines");
     let trace = Trace::parse(&format!("{}\n]", whole.trim_end_matches(',')));
     assert!(trace.count("hipGetDevice") > 100);
@@ -249,7 +249,7 @@ fn a_summary_counts_what_was_called() {
     assert!(total >= longest && longest >= mean && mean > 0.0, "{}", ended.stderr);
     assert_eq!(round_trips, calls);
     assert!(sent >= 32.0 * calls && received >= 28.0 * calls);
-    assert_eq!(rows["hipLaunchKernel"][4], 0.0, "launches wait for nothing");
+    assert_eq!(rows["hipLaunchKernel"][4], 0.0, "launches have no wait time");
     assert!(rows["hipMemcpyAsync"][5] >= 2.0 * (4 << 16) as f64, "both inputs were sent");
     assert!(rows["hipMemcpy"][6] >= 2.0 * (4 << 16) as f64, "both results were received");
     let times: Vec<f64> = rows.iter().filter(|(name, _)| **name != "all").map(|(_, row)| row[1]).collect();
@@ -297,7 +297,7 @@ fn top_sees_a_session_its_memory_and_its_calls() {
     assert!(session["bytes_sent"].as_u64().expect("bytes") >= 28 * round_trips);
     assert_eq!(session["rates"]["calls"], 0.0, "it only holds memory");
 
-    // One that never stops working: its counts grow, and so its rates are not 0.
+    // A program that works continuously: its counters grow, so its rates are not 0.
     let busy = Running::start(&mut Program::own("steady").on(&worker));
     let rates = |seen: &Value| {
         let sessions = seen["sessions"].as_array().expect("sessions").clone();
@@ -320,7 +320,7 @@ fn top_without_a_terminal_prints_plain_tables_and_survives_its_worker() {
     watching.wait_for_line("no sessions");
     drop(worker);
     watching.wait_for_line("no worker answers");
-    assert!(!watching.stdout_so_far().contains('\u{1b}'), "no codes for terminals");
+    assert!(!watching.stdout_so_far().contains('\u{1b}'), "no terminal escape sequences");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `remora run` gives programs its own libamdhip64, wherever they look for one, and says so where it could not.
+//! `remora run` makes programs load our libamdhip64, wherever they search for one, and reports it if that fails.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use e2e::{Ended, Recipe, Running, library_folder, remora};
 
-/// A library of somebody else: it says that it was loaded, and has no HIP.
+/// Source of another library: it prints that it was loaded, and has no HIP functions.
 const OTHER: &str = "
 #include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { puts(\"another library was loaded\"); }
@@ -18,7 +18,7 @@ fn compile(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Puts such a library into a folder.
+/// Compiles that library into a folder.
 fn place_other(folder: &Path, name: &str, soname: &str) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     let scratch = tempfile::tempdir_in(folder).unwrap();
@@ -104,7 +104,7 @@ fn a_library_opened_by_its_path_is_ours_in_the_generation_that_was_asked_for() {
     for (at, version) in [("1", 6), ("2", 7), ("3", 5)] {
         assert_eq!(Path::new(ended.value(at)), ours.join(format!("libamdhip64.so.{version}")));
     }
-    // Processes that the program starts are programs too.
+    // Child processes of the program get our library too.
     let command = format!("{} {}; exit 3", program.display(), numbered.display());
     let ended = run(&[], "/bin/sh".as_ref(), &["-c", &command]);
     assert_eq!((ended.status.code(), ended.status.signal()), (Some(3), None), "{ended:?}");
@@ -125,7 +125,7 @@ fn another_library_that_was_loaded_all_the_same_is_reported_in_one_line() {
             assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
         }
     }
-    // With the option, programs load what they name.
+    // With --no-audit, programs load the library they name.
     let numbered = place_other(folder.path(), "libamdhip64.so.6", "libamdhip64.so.6");
     let ended = run(&["--no-audit"], &program, &[&numbered.to_string_lossy()]);
     ended.expect_silent_success().expect_line("another library was loaded");

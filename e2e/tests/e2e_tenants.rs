@@ -1,4 +1,4 @@
-//! Several tenants of one worker, and other users of one machine: none sees, reaches or exhausts what is another's.
+//! Isolation of tenants of one worker and of users of one machine: none sees, accesses or exhausts the resources of another.
 
 use std::fs;
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Alice has limits, Bob none.
+    /// Starts a worker with two tenants: Alice has limits, Bob has none.
     fn start() -> Shared {
         let folder = tempfile::tempdir().unwrap();
         Shared::write(folder.path(), &["alice", "bob"]);
@@ -119,7 +119,7 @@ fn a_tenant_sees_and_reaches_only_its_own_sessions_and_administers_none() {
     let all = shared.status("REMORA_ADMIN_TOKEN", ADMIN);
     assert_eq!(all.json["sessions"][0]["tenant"], "bob");
 
-    // Neither a stranger nor the owner of a session may take it; the operator may.
+    // Neither another tenant nor the owner of a session may snapshot it; only the administration token permits that.
     let id = all.json["sessions"][0]["id"].as_str().unwrap().to_owned();
     let out = shared.folder.path().join("snapshot");
     let arguments = ["snapshot", &id, "--keep", "--out", out.to_str().unwrap()];
@@ -131,7 +131,7 @@ fn a_tenant_sees_and_reaches_only_its_own_sessions_and_administers_none() {
         );
     }
     shared.remora(&arguments, "REMORA_ADMIN_TOKEN", ADMIN).expect_success();
-    // The operator's token opens no session.
+    // The administration token cannot open a session.
     assert_eq!(code(&shared.open(&hello(), ADMIN, None).unwrap_err()), RejectCode::Access);
     held.finish().expect_success();
 }
@@ -180,18 +180,18 @@ fn a_token_that_is_removed_ends_its_sessions_when_the_file_is_read_again() {
     let held = Running::start(&mut shared.program("hold_memory", BOB));
     held.wait_for_line("holding");
     Shared::write(shared.folder.path(), &["alice"]);
-    // SAFETY: kill reads no memory of ours; the process is the worker this test started.
+    // SAFETY: kill takes no pointers; the process is the worker this test started.
     assert_eq!(unsafe { libc::kill(shared.worker.pid() as libc::pid_t, libc::SIGHUP) }, 0);
     eventually("his session is over", || shared.status("REMORA_ADMIN_TOKEN", ADMIN).sessions().is_empty());
     assert_eq!(code(&shared.open(&hello(), BOB, None).unwrap_err()), RejectCode::Access);
     assert!(shared.open(&hello(), ALICE, None).is_ok());
 }
 
-/// Runs on a thread whose user is another; `None` if this process may not change its user.
+/// Runs `work` on a thread with another user ID; `None` if this process may not change its user.
 fn as_user<T: Send + 'static>(user: u32, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let thread = std::thread::spawn(move || {
         let (keep, user) = (libc::c_long::from(-1), libc::c_long::from(user));
-        // SAFETY: the system call by number changes the user of this thread alone, which ends afterwards.
+        // SAFETY: the raw system call changes the user ID of this thread only, and the thread ends afterwards.
         let changed = unsafe { libc::syscall(libc::SYS_setresuid, keep, user, keep) };
         (changed == 0).then(work)
     });
@@ -221,7 +221,7 @@ fn a_worker_without_a_token_refuses_other_users_of_the_machine() {
         (unix.unwrap_err(), tcp.unwrap_err())
     });
     let Some((unix, tcp)) = strangers else {
-        println!("skipped: this process may not become another user");
+        println!("skipped: this process may not change its user ID");
         return;
     };
     for error in [unix, tcp] {

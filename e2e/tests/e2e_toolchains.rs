@@ -1,10 +1,10 @@
-//! Programs by every compiler people use run as they are, under `remora run`, without a word from the loader.
+//! Programs built by all common compilers run unmodified under `remora run`, without warnings from the dynamic linker.
 
 use std::process::Command;
 
 use e2e::{Ended, Program, Recipe, Running, remora, version_needs};
 
-/// `remora run -- program`: no worker, no library path, nothing but the program.
+/// Runs `remora run -- program` without a worker or library path in the environment.
 fn remora_run(program: &Program) -> Ended {
     let mut command = Command::new(remora());
     command.arg("run").arg("--").arg(program.path());
@@ -29,7 +29,7 @@ fn programs_by_debians_hipcc_run_without_a_loader_warning() {
 fn kernels_allocate_with_every_device_library_and_code_object() {
     let hipcc = Recipe::example("device_malloc").by_hipcc().with_flag("-D__HIP_ENABLE_DEVICE_MALLOC__=1");
     let clang = Recipe::example("device_malloc");
-    // Version 5 by clang is what the examples are.
+    // The examples already cover clang with code object version 5.
     for (recipe, version) in [(&hipcc, 4), (&hipcc, 5), (&clang, 4)] {
         let recipe = recipe.clone().for_architectures(&["gfx90a"]);
         let program = recipe.with_flag(&format!("-mcode-object-version={version}")).build();

@@ -1,5 +1,5 @@
-//! What a program uploads is kept by content: its next run sends hashes, whoever else there is gets nothing of it, and what is
-//! missing is sent again.
+//! Upload cache: uploads are cached by content hash, so the next run of a program sends hashes. Other tenants cannot use the cached data,
+//! and missing data is sent again.
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn run(worker: &Worker, variables: &[(&str, &str)]) -> Ended {
     ended
 }
 
-/// The counter in the line that REMORA_STATS=1 asks for.
+/// The number of bytes sent, from the statistics line of REMORA_STATS=1.
 fn sent(ended: &Ended) -> u64 {
     let count = ended.stderr.lines().find_map(|line| {
         let (before, _) = line.strip_prefix("remora: ")?.split_once(" bytes sent")?;
@@ -31,12 +31,12 @@ fn sent(ended: &Ended) -> u64 {
 #[test]
 fn the_second_run_sends_hashes_even_to_a_worker_started_anew() {
     let folder = tempfile::tempdir().unwrap();
-    // As in a home folder, which the users of sessions may not enter.
+    // Like a home folder, which the user IDs of sessions may not enter.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let first_worker = worker(folder.path(), &[]);
     let first = sent(&run(&first_worker, &[]));
     assert!(first > 14 << 20, "the first run sends its tensors: {first}");
-    assert!(first < 19 << 20, "and one that it sent before only once: {first}");
+    assert!(first < 19 << 20, "repeated tensors are sent only once: {first}");
     let second = sent(&run(&first_worker, &[]));
     assert!(second * 20 <= first, "{second} bytes again after {first}");
     first_worker.stop();
@@ -67,7 +67,7 @@ fn tensors_that_were_lost_meanwhile_are_sent_again() {
     let mut damaged = 0;
     for entry in std::fs::read_dir(tenant).unwrap() {
         let entry = entry.unwrap();
-        // Large enough to be a piece of a tensor, and not the program's code.
+        // Only files that are large enough to be part of a tensor, not the program's code.
         if entry.metadata().unwrap().len() >= 1 << 20 {
             std::fs::write(entry.path(), b"no longer what it was").unwrap();
             damaged += 1;
@@ -77,7 +77,7 @@ fn tensors_that_were_lost_meanwhile_are_sent_again() {
     let again = sent(&run(&worker, &[]));
     assert!(again > 14 << 20 && again < first + (1 << 20), "{again} after {first}");
     let third = sent(&run(&worker, &[]));
-    assert!(third * 20 <= first, "{third} bytes after all was kept anew");
+    assert!(third * 20 <= first, "{third} bytes after everything was cached again");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_shrinks_is_packed_whatever_is_cut_and_what_does_not_is_not() {
     assert!(run("always", &["shrinks"], vec![]) < plain / 2);
     run("always", &["shrinks"], vec![1_000_001, 500_009, 3_000_017]);
     let (noise, tried) = (run("never", &[], vec![]), run("always", &[], vec![]));
-    // The program's code shrinks, and acknowledgements are sent now and then.
+    // The program's code is compressible, and the number of acknowledgements varies.
     assert!(tried.abs_diff(noise) < 1 << 20, "{tried} bytes, and {noise} without trying");
 }
 

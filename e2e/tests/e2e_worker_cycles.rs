@@ -1,4 +1,4 @@
-//! Clients that come and go, however they go, leave nothing in the worker, and many at once are served.
+//! Leak tests of the worker: clients that end in any way leave no resources behind, and many clients are served at once.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use e2e::{Program, Running, Usage, Worker, WorkerOptions, eventually};
 
 const MOST_GROWTH: u64 = 4 << 20;
 
-/// How a client may behave.
+/// Number of client behaviours in [`visit`].
 const MANNERS: usize = 5;
 
 #[test]
@@ -34,11 +34,11 @@ fn clients_that_come_and_go_leave_nothing_in_the_worker() {
     assert!(grown <= MOST_GROWTH, "{grown} bytes more");
 }
 
-/// One client, in one of the ways in which clients behave.
+/// Runs one client with one of several behaviours.
 fn visit(worker: &Worker, programs: &[Program; 2], cycle: usize) {
     let [hold_memory, steady] = programs;
     match cycle % MANNERS {
-        // Ends like any program.
+        // Exits normally.
         0 => {
             hold_memory.run(worker, &["16"]).expect_silent_success();
         }
@@ -54,12 +54,12 @@ fn visit(worker: &Worker, programs: &[Program; 2], cycle: usize) {
             busy.wait_for_line("round 0");
             busy.signal(libc::SIGKILL);
         }
-        // Connects and says nothing, then leaves.
+        // Connects, sends nothing and disconnects.
         3 => drop(TcpStream::connect((worker.host(), worker.port())).unwrap()),
-        // Says something that makes no sense.
+        // Sends garbage.
         _ => {
             let mut stream = TcpStream::connect((worker.host(), worker.port())).unwrap();
-            // The worker may have hung up already, which is as good.
+            // Fails if the worker has already closed the connection, which is fine too.
             let _ = stream.write_all(&[0xa5; 300]);
         }
     }
@@ -78,7 +78,7 @@ fn connections_that_say_nothing_are_let_go_in_time_and_keep_no_client_out() {
     let silent: Vec<TcpStream> =
         (0..100).map(|_| TcpStream::connect((worker.host(), worker.port())).unwrap()).collect();
     Program::example("vector_add").run(&worker, &[]).expect_silent_success();
-    eventually("the worker has let go of them", || {
+    eventually("the worker has closed the connections", || {
         let now = Usage::of(worker.pid());
         now.descriptors <= before.descriptors && now.threads <= before.threads
     });

@@ -58,7 +58,7 @@ __global__ void integers(Cells *cells) {
   } while (seen_wide != before_wide);
 }
 
-// The instruction, and the loop that the compiler makes where the instruction may not be used; sums of halves are exact.
+// Tests the atomic instruction, and the compare-and-swap loop that the compiler emits where it may not use it; sums of halves are exact.
 __global__ void floats(Cells *cells) {
   unsigned item = me();
   atomicAdd(&cells->f32[0], 0.5f * static_cast<float>(item));
@@ -80,16 +80,16 @@ __global__ void system_scope(Cells *cells) {
   atomicAdd_system(&cells->f32[0], 0.5f * static_cast<float>(item));
   atomicAdd_system(&cells->f64[0], 0.5 * item);
   __hip_atomic_fetch_add(&cells->i32[0], 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
-  // Narrower scopes, where no one else looks.
+  // A narrower scope (device), because only this device accesses these cells.
   __hip_atomic_fetch_add(&cells->i32[1 + blockIdx.x % 4], 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
-// Two halves of a word at once: small whole numbers, so that every order gives the same sum.
+// Two halves of a word at once: small integers, so that every order gives the same sum.
 __global__ void packed(__half2 *halves, unsigned *bfloats) {
   unsafeAtomicAdd(halves, __half2{__float2half(1.0f), __float2half(-2.0f)});
 #if defined(__gfx942__)
   using Pair = short __attribute__((ext_vector_type(2)));
-  // 1 and -1 in bfloat16. The compiler knows the instruction by its own name only.
+  // 1 and -1 in bfloat16. The instruction is available only as a compiler builtin.
   __builtin_amdgcn_global_atomic_fadd_v2bf16((__attribute__((address_space(1))) Pair *)bfloats,
                                              Pair{0x3f80, static_cast<short>(0xbf80)});
 #else

@@ -1,4 +1,4 @@
-// What every example needs to judge itself: it prints one line, `PASS name` or `FAIL name: reason`, and exits 0 or 1.
+// Self-checking helpers of the examples: each prints one line, `PASS name` or `FAIL name: reason`, and exits with 0 or 1.
 #pragma once
 
 #include <hip/hip_runtime.h>
@@ -33,7 +33,7 @@ inline int pass() {
   return 0;
 }
 
-// The call has to succeed.
+// Fails unless the call succeeds.
 #define HIP_OK(call)                                                                                                   \
   do {                                                                                                                 \
     hipError_t hip_ok_result = (call);                                                                                 \
@@ -41,7 +41,7 @@ inline int pass() {
       fail("line %d: %s: %s", __LINE__, #call, hipGetErrorString(hip_ok_result));                                      \
   } while (0)
 
-// The call has to fail, with exactly this error.
+// Fails unless the call returns exactly this error.
 #define HIP_FAILS(expected, call)                                                                                      \
   do {                                                                                                                 \
     hipError_t hip_fails_result = (call);                                                                              \
@@ -50,7 +50,7 @@ inline int pass() {
            hipGetErrorName(expected));                                                                                 \
   } while (0)
 
-// Memory on the device, freed at the end of the scope.
+// Device memory, freed at the end of the scope.
 template <typename T> class DeviceArray {
 public:
   explicit DeviceArray(size_t count) : count_(count) { HIP_OK(hipMalloc(&data_, count * sizeof(T))); }
@@ -75,7 +75,7 @@ private:
   size_t count_;
 };
 
-// A small generator, the same everywhere, so that results can be compared bit for bit.
+// A small random number generator with a fixed sequence, so that results can be compared bit for bit.
 class Random {
 public:
   explicit Random(uint32_t seed) : state_(seed * 2654435761u + 1u) {}
@@ -96,7 +96,7 @@ private:
 
 inline unsigned blocks_for(size_t count, unsigned block) { return static_cast<unsigned>((count + block - 1) / block); }
 
-// Every value has to be within `tolerance`, relative to the larger of 1 and the expected size.
+// Fails unless every value is within `tolerance`, relative to the larger of 1 and the expected magnitude.
 inline void expect_near(const char *what, const std::vector<float> &got, const std::vector<double> &wanted,
                         double tolerance) {
   for (size_t i = 0; i < wanted.size(); ++i) {

@@ -1,4 +1,4 @@
-// Clocks: they never go back, and the wall clock's rate is the one the device names.
+// Device clocks: they never go backwards, and the wall clock has the rate that the device reports.
 #include "check.h"
 
 #include <chrono>
@@ -45,7 +45,7 @@ int main() {
     if (time <= 0)
       fail("a clock reads %lld", time);
 
-  // What passes on the host between two readings, seen from outside and from inside of them, bounds what the device saw.
+  // Host times taken just outside and just inside the two device readings bound the time that passed on the device.
   using Clock = std::chrono::steady_clock;
   DeviceArray<long long> reading(2);
   auto outer = Clock::now();
@@ -60,7 +60,7 @@ int main() {
   auto outer_end = Clock::now();
   auto ticks = [rate](auto time) { return std::chrono::duration<double, std::milli>(time).count() * rate; };
   double passed = static_cast<double>(second - first);
-  // A thousandth for clocks that are not the same clock.
+  // Tolerance of a thousandth, because the clocks are independent.
   if (passed < ticks(inner_end - inner) * 0.999 || passed > ticks(outer_end - outer) * 1.001)
     fail("%.0f ticks passed on the device while %.0f to %.0f passed here", passed, ticks(inner_end - inner),
          ticks(outer_end - outer));

@@ -1,4 +1,4 @@
-// malloc, free, new and delete in kernels: memory that kernels take, hand on to other kernels, and give back.
+// malloc, free, new and delete in kernels: memory that kernels allocate, pass to other kernels, and free.
 #include "check.h"
 
 EXAMPLE("device_malloc");
@@ -8,7 +8,7 @@ struct Node {
   unsigned value;
 };
 
-// Every work-item grows a list of its own, as long as its number says.
+// Every work-item builds a private list whose length is given by its ID.
 __global__ void grow(Node **lists, unsigned *refused) {
   unsigned item = blockIdx.x * blockDim.x + threadIdx.x;
   Node *head = nullptr;
@@ -73,7 +73,7 @@ __global__ void objects(unsigned *areas, unsigned *gone) {
   delete shape;
 }
 
-// Blocks too large for the heap's own slabs.
+// Blocks too large for the heap's slabs.
 __global__ void take(void **blocks, size_t bytes) {
   unsigned item = blockIdx.x * blockDim.x + threadIdx.x;
   blocks[item] = malloc(bytes);

@@ -1,4 +1,4 @@
-// printf in kernels: the text arrives on this program's standard output, which it reads back.
+// printf in kernels: the text appears on this program's standard output, which it reads back.
 #include "check.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ __global__ void divergent(int *lengths) {
     lengths[thread] = -7;
 }
 
-// Standard output goes to a file for the length of a scope.
+// Redirects standard output to a file until the end of the scope.
 class Captured {
 public:
   Captured() {
@@ -32,7 +32,7 @@ public:
     if (file_ == nullptr || saved_ < 0 || dup2(fileno(file_), STDOUT_FILENO) < 0)
       fail("cannot redirect the standard output");
   }
-  // Put standard output back and return the lines, sorted: the order of waves is nobody's promise.
+  // Restores standard output and returns the lines, sorted, because the order of waves is not defined.
   std::vector<std::string> lines() {
     std::fflush(stdout);
     dup2(saved_, STDOUT_FILENO);

@@ -1,9 +1,9 @@
-// Local memory whose size the launch decides, up to all that a workgroup may have.
+// Dynamic local memory (LDS), up to the maximum of a workgroup.
 #include "check.h"
 
 EXAMPLE("dynamic_lds");
 
-// The fixed part comes first; both kinds are used at once.
+// Static and dynamic local memory in one kernel; the static part comes first.
 __global__ void reverse(const int *in, int *out, int count) {
   extern __shared__ int buffer[];
   __shared__ int shift;
@@ -17,7 +17,7 @@ __global__ void reverse(const int *in, int *out, int count) {
     out[blockIdx.x * static_cast<unsigned>(count) + static_cast<unsigned>(k)] = buffer[count - 1 - k] + shift;
 }
 
-// Two views of one block, one behind the other.
+// Two arrays in one dynamic block, one after the other.
 __global__ void two_views(double *out, int count) {
   extern __shared__ double doubles[];
   auto *bytes = reinterpret_cast<unsigned char *>(doubles + count);
@@ -32,7 +32,7 @@ __global__ void two_views(double *out, int count) {
 int main() {
   hipDeviceProp_t properties;
   HIP_OK(hipGetDeviceProperties(&properties, 0));
-  // All of it but what `shift` takes, in the steps that local memory is given out in.
+  // All local memory except what `shift` uses, in allocation granules.
   const int most = static_cast<int>((properties.sharedMemPerBlock - 512) / sizeof(int));
   for (int count : {1, 1000, most}) {
     std::vector<int> values(static_cast<size_t>(count));
@@ -60,7 +60,7 @@ int main() {
     if (got[static_cast<size_t>(item)] != wanted)
       fail("item %d has %g, not %g", item, got[static_cast<size_t>(item)], wanted);
   }
-  // A byte more than the device has.
+  // One byte more than the device has.
   reverse<<<1, 64, static_cast<unsigned>(properties.sharedMemPerBlock)>>>(nullptr, nullptr, 0);
   if (hipError_t error = hipGetLastError(); error == hipSuccess)
     fail("more local memory than there is was accepted");

@@ -1,4 +1,4 @@
-// Calls whose depth and target the compiler cannot know: recursion, function pointers, virtual functions.
+// Calls whose depth or target is unknown at compile time: recursion, function pointers, virtual functions.
 #include "check.h"
 
 EXAMPLE("dynamic_stack");
@@ -9,7 +9,7 @@ __device__ __noinline__ unsigned ackermann(unsigned m, unsigned n) {
   return ackermann(m - 1, n == 0 ? 1 : ackermann(m, n - 1));
 }
 
-// Every level has its own array, read after the levels below have come and gone.
+// Every level has a local array, which is read after the deeper levels have returned.
 __device__ __noinline__ unsigned nested(unsigned depth, unsigned seed) {
   volatile unsigned local[4];
   for (unsigned k = 0; k < 4; ++k)

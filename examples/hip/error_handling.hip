@@ -1,4 +1,4 @@
-// Mistakes are answered at once, with the error AMD's library gives, and do no harm to what follows.
+// Invalid calls fail at once, with the same error as AMD's library, and do not affect later calls.
 #include "check.h"
 
 #include <cstring>
@@ -7,7 +7,7 @@ EXAMPLE("error_handling");
 
 __global__ void set(int *value, int to) { *value = to; }
 
-// A launch reports its mistakes through the last error, which reading clears.
+// A launch reports errors through the last error, which is cleared when it is read.
 static void expect_launch_error(int line, hipError_t wanted) {
   hipError_t peeked = hipPeekAtLastError(), got = hipGetLastError(), after = hipGetLastError();
   if (peeked != wanted || got != wanted || after != hipSuccess)
@@ -46,7 +46,7 @@ int main() {
   set<<<1, 64, 1 << 20>>>(value.get(), 5);
   expect_launch_error(__LINE__, hipErrorInvalidValue);
 
-  // Nothing of this reached the device, and it still works.
+  // None of this reached the device, and it still works.
   if (value.read()[0] != 1)
     fail("a refused launch ran");
   set<<<1, 1>>>(value.get(), 6);
@@ -54,7 +54,7 @@ int main() {
   if (value.read()[0] != 6)
     fail("a launch after refused ones did not run");
 
-  // A file that is no program, and a kernel that is not there.
+  // An invalid module file, and a missing kernel.
   hipModule_t module = nullptr;
   std::vector<char> junk(4096, 'x');
   hipError_t loaded = hipModuleLoadData(&module, junk.data());

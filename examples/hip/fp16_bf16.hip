@@ -8,7 +8,7 @@
 
 EXAMPLE("fp16_bf16");
 
-// Round a value to `mantissa` stored bits with exponents from `lowest`, ties to even: what the formats do.
+// Rounds a value to `mantissa` stored bits with a minimum exponent of `lowest`, ties to even, as the formats do.
 static double round_to(double value, int mantissa, int lowest, double largest) {
   if (value == 0.0 || std::isnan(value) || std::isinf(value))
     return value;

@@ -1,4 +1,4 @@
-// Variables of the program that live on the device: set, read, addressed and changed by kernels.
+// Global device variables: initialized, copied, addressed, and changed by kernels.
 #include "check.h"
 
 EXAMPLE("globals_symbols");

@@ -1,4 +1,4 @@
-// Cooperative launches: the whole grid meets at a barrier, again and again.
+// Cooperative launches: repeated barriers across the whole grid.
 #include "check.h"
 
 #include <hip/hip_cooperative_groups.h>
@@ -56,7 +56,7 @@ int main() {
                                      0.25 * wanted[static_cast<size_t>((k + 1) % count)];
     wanted = next;
   }
-  // More workgroups than a machine has processors.
+  // More workgroups than a machine has CPUs.
   int resident = 0;
   HIP_OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&resident, spread, 64, 0));
   unsigned blocks = std::min(64u, static_cast<unsigned>(resident * properties.multiProcessorCount));
@@ -76,7 +76,7 @@ int main() {
     if (right != 1)
       fail("a group has the wrong size, rank or sum");
 
-  // More workgroups than the device can hold together.
+  // More workgroups than can be resident on the device at the same time.
   dim3 too_many(static_cast<unsigned>(resident * properties.multiProcessorCount) + 1);
   HIP_FAILS(hipErrorCooperativeLaunchTooLarge,
             hipLaunchCooperativeKernel(reinterpret_cast<const void *>(spread), too_many, dim3(64), arguments, 0, nullptr));

@@ -1,4 +1,4 @@
-// Kernels compiled while the program runs: a template by name expression, a header from memory, and an error with a log.
+// Kernels compiled at run time with hiprtc: a template by name expression, a header from memory, and an error with a log.
 #include "check.h"
 
 #include <hip/hiprtc.h>
@@ -105,7 +105,7 @@ int main() {
   }
   HIP_OK(hipModuleUnload(module));
 
-  // A mistake in the source is an error with a log that says where.
+  // An error in the source fails the compilation, and the log gives its location.
   RTC_OK(hiprtcCreateProgram(&program, broken, "broken.hip", 0, nullptr, nullptr));
   compiled = hiprtcCompileProgram(program, 1, options);
   if (compiled != HIPRTC_ERROR_COMPILATION)

@@ -103,7 +103,7 @@ int main() {
   if (got.total != want.total || got.product_mod != want.product_mod)
     fail("total and product are %llu and %llu, not %llu and %llu", got.total, got.product_mod, want.total,
          want.product_mod);
-  // Whole numbers below 2^24, so the order of the additions makes no difference.
+  // Integers below 2^24, so the order of the additions makes no difference.
   if (got.float_total != static_cast<float>(want.double_total) || got.double_total != want.double_total)
     fail("the floating-point totals are %g and %g, not %g", static_cast<double>(got.float_total), got.double_total,
          want.double_total);

@@ -1,4 +1,4 @@
-// Four host threads, each with a stream, memory and errors of its own.
+// Four host threads, each with a private stream, memory and error state.
 #include "check.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ static void work(unsigned id, std::atomic<int> *ready) {
   HIP_OK(hipMalloc(&values, count * sizeof(unsigned)));
   HIP_OK(hipMemsetAsync(values, 0, count * sizeof(unsigned), stream));
 
-  // Start together. Odd threads make a mistake; the error is theirs alone.
+  // Start together. Odd threads make an invalid call; only they see the error.
   ++*ready;
   while (*ready < threads)
     std::this_thread::yield();

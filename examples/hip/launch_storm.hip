@@ -1,5 +1,5 @@
-// Thousands of small launches, each depending on the one before; any that is lost, doubled or out of order shows.
-// The number of launches is the first argument, 10000 without one.
+// Thousands of small launches, each depending on the previous one, so that a lost, repeated or reordered launch is detected.
+// The first argument is the number of launches; the default is 10000.
 #include "check.h"
 
 EXAMPLE("launch_storm");

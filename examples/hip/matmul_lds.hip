@@ -24,7 +24,7 @@ __global__ void matmul(const float *a, const float *b, float *c, int rows, int i
     c[row * columns + column] = sum;
 }
 
-// Small whole numbers: sums stay below 2^24, so every order of additions gives the same result.
+// Small integers: sums stay below 2^24, so every order of additions gives the same result.
 void check(int rows, int inner, int columns) {
   std::vector<float> a(rows * inner), b(inner * columns);
   Random random(static_cast<uint32_t>(rows));

@@ -25,7 +25,7 @@ __global__ void matmul_float(const float *a, const float *b, float *c) {
 #endif
 }
 
-// Lane l holds four neighbours of row l % 32 of A and of column l % 32 of B, and 16 elements of the result.
+// Lane l holds four adjacent elements of row l % 32 of A and of column l % 32 of B, and 16 elements of the result.
 __global__ void matmul_half(const _Float16 *a, const _Float16 *b, float *c) {
 #if defined(__gfx90a__) || defined(__gfx942__)
   int lane = static_cast<int>(threadIdx.x);
@@ -46,7 +46,7 @@ __global__ void matmul_half(const _Float16 *a, const _Float16 *b, float *c) {
 #endif
 }
 
-// Small whole numbers, so every order of additions gives the same result.
+// Small integers, so every order of additions gives the same result.
 static void expect_product(const char *what, const std::vector<float> &a, const std::vector<float> &b,
                            const std::vector<float> &c) {
   for (int i = 0; i < size; ++i)

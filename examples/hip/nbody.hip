@@ -1,4 +1,4 @@
-// Gravity between bodies, staged through LDS, a few steps of a leapfrog integration.
+// Gravitational n-body simulation: a few steps of leapfrog integration, with bodies staged through LDS.
 #include "check.h"
 
 EXAMPLE("nbody");

@@ -52,7 +52,7 @@ int main() {
         fail("row %d column %d is %x, not %x", y, x, out[y * wide + x], wanted);
     }
 
-  // What was filled and not copied over is still the filling.
+  // Memory that was filled and not overwritten still has the fill value.
   std::vector<unsigned> right(width * height);
   HIP_OK(hipMemcpy2D(right.data(), row_bytes, reinterpret_cast<char *>(second) + row_bytes, second_pitch, row_bytes,
                      height, hipMemcpyDeviceToHost));
@@ -60,7 +60,7 @@ int main() {
     if (value != 0x5a5a5a5au)
       fail("the filling is %x", value);
 
-  // A row wider than its pitch is refused.
+  // A row wider than its pitch is rejected.
   HIP_FAILS(hipErrorInvalidPitchValue,
             hipMemcpy2D(image, pitch, host.data(), row_bytes - 4, row_bytes, height, hipMemcpyHostToDevice));
   HIP_OK(hipStreamDestroy(stream));

@@ -1,16 +1,16 @@
-// Workgroups that wait for each other: a scan that looks back at its neighbours, and locks that the whole device shares.
+// Workgroups that wait for each other (forward progress): a decoupled look-back scan, and device-wide locks.
 #include "check.h"
 
 EXAMPLE("progress");
 
 enum : unsigned { EMPTY = 0, PARTIAL = 1, WHOLE = 2 };
 
-// The state of one tile: what it holds above what that means.
+// State of one tile: the value in the upper bits, its status in the lower bits.
 __device__ unsigned long long packed(unsigned status, unsigned value) {
   return static_cast<unsigned long long>(value) << 32 | status;
 }
 
-// One pass over the data. A tile's number is drawn when its workgroup starts, so all tiles before it have started too.
+// One pass over the data. A workgroup takes its tile number when it starts, so the workgroups of all earlier tiles have started too.
 __global__ void scan(const unsigned *in, unsigned *out, unsigned count, unsigned long long *states, unsigned *tickets) {
   __shared__ unsigned sums[256], tile, before;
   unsigned item = threadIdx.x;
@@ -49,7 +49,7 @@ __global__ void scan(const unsigned *in, unsigned *out, unsigned count, unsigned
     out[at] = before + sums[item];
 }
 
-// One work-item of every workgroup takes the lock and changes what it guards without atomics.
+// One work-item of every workgroup takes the spin lock and changes the guarded data without atomics.
 __global__ void spin_lock(unsigned *lock, unsigned *guarded, unsigned rounds) {
   if (threadIdx.x != 0)
     return;
@@ -64,8 +64,8 @@ __global__ void spin_lock(unsigned *lock, unsigned *guarded, unsigned rounds) {
   }
 }
 
-// First come, first served; every lane of every wave wants it. A lane that is served waits for the others of its wave in the
-// loop, not behind it: a wave leaves a loop as a whole, so a lane that went on alone would wait for those that wait for it.
+// Ticket lock, taken by every lane of every wave. A lane that is done waits for the other lanes of its wave inside the loop, not
+// after it: a wave leaves a loop as a whole, so a lane that left alone would wait for lanes that wait for it (deadlock).
 __global__ void ticket_lock(unsigned *next, volatile unsigned *serving, unsigned *guarded) {
   unsigned ticket = atomicAdd(next, 1u);
   for (bool served = false; __any(!served);) {
@@ -80,7 +80,7 @@ __global__ void ticket_lock(unsigned *next, volatile unsigned *serving, unsigned
   }
 }
 
-// Two workgroups hand a ball to and fro; neither can end without the other.
+// Two workgroups alternate (ping-pong); neither can end without the other.
 __global__ void ping_pong(unsigned *ball, unsigned rounds) {
   if (threadIdx.x != 0)
     return;
@@ -94,7 +94,7 @@ __global__ void ping_pong(unsigned *ball, unsigned rounds) {
 }
 
 int main() {
-  // Some six hundred workgroups, each of which waits for those before it.
+  // About six hundred workgroups, each of which waits for the earlier ones.
   const unsigned count = 150000, tiles = blocks_for(count, 256);
   Random random(5);
   std::vector<unsigned> values(count);

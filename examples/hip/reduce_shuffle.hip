@@ -39,7 +39,7 @@ __global__ void scan(const int *values, int *prefix, int *odd_before) {
   prefix[i] = sum;
   unsigned long long odd = __ballot(value & 1);
   odd_before[i] = __popcll(odd & ((1ull << lane) - 1));
-  // Lane 0's value, broadcast, is its own prefix sum.
+  // Lane 0's value, broadcast; it equals lane 0's prefix sum.
   if (__shfl(sum, 0) != __shfl(value, 0))
     prefix[i] = -1;
 }

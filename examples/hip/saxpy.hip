@@ -1,4 +1,4 @@
-// y = a * x + y, several times over, in a grid-stride loop and in two precisions.
+// y = a * x + y, repeated several times, in a grid-stride loop and in two precisions.
 #include "check.h"
 
 EXAMPLE("saxpy");
@@ -9,7 +9,7 @@ template <typename T> __global__ void axpy(T a, const T *x, T *y, int count) {
     y[i] = a * x[i] + y[i];
 }
 
-// The values are small whole numbers, so the result is exact whether or not the compiler fuses.
+// The values are small integers, so the result is exact whether or not the compiler uses fused multiply-add.
 template <typename T> void check(const char *name) {
   const int count = 65543, rounds = 3;
   std::vector<T> x(count), y(count);

@@ -1,4 +1,4 @@
-// Softmax over the rows of a matrix, one block a row, with expf and block-wide reductions.
+// Softmax over the rows of a matrix, one block per row, with expf and block-wide reductions.
 #include "check.h"
 
 EXAMPLE("softmax");

@@ -9,7 +9,7 @@ __global__ void multiply_add(unsigned *values, int count, unsigned factor, unsig
     values[i] = values[i] * factor + term;
 }
 
-// Waits until another kernel raises the flag, but never longer than `ticks`.
+// Waits until another kernel sets the flag, but never longer than `ticks`.
 __global__ void wait_for_flag(int *flag, int *seen, long long ticks) {
   long long start = wall_clock64();
   do {
@@ -45,7 +45,7 @@ static void streams_overlap() {
   HIP_OK(hipStreamDestroy(raising));
 }
 
-// Copy in, compute, copy out in two streams; the second starts with what an event of the first promises.
+// Copy in, compute and copy out on two streams; the second stream waits for an event of the first.
 static void events_order_streams() {
   const int count = 50000;
   const size_t bytes = count * sizeof(unsigned);
@@ -91,7 +91,7 @@ static void events_order_streams() {
   HIP_OK(hipEventElapsedTime(&until_handed_over, start, handed_over));
   HIP_OK(hipEventElapsedTime(&whole, start, stop));
   if (!(until_handed_over > 0.0f && whole > until_handed_over && whole < 60000.0f))
-    fail("the times make no sense: %g ms of %g ms", static_cast<double>(until_handed_over), static_cast<double>(whole));
+    fail("the elapsed times are inconsistent: %g ms of %g ms", static_cast<double>(until_handed_over), static_cast<double>(whole));
 
   HIP_OK(hipEventDestroy(start));
   HIP_OK(hipEventDestroy(handed_over));

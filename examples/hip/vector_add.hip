@@ -1,4 +1,4 @@
-// Adds two vectors whose length is no multiple of the block size.
+// Adds two vectors whose length is not a multiple of the block size.
 #include "check.h"
 
 EXAMPLE("vector_add");

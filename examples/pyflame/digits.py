@@ -2,8 +2,8 @@
 
     python digits.py --model mlp --devices cpu rocm --plot digits.svg
 
-Numbers at random are the same on every device and products are added in the same order, so the losses of two devices differ by no more than
-what their exponentials and logarithms round differently.
+Random numbers are the same on every device, and products are summed in the same order. The losses of two devices therefore differ only by
+the rounding of their exponentials and logarithms.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def network(model):
 
 
 def data(model):
-    """Pixels in [0, 1] and classes, always in the same order; the last fifth is for the test."""
+    """Returns pixels in [0, 1] and classes, always in the same order; the last fifth is the test set."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
     pixels = (digits.images[order] / 16.0).astype(np.float32)
@@ -43,7 +43,7 @@ def data(model):
 
 
 def train(model, device, epochs, say):
-    """Losses of all steps, accuracy on the test set, seconds a step."""
+    """Trains and returns the losses of all steps, the accuracy on the test set and the seconds per step."""
     pf.set_device(device)
     pf.manual_seed(7)
     net = network(model)
@@ -70,7 +70,7 @@ def train(model, device, epochs, say):
 
 
 def picture(curves):
-    """Loss over steps for every model and device, as SVG. Curves that agree lie on each other: the second is dashed."""
+    """Draws the loss over steps for every model and device as SVG. Equal curves overlap, so the second is dashed."""
     width, height, left, top = 420, 240, 50, 34
     parts = []
     for place, (model, by_device) in enumerate(curves.items()):
@@ -101,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", nargs="+", choices=sorted(EPOCHS), default=sorted(EPOCHS))
     parser.add_argument("--devices", nargs="+", default=["cpu", "rocm"])
-    parser.add_argument("--epochs", type=int, help="instead of as many as it takes to get 97 percent right")
+    parser.add_argument("--epochs", type=int, help="number of epochs [default: enough for an accuracy of 97 %%]")
     parser.add_argument("--plot", metavar="FILE", help="write the losses as an SVG picture")
     parser.add_argument("--quiet", action="store_true")
     arguments = parser.parse_args()
@@ -112,7 +112,7 @@ def main():
         for device in arguments.devices:
             losses, accuracy, seconds = train(model, device, arguments.epochs or EPOCHS[model], say)
             curves[model][device] = losses
-            print(f"{model} on {device}: {100 * accuracy:.2f} % of the test set right, {1000 * seconds:.2f} ms a step")
+            print(f"{model} on {device}: {100 * accuracy:.2f} % accuracy on the test set, {1000 * seconds:.2f} ms per step")
             good &= accuracy >= 0.97 or arguments.epochs is not None
         first, *others = curves[model].values()
         for device, losses in zip(arguments.devices[1:], others):
@@ -122,7 +122,7 @@ def main():
         with open(arguments.plot, "w", encoding="utf-8") as file:
             file.write(picture(curves))
     if not good:
-        print("less than 97 % were right", file=sys.stderr)
+        print("the accuracy is below 97 %", file=sys.stderr)
     return 0 if good else 1
 
 

@@ -1,6 +1,6 @@
-//! Writes first inputs for the fuzz targets to a folder: `seeds CORPUS`, one folder for each target below it.
+//! Writes seed inputs for the fuzz targets: `seeds CORPUS` creates one folder per target below CORPUS.
 //!
-//! Inputs that are built from the protocol's own types stay valid when the protocol changes, which files would not.
+//! The inputs are built from the protocol's own types, so they stay valid when the protocol changes.
 
 use std::path::Path;
 use std::{env, fs, io};
@@ -16,7 +16,12 @@ fn main() -> io::Result<()> {
             write(folder, "requests", &format!("{opcode:?}"), &frames(*opcode))?;
         }
     }
-    write(folder, "session", "each_action", &(0u8..10).flat_map(|action| [action, 1, 0, 0, 0, 0, 0, 0, 0]).collect::<Vec<_>>())?;
+    write(
+        folder,
+        "session",
+        "each_action",
+        &(0u8..10).flat_map(|action| [action, 1, 0, 0, 0, 0, 0, 0, 0]).collect::<Vec<_>>(),
+    )?;
     // Kind and length of each section, then its payload.
     write(folder, "arrival", "empty_sections", &(0u8..5).flat_map(|kind| [kind, 0, 0]).collect::<Vec<_>>())?;
     write(folder, "kernel_files", "properties", KFD.as_bytes())?;
@@ -37,7 +42,7 @@ fn main() -> io::Result<()> {
     write(folder, "code_object", "compressed", b"CCOB\x02\0\x01\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")
 }
 
-/// One request of every payload length from 0 to 96 bytes, in words; small numbers are valid more often than large ones.
+/// One request for every payload length from 0 to 96 bytes, in words. The words are small numbers, which are more often valid.
 fn frames(opcode: Opcode) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, words) in (1u32..).zip(0u32..25) {

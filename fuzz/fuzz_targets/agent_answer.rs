@@ -1,4 +1,4 @@
-//! Any bytes as what an agent answers to the provider library.
+//! Fuzzes the provider library's parser of agent responses.
 
 #![no_main]
 

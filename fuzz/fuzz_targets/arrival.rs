@@ -1,4 +1,5 @@
-//! Bytes as a session in a file, down to the software GPU. The smoke test is `device/worker/tests/hostile_bytes.rs`.
+//! Fuzzes the restore of a session from a snapshot file, down to the software GPU. The smoke test is
+//! `device/worker/tests/hostile_bytes.rs`.
 
 #![no_main]
 

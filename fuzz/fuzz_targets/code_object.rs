@@ -1,4 +1,4 @@
-//! Any bytes as a fat binary, as a code object and as a host program: refused or read, never a panic.
+//! Fuzzes the parsers of fat binaries, code objects and host programs: they reject or parse the input, but never panic.
 #![no_main]
 
 use std::sync::Arc;

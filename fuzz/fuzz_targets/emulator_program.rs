@@ -1,4 +1,4 @@
-//! Any bytes compile to a program, for both architectures.
+//! Fuzzes the emulator's compiler: any bytes compile to a program, for both architectures.
 #![no_main]
 
 use emulator::{Level, Options, Program};

@@ -1,4 +1,4 @@
-//! Any bytes as a stream of frames.
+//! Fuzzes the wire protocol's frame decoder with a stream of bytes.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as gfx90a and gfx942 code.
+//! Fuzzes the instruction decoder for gfx90a and gfx942.
 
 #![no_main]
 

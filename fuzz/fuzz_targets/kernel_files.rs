@@ -1,4 +1,4 @@
-//! Any bytes as the small files in which the kernel tells of GPUs.
+//! Fuzzes the parser of the files in which the Linux kernel driver describes GPUs.
 
 #![no_main]
 

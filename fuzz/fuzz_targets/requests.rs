@@ -1,4 +1,4 @@
-//! Bytes as the requests of a session, down to the software GPU. The smoke test is `device/worker/tests/hostile_bytes.rs`.
+//! Fuzzes the requests of a session, down to the software GPU. The smoke test is `device/worker/tests/hostile_bytes.rs`.
 
 #![no_main]
 

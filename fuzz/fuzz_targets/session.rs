@@ -1,4 +1,4 @@
-//! Any bytes as what a peer does to a session: acknowledgements, resumptions, request numbers, handshakes.
+//! Fuzzes the session protocol state: acknowledgements, reconnects, request numbers, handshakes.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Events as people read them in a terminal.
+//! Formats the events of a submission for the terminal.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 const SAMPLES: usize = 10;
 
-/// Turns events into lines; on a terminal with colours, and with a line that is written over while things go on.
+/// Formats events as lines. On a terminal it uses colours, and a status line that is overwritten by the next event.
 #[derive(Debug)]
 pub struct Report {
     colours: bool,
-    /// Whether the last line is to be written over.
+    /// Whether the last line is a status line, which the next line overwrites.
     open: bool,
     headings: (bool, bool),
 }
@@ -58,7 +58,7 @@ impl Report {
             "BENCHMARK_RESULT" => self.measured_case(&data["result"]),
             "SANDBOX_OUTPUT" => self.line(words(&data["line"])),
             "CHECKED" => {
-                let text = format!("{} of {} cases are right", data["passed_tests"], data["total_tests"]);
+                let text = format!("{} of {} cases passed", data["passed_tests"], data["total_tests"]);
                 let text = self.paint(&text, Colour::Green);
                 self.line(&text)
             }
@@ -76,7 +76,7 @@ impl Report {
             let count = |name: &str| kernel[name].as_i64().unwrap_or(0);
             let _ = writeln!(
                 text,
-                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch, {} waves a SIMD",
+                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch, {} waves per SIMD",
                 words(&kernel["name"]),
                 count("vgprs") + count("agprs"),
                 count("sgprs"),
@@ -97,7 +97,7 @@ impl Report {
             text += &self.line(&format!("{:>4}  {:<32} {:<8} {:>14}", "CASE", "", "", "DIFFERENCE"));
         }
         let passed = result["status"] == "PASSED";
-        let verdict = format!("{:<8}", if passed { "right" } else { "wrong" });
+        let verdict = format!("{:<8}", if passed { "passed" } else { "failed" });
         let verdict = self.paint(&verdict, if passed { Colour::Green } else { Colour::Red });
         let difference =
             result["max_difference"].as_f64().map_or(String::new(), |most| format!("{most:.3e}"));
@@ -152,8 +152,7 @@ impl Report {
 
     fn wrong(&mut self, data: &Value) -> String {
         let info = &data["debug_info"];
-        let head =
-            format!("wrong answer: {} of {} cases are right", data["passed_tests"], data["total_tests"]);
+        let head = format!("wrong answer: {} of {} cases passed", data["passed_tests"], data["total_tests"]);
         let head = self.paint(&head, Colour::Red);
         let mut text = self.line(&head);
         if let Some(message) = info["message"].as_str() {
@@ -161,7 +160,7 @@ impl Report {
         }
         let _ = writeln!(
             text,
-            "  case {}: {} of {} elements differ, at most by {}",
+            "  case {}: {} of {} elements differ, by at most {}",
             words(&info["case"]),
             info["mismatches"],
             info["total_elements"],
@@ -208,13 +207,13 @@ impl Report {
         }
     }
 
-    /// A line that stays.
+    /// A permanent line.
     fn line(&mut self, text: &str) -> String {
         let erase = if std::mem::replace(&mut self.open, false) { "\r\x1b[K" } else { "" };
         format!("{erase}{text}\n")
     }
 
-    /// A line that the next one takes the place of, where that can be done.
+    /// A status line, which the next line overwrites on a terminal.
     fn passing(&mut self, text: &str) -> String {
         if !self.colours {
             return self.line(text);
@@ -228,7 +227,7 @@ impl Report {
     }
 }
 
-/// What came from elsewhere, without what would move the cursor or change colours.
+/// Text from the server; empty if it contains escape sequences, which could control the terminal.
 fn words(value: &Value) -> &str {
     value.as_str().filter(|text| !text.contains('\x1b')).unwrap_or_default()
 }
@@ -268,7 +267,7 @@ mod tests {
         let mut report = Report::new(true);
         assert_eq!(report.event("COMPILING", &json!({ "message": "Compiling" })), "Compiling");
         let next = report.event("CHECKED", &json!({ "passed_tests": 2, "total_tests": 2 }));
-        assert_eq!(next, "\r\x1b[K\x1b[32m2 of 2 cases are right\x1b[0m\n");
+        assert_eq!(next, "\r\x1b[K\x1b[32m2 of 2 cases passed\x1b[0m\n");
     }
 
     #[test]
@@ -281,8 +280,8 @@ mod tests {
             }
         });
         let text = Report::new(false).event("WRONG_ANSWER", &data);
-        assert!(text.contains("1 of 3 cases are right"), "{text}");
-        assert!(text.contains("case n=3: 2 of 9 elements differ, at most by 1.5"), "{text}");
+        assert!(text.contains("1 of 3 cases passed"), "{text}");
+        assert!(text.contains("case n=3: 2 of 9 elements differ, by at most 1.5"), "{text}");
         let row: Vec<&str> =
             text.lines().find(|line| line.contains("(0, 1)")).unwrap().split_whitespace().collect();
         assert_eq!(row, ["(0,", "1)", "2.5", "1.0", "1.5"]);

@@ -1,14 +1,14 @@
-//! A terminal that is drawn over again, and is left as it was found.
+//! Full-screen terminal output, which restores the terminal's settings on drop.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result};
 
-/// Another screen than the one people work on, without a cursor; and back.
+/// Escape sequences that switch to the alternate screen without a cursor, and back.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
-/// To the upper left; the rest of a line, the rest of the screen is blank.
+/// Escape sequences that move the cursor to the upper left, clear the rest of the line, and clear the rest of the screen.
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K";
 const REST: &str = "\x1b[J";
@@ -16,7 +16,7 @@ const REST: &str = "\x1b[J";
 #[derive(Debug)]
 pub struct Screen {
     signals: i32,
-    /// How standard input was set, if it is a terminal.
+    /// The original settings of standard input, if it is a terminal.
     before: Option<libc::termios>,
     woken: PipeReader,
     waker: PipeWriter,
@@ -28,16 +28,16 @@ pub struct Waker(PipeWriter);
 
 impl Waker {
     pub fn wake(&self) {
-        // A full pipe wakes as well.
+        // Errors are ignored: if the pipe is full, the reader wakes up anyway.
         let _ = (&self.0).write_all(&[0]);
     }
 }
 
 impl Screen {
-    /// Takes the terminal. Signals that end the program are taken too, so that it can be given back.
+    /// Takes over the terminal. Also blocks the signals that would end the program, so that the terminal can be restored.
     pub fn open() -> Result<Screen> {
-        let (woken, waker) = io::pipe().context("no pipe")?;
-        // SAFETY: plain system calls on a set and a struct that live through them.
+        let (woken, waker) = io::pipe().context("cannot create a pipe")?;
+        // SAFETY: the signal set and the settings struct are valid for the duration of the calls.
         let (signals, before) = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
@@ -49,7 +49,7 @@ impl Screen {
             let is_terminal = libc::tcgetattr(libc::STDIN_FILENO, &raw mut settings) == 0;
             let before = is_terminal.then_some(settings);
             if is_terminal {
-                // Keys come one by one, and are not shown.
+                // Raw keys: no line buffering, no echo.
                 settings.c_lflag &= !(libc::ICANON | libc::ECHO);
                 libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const settings);
             }
@@ -57,19 +57,19 @@ impl Screen {
         };
         let screen = Screen { signals, before, woken, waker };
         if signals < 0 {
-            return Err(io::Error::last_os_error()).context("signals cannot be watched");
+            return Err(io::Error::last_os_error()).context("cannot create a signal descriptor");
         }
         screen.put(OPEN)?;
         Ok(screen)
     }
 
     pub fn waker(&self) -> Result<Waker> {
-        Ok(Waker(self.waker.try_clone().context("no pipe")?))
+        Ok(Waker(self.waker.try_clone().context("cannot create a pipe")?))
     }
 
     /// Columns and lines.
     pub fn size(&self) -> (usize, usize) {
-        // SAFETY: the system call fills the struct, for which all zero is valid.
+        // SAFETY: the system call writes to the struct, for which all-zero is valid.
         let size = unsafe {
             let mut size: libc::winsize = std::mem::zeroed();
             libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);
@@ -81,7 +81,7 @@ impl Screen {
         }
     }
 
-    /// Shows text in place of what was shown; what does not fit is left out.
+    /// Redraws the screen with `text`; lines and columns that do not fit are cut off.
     pub fn draw(&self, text: &str) -> Result<()> {
         let (columns, rows) = self.size();
         let mut out = HOME.to_owned();
@@ -89,7 +89,7 @@ impl Screen {
             if index > 0 {
                 out.push_str("\r\n");
             }
-            // Text of other machines is shown, not obeyed.
+            // Control characters from other machines must not reach the terminal.
             out.extend(line.chars().filter(|c| !c.is_control()).take(columns));
             out.push_str(REST_OF_LINE);
         }
@@ -97,7 +97,7 @@ impl Screen {
         self.put(&out)
     }
 
-    /// Waits until there is something new to draw; whether it is time to leave.
+    /// Waits until there is something new to draw. Returns true if the user wants to quit.
     pub fn wait(&mut self) -> Result<bool> {
         let mut polls = [libc::STDIN_FILENO, self.signals, self.woken.as_raw_fd()].map(|fd| libc::pollfd {
             fd,
@@ -105,7 +105,7 @@ impl Screen {
             revents: 0,
         });
         if self.before.is_none() {
-            // Not the terminal's keys; a closed input would be ready all the time.
+            // Standard input is not a terminal; a closed input would always be ready.
             polls[0].fd = -1;
         }
         // SAFETY: the array is valid for its length.
@@ -115,10 +115,10 @@ impl Screen {
         }
         if polls[2].revents != 0 {
             let mut sink = [0; 64];
-            let _ = self.woken.read(&mut sink).context("the pipe broke")?;
+            let _ = self.woken.read(&mut sink).context("cannot read the wake-up pipe")?;
         }
         if polls[1].revents != 0 {
-            // SAFETY: a signal is there, and is read into a struct of its own size.
+            // SAFETY: a signal is pending, and is read into a struct of the matching size.
             let signal = unsafe {
                 let mut info: libc::signalfd_siginfo = std::mem::zeroed();
                 libc::read(self.signals, (&raw mut info).cast(), size_of_val(&info));
@@ -139,20 +139,20 @@ impl Screen {
 
     fn put(&self, text: &str) -> Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("the terminal cannot be written")
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to the terminal")
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whatever can be put back is.
+        // Restore as much as possible; errors cannot be reported here.
         let _ = self.put(CLOSE);
         if let Some(before) = &self.before {
-            // SAFETY: the settings are those that were found.
+            // SAFETY: restores the settings that `open` read.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, before) };
         }
         if self.signals >= 0 {
-            // SAFETY: ours, and not used any more.
+            // SAFETY: this struct owns the descriptor and does not use it again.
             unsafe { libc::close(self.signals) };
         }
     }

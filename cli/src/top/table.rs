@@ -1,4 +1,4 @@
-//! What a worker told, twice, as a table or as JSON: the rates are the differences.
+//! Formats a worker's status as a table or as JSON, with rates computed from two samples.
 
 use serde_json::{Value, json};
 use transport::Endpoint;
@@ -6,7 +6,7 @@ use worker::{SessionStatus, Status};
 
 use crate::devices::{bytes, duration};
 
-/// What a session did in a second.
+/// Rates of a session per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rates {
     calls: f64,
@@ -15,18 +15,18 @@ struct Rates {
     sent: f64,
 }
 
-/// A status with the rates since the one before.
+/// A status, with the rates since the previous one.
 #[derive(Clone, Debug)]
 pub struct View {
     status: Status,
-    /// Of each session, in their order.
+    /// Rates of each session, in the order of `status.sessions`.
     rates: Vec<Rates>,
     seconds: f64,
 }
 
 impl View {
     pub fn new(status: Status, before: Option<&Status>) -> View {
-        // A worker that has started anew has new sessions too.
+        // If the worker has restarted, its sessions are new as well, so there is nothing to compare.
         let before = before.filter(|before| before.pid == status.pid && before.uptime_ms < status.uptime_ms);
         let seconds = before.map_or(0.0, |before| (status.uptime_ms - before.uptime_ms) as f64 / 1000.0);
         let rates = status.sessions.iter().map(|session| {
@@ -45,7 +45,7 @@ impl View {
         View { status, rates, seconds }
     }
 
-    /// One line of JSON: all that the worker tells, and the rates of each session.
+    /// One line of JSON: the complete status and the rates of each session.
     pub fn json(&self) -> String {
         let mut all = serde_json::to_value(&self.status).unwrap_or_default();
         let sessions = all["sessions"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
@@ -61,7 +61,7 @@ impl View {
         all.to_string() + "\n"
     }
 
-    /// A table of devices and one of sessions, on at most so many columns and lines.
+    /// A table of devices and a table of sessions, cut to `size` (columns and lines).
     pub fn text(&self, endpoint: &Endpoint, size: Option<(usize, usize)>) -> String {
         let status = &self.status;
         let mut lines = vec![format!(
@@ -97,7 +97,7 @@ impl View {
             sessions.push([
                 session.client.clone(),
                 session.pid.to_string(),
-                if session.connected { session.peer.clone() } else { "(away)".to_owned() },
+                if session.connected { session.peer.clone() } else { "(disconnected)".to_owned() },
                 duration(session.age_s),
                 bytes(session.memory_used.iter().sum()),
                 format!("{:.0} %", session.load_percent.iter().fold(0.0, |sum, load| sum + load)),
@@ -115,7 +115,7 @@ impl View {
     }
 }
 
-/// Columns under each other; those named to the left, the others, numbers, to the right.
+/// Formats rows with aligned columns: the columns in `left` are left-aligned, the others right-aligned.
 fn aligned<const N: usize>(rows: &[[String; N]], left: &[usize]) -> Vec<String> {
     let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(wide).collect();
@@ -128,13 +128,13 @@ fn aligned<const N: usize>(rows: &[[String; N]], left: &[usize]) -> Vec<String> 
     rows.iter().map(line).collect()
 }
 
-/// Lines cut to a terminal; what does not fit is counted in the last.
+/// Cuts lines to the size of a terminal; the last line says how many are hidden.
 fn fitted(mut lines: Vec<String>, size: Option<(usize, usize)>) -> String {
     if let Some((columns, rows)) = size {
         if lines.len() > rows.max(1) {
             let hidden = lines.len() + 1 - rows.max(1);
             lines.truncate(rows.max(1) - 1);
-            lines.push(format!("... {hidden} lines more"));
+            lines.push(format!("... {hidden} more lines"));
         }
         for line in &mut lines {
             if let Some((at, _)) = line.char_indices().nth(columns) {

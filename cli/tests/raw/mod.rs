@@ -1,4 +1,4 @@
-//! A worker process, and a client that speaks the wire protocol by hand.
+//! Test fixtures: a worker process, and a minimal client that encodes the wire protocol itself.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -11,7 +11,7 @@ use transport::{Endpoint, Link, TransportError, greet};
 use wire::{Failure, Flags, Frame, Header, Hello, MAX_VERSION, MIN_VERSION, Opcode, Operation, Welcome};
 
 pub const REMORA: &str = env!("CARGO_BIN_EXE_remora");
-/// Kernels of the behaviour suite: add_one, slow_store, write_through, forever, bump_counter.
+/// Kernels of the back-end conformance suite: add_one, slow_store, write_through, forever, bump_counter.
 pub const KERNELS: &[u8] = include_bytes!("../../../device/backend-suite/kernels/suite.gfx942.co");
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 pub const MIB: u64 = 1 << 20;
@@ -28,7 +28,7 @@ impl Worker {
         Worker::start_with(arguments, &[])
     }
 
-    /// Starts a worker on a free port of this machine, unless the arguments say where to listen.
+    /// Starts a worker on a free loopback port, unless the arguments set an address.
     pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Worker {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -85,7 +85,7 @@ impl Worker {
         worker::Status::from_json(&status.text).unwrap()
     }
 
-    /// Polls the status until it is as wanted, and says how long that took.
+    /// Polls the status until `wanted` returns true, and returns how long that took.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&worker::Status) -> bool) -> Duration {
         let start = Instant::now();
         loop {
@@ -101,7 +101,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: our own child, not yet waited for.
+        // SAFETY: the process is our child and has not been reaped.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -121,13 +121,13 @@ pub fn hello() -> Hello {
     }
 }
 
-/// One session, spoken by hand.
+/// Client of one session.
 pub struct Client {
     pub link: Link,
     pub welcome: Welcome,
     sent: u64,
     received: u64,
-    /// Every frame sent, for resending.
+    /// All frames sent, for retransmission after a reconnect.
     pub frames: Vec<Vec<u8>>,
     pub pushes: VecDeque<Frame>,
     replies: HashMap<u32, Frame>,
@@ -141,7 +141,7 @@ impl Client {
         Ok(Client { link, welcome, sent: 0, received: 0, frames: Vec::new(), pushes, replies })
     }
 
-    /// Continues the session on a new connection and sends again what the worker has not received.
+    /// Continues the session on a new connection and retransmits the frames that the worker has not received.
     pub fn reattach(&mut self, link: Link) -> Result<(), TransportError> {
         let hello = Hello { session_id: self.welcome.session_id, received: self.received, ..hello() };
         let credentials = greet::Credentials { token: None, secret: Some(&self.welcome.session_secret) };
@@ -162,13 +162,13 @@ impl Client {
         self.sent += 1;
         let mut bytes = Vec::new();
         wire::encode_request(fields, body, flags, self.sent as u32, 0x77, &mut bytes);
-        // A cut connection is noticed by whoever waits for an answer.
+        // A broken connection is noticed when a reply is awaited.
         let _ = self.link.write_all(&bytes);
         self.frames.push(bytes);
         self.sent as u32
     }
 
-    /// Sends a frame made by hand, under the next number.
+    /// Sends a frame with an arbitrary opcode and payload, under the next request number.
     pub fn send_raw(&mut self, opcode: u16, flags: Flags, payload: &[u8]) -> u32 {
         self.sent += 1;
         let mut header = Header::new(Opcode::Goodbye, flags, self.sent as u32, payload.len() as u64);
@@ -189,7 +189,7 @@ impl Client {
         self.reply::<O>(id)
     }
 
-    /// Waits for the reply to a request, of whatever kind; pushes that come first are kept.
+    /// Waits for the reply to a request, whether success or failure; pushes that arrive before it are kept.
     pub fn any_reply(&mut self, id: u32) -> Frame {
         loop {
             if let Some(frame) = self.replies.remove(&id) {
@@ -217,7 +217,7 @@ impl Client {
         }
     }
 
-    /// Takes one frame off the connection.
+    /// Receives one frame.
     pub fn receive(&mut self) {
         self.link.set_read_timeout(Some(TIMEOUT)).unwrap();
         let frame = greet::receive(&self.link, u64::MAX).unwrap();

@@ -1,12 +1,12 @@
-//! System calls made by another process against its will.
+//! Injects system calls into another process with ptrace.
 
 use std::cell::Cell;
 
-/// The main thread of a process, stopped. It goes on when this is dropped, as if nothing had happened.
+/// The stopped main thread of a process. It continues with its original registers when this is dropped.
 #[derive(Debug)]
 pub struct Intruder {
     pid: libc::pid_t,
-    /// How it was found.
+    /// The original registers.
     registers: libc::user_regs_struct,
     /// The address of a `syscall` instruction.
     instruction: u64,
@@ -14,7 +14,7 @@ pub struct Intruder {
 }
 
 impl Intruder {
-    /// Stops the thread where it waits in a system call.
+    /// Stops the thread while it waits in a system call.
     pub fn new(pid: u32) -> Intruder {
         let pid = libc::pid_t::try_from(pid).expect("a process id fits");
         let mut found = None;
@@ -31,16 +31,16 @@ impl Intruder {
             }
             is_call
         });
-        let (registers, instruction) = found.expect("it was found");
+        let (registers, instruction) = found.expect("the thread was stopped in a system call");
         Intruder { pid, registers, instruction, used: Cell::new(false) }
     }
 
-    /// Makes a system call; the result is negative if it fails.
+    /// Executes a system call in the process; the result is negative on failure.
     pub fn call(&self, number: libc::c_long, arguments: [i64; 6]) -> i64 {
         self.used.set(true);
         let mut registers = self.registers;
         let [first, second, third, fourth, fifth, sixth] = arguments.map(|argument| argument as u64);
-        // Not the call that was interrupted.
+        // Prevents the kernel from restarting the interrupted system call.
         registers.orig_rax = u64::MAX;
         registers.rax = number as u64;
         registers.rip = self.instruction;
@@ -52,9 +52,9 @@ impl Intruder {
         self::registers(self.pid).rax as i64
     }
 
-    /// Lends a text, at an address of the process.
+    /// Writes a string into the process's memory and passes its address to `lend`.
     pub fn with_text<T>(&self, text: &str, lend: impl FnOnce(i64) -> T) -> T {
-        // Below what the thread uses of its stack now, above the lowest address it has used.
+        // Below the current stack pointer, but within the part of the stack that is already mapped.
         let address = (self.registers.rsp - 4096) & !7;
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(bytes.len() / 8 * 8 + 8, 0);
@@ -75,7 +75,7 @@ impl Drop for Intruder {
 }
 
 fn registers(pid: libc::pid_t) -> libc::user_regs_struct {
-    // SAFETY: all zero is a valid value of this structure of numbers.
+    // SAFETY: all-zero is a valid value of this struct of numbers.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     trace(libc::PTRACE_GETREGS, pid, 0, &raw mut registers as u64);
     registers
@@ -86,7 +86,7 @@ fn set_registers(pid: libc::pid_t, registers: &libc::user_regs_struct) {
 }
 
 fn trace(request: libc::c_uint, pid: libc::pid_t, address: u64, data: u64) -> i64 {
-    // SAFETY: errno belongs to this thread; addresses are of the other process, but for the registers above, which live.
+    // SAFETY: errno is thread-local; addresses are those of the other process, except for the registers, which outlive the call.
     let (result, error) = unsafe {
         *libc::__errno_location() = 0;
         let result = libc::ptrace(request, pid, address, data);
@@ -98,7 +98,7 @@ fn trace(request: libc::c_uint, pid: libc::pid_t, address: u64, data: u64) -> i6
 
 fn wait(pid: libc::pid_t) {
     let mut status = 0;
-    // SAFETY: the status is written to a variable of this thread.
+    // SAFETY: the status is written to a local variable.
     let waited = unsafe { libc::waitpid(pid, &mut status, libc::__WALL) };
     assert_eq!(waited, pid, "{}", std::io::Error::last_os_error());
     assert!(libc::WIFSTOPPED(status), "the process ended: {status:#x}");

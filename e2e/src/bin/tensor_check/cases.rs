@@ -1,4 +1,4 @@
-//! Everything that is neither a program nor a contraction.
+//! Test cases for all operations except elementwise programs and contractions.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::step::{Distribution, Work};
@@ -47,7 +47,7 @@ fn rows() -> Vec<Case> {
             [(1, [7, 9, 2], [7, 1, 2]), (2, [2, 3, 200], [2, 3, 1]), (0, [700, 1, 2], [1, 1, 2])]
         {
             let work = Work::ArgReduce { largest, axis };
-            // Few values, so that there are equals.
+            // Few distinct values, so that there are ties.
             let name = format!("place of the largest ({largest}) of {shape:?}");
             cases.push(Case::exact(&name, work.clone(), vec![whole(f, &shape, 3)], &[(DType::I64, &kept)]));
             cases.push(Case::exact(

@@ -1,4 +1,4 @@
-//! Contractions: products of matrices, and what can be written as such.
+//! Test cases for contractions: matrix products, and operations that reduce to them.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Binary, Code, Program};
@@ -13,7 +13,7 @@ fn plain(groups: [usize; 4], accumulation: Accumulation, epilogue: Program) -> W
     Work::Contract { batch, rows, columns, depth, accumulation, epilogue }
 }
 
-/// The sum, and its rounding to a narrower type.
+/// Program that rounds the sum to a narrower type.
 fn rounding(sum: DType, to: DType) -> Program {
     if sum == to {
         return Program::identity(to);
@@ -39,7 +39,7 @@ fn bias_and_relu() -> Program {
     }
 }
 
-/// [m, k] by [n, k], each turned in memory if asked.
+/// Matrices [m, k] and [n, k], each transposed in memory if `turned`.
 fn matrices(dtype: DType, m: usize, n: usize, k: usize, turned: [bool; 2]) -> Vec<Content> {
     let make = |rows: usize, turned: bool| {
         let numbers =
@@ -84,7 +84,7 @@ pub fn all() -> Vec<Case> {
             &[(dtype, &[19, 21])],
         ));
     }
-    // Small groups of large matrices take larger tiles.
+    // Small batches of large matrices use larger tiles.
     let work = plain([0, 1, 1, 1], Accumulation::Ordered, Program::identity(f));
     cases.push(Case::exact(
         "larger tiles",
@@ -101,12 +101,12 @@ pub fn all() -> Vec<Case> {
     inputs.push(real(f, &[12]).seen(&[10, 12], &[0, 1], 0));
     let work = plain([0, 1, 1, 1], Accumulation::Ordered, bias_and_relu());
     cases.push(Case::exact("bias and relu after panels", work, inputs, &[(f, &[10, 12])]));
-    // [2, 3] batches, the right one the same for all of the first.
+    // Batches of [2, 3]; the right operand is broadcast along the first batch axis.
     let left = real(f, &[2, 3, 6, 20]);
     let right = real(f, &[3, 5, 20]).seen(&[2, 3, 5, 20], &[0, 100, 20, 1], 0);
     let work = plain([2, 1, 1, 1], Accumulation::Ordered, Program::identity(f));
     cases.push(Case::exact("batches", work, vec![left, right], &[(f, &[2, 3, 6, 5])]));
-    // A convolution: 4 filters of [3, 3, 3] over two images of [3, 8, 8] with stride 2: windows of the images, without a copy.
+    // A convolution of two [3, 8, 8] images with 4 filters of [3, 3, 3] and stride 2: strided windows of the images, without a copy.
     let filters = real(f, &[4, 3, 3, 3]);
     let windows = real(f, &[2, 3, 8, 8]).seen(&[2, 3, 3, 3, 3, 3], &[192, 16, 2, 64, 8, 1], 0);
     let work = plain([0, 1, 3, 3], Accumulation::Ordered, Program::identity(f));

@@ -1,4 +1,4 @@
-//! Runs cases on two devices and compares.
+//! Runs test cases on two devices and compares the results.
 
 use tensor_core::device::Device;
 use tensor_core::dtype::DType;
@@ -9,14 +9,14 @@ use tensor_rocm::RocmDevice;
 
 use crate::operand::{Content, numbers};
 
-/// One step, and how near both devices have to be.
+/// One operation to run, and the tolerance between the two devices' results.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
     pub work: Work,
     pub inputs: Vec<Content>,
     pub outputs: Vec<(DType, Vec<usize>)>,
-    /// Relative, and absolute near zero; none at all for equal bits.
+    /// Tolerance, relative and near zero absolute; `None` requires identical bits.
     pub tolerance: Option<f64>,
 }
 
@@ -37,7 +37,7 @@ impl Case {
     }
 }
 
-/// How many cases are wrong. All of them are asked for at once, as one list of steps.
+/// Returns the number of failed cases. All cases run in one batch, as one list of steps.
 pub fn judge(rocm: &RocmDevice, cpu: &dyn Device, cases: &[Case]) -> usize {
     let found = run(rocm, cases);
     let expected = run(cpu, cases);
@@ -63,7 +63,7 @@ pub fn judge(rocm: &RocmDevice, cpu: &dyn Device, cases: &[Case]) -> usize {
     wrong
 }
 
-/// One more wrong, or none.
+/// Prints the outcome of a case; returns 1 if it failed, else 0.
 pub fn told(name: &str, outcome: Result<(), String>) -> usize {
     match &outcome {
         Ok(()) => println!("right: {name}"),
@@ -72,7 +72,7 @@ pub fn told(name: &str, outcome: Result<(), String>) -> usize {
     usize::from(outcome.is_err())
 }
 
-/// The bytes of all outputs of all cases.
+/// Runs all cases and returns the bytes of their outputs.
 pub fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<Vec<u8>>>, DeviceError> {
     let mut steps = Vec::new();
     for case in cases {

@@ -1,5 +1,5 @@
-//! Does every kind of step on a ROCm device and on the CPU and compares what they give: `tensor_check LIBRARY CACHE PART...`, with the
-//! environment of any other HIP program. Prints a line for each case, and ends with 1 if one is wrong.
+//! Runs every kind of tensor operation on a ROCm device and on the CPU and compares the results: `tensor_check LIBRARY CACHE PART...`,
+//! with the environment of any HIP program. Prints one line per case, and exits with 1 if one fails.
 
 mod cases;
 mod contractions;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache, ..RocmOptions::default() }) {
             Ok(device) => device,
             Err(error) => {
-                eprintln!("no device: {error}");
+                eprintln!("cannot open the device: {error}");
                 return ExitCode::FAILURE;
             }
         };
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
                 continue;
             }
             _ => {
-                eprintln!("no such part: {}", part.display());
+                eprintln!("unknown part: {}", part.display());
                 return ExitCode::FAILURE;
             }
         };
@@ -61,6 +61,6 @@ fn main() -> ExitCode {
         wrong += judge::judge(&rocm, &*cpu, &cases);
     }
     println!("{:?}", rocm.kernel_statistics());
-    println!("{} of {all} cases are right", all - wrong);
+    println!("{} of {all} cases passed", all - wrong);
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,4 +1,4 @@
-//! Memory of a device with little of it: what is kept is given up before anything is refused, and a refusal leaves everything usable.
+//! Memory tests on a small device: cached memory is freed before an allocation fails, and everything stays usable after a failure.
 
 use tensor_core::device::Device;
 use tensor_core::error::DeviceError;
@@ -12,16 +12,16 @@ pub fn check(rocm: &RocmDevice) -> Result<(), String> {
     drop(rocm.allocate(total / 10 * 6).map_err(text)?);
     let kept = rocm.memory().statistics().kept;
     if kept < total / 10 * 6 {
-        return Err(format!("{kept} bytes are kept of {total}"));
+        return Err(format!("{kept} of {total} bytes are cached"));
     }
-    // There is no room for both.
+    // Too large unless the cached memory is freed.
     let large = rocm.allocate(total / 10 * 7).map_err(text)?;
     if rocm.memory().statistics().kept != 0 {
-        return Err("what was kept is still kept".to_owned());
+        return Err("the cached memory was not freed".to_owned());
     }
     match rocm.allocate(total / 10 * 7) {
         Err(DeviceError::OutOfMemory { held, .. }) if held.contains("tensors hold") => {}
-        other => return Err(format!("instead of being out of memory: {other:?}")),
+        other => return Err(format!("expected an out-of-memory error, got {other:?}")),
     }
     drop(large);
     let small = rocm.allocate(1000).map_err(text)?;
@@ -29,18 +29,18 @@ pub fn check(rocm: &RocmDevice) -> Result<(), String> {
     let mut back = [0; 11];
     rocm.download(&small, 10, &mut back).map_err(text)?;
     if &back != b"still alive" {
-        return Err(format!("{back:?} came back"));
+        return Err(format!("read back {back:?}"));
     }
     if rocm.download(&small, 990, &mut back).is_ok() || rocm.upload(&small, usize::MAX, b"x").is_ok() {
-        return Err("a copy beyond the end was not refused".to_owned());
+        return Err("a copy past the end was accepted".to_owned());
     }
     drop(small);
-    // Small blocks wait for the next run.
+    // Small blocks are freed at the next run.
     rocm.run(&[]).map_err(text)?;
     let again = rocm.memory().statistics();
     drop(rocm.allocate(999).map_err(text)?);
     if rocm.memory().statistics().cache_hits != again.cache_hits + 1 {
-        return Err(format!("a block was not used again: {again:?}"));
+        return Err(format!("a freed block was not reused: {again:?}"));
     }
     pinned(rocm).map_err(text)?
 }
@@ -60,5 +60,5 @@ fn pinned(rocm: &RocmDevice) -> Result<Result<(), String>, DeviceError> {
     rocm.download(&device, 0, &mut back)?;
     drop(buffer);
     pool.clear()?;
-    Ok(if back == [7; 6000] { Ok(()) } else { Err("pinned bytes came back changed".to_owned()) })
+    Ok(if back == [7; 6000] { Ok(()) } else { Err("pinned bytes were read back changed".to_owned()) })
 }

@@ -1,9 +1,9 @@
-//! Operands of a case: numbers that look random and are the same every time.
+//! Operands of test cases: pseudo-random numbers from a fixed seed.
 
 use tensor_core::dtype::DType;
 use tensor_core::layout::Layout;
 
-/// Content of a buffer, and how a step looks at it.
+/// Contents of a buffer, and its shape and strides.
 #[derive(Clone, Debug)]
 pub struct Content {
     pub dtype: DType,
@@ -11,7 +11,7 @@ pub struct Content {
     pub bytes: Vec<u8>,
 }
 
-/// Whole numbers from -range to range, or from zero for types without a sign.
+/// Integers from -range to range, or from zero for unsigned types.
 pub fn whole(dtype: DType, shape: &[usize], range: i64) -> Content {
     let mut state = shape.iter().fold(7 + range as u64, |hash, &length| hash * 31 + length as u64);
     let numbers = (0..shape.iter().product::<usize>()).map(|_| {
@@ -42,7 +42,7 @@ pub fn of(dtype: DType, shape: &[usize], numbers: impl Iterator<Item = f64>) -> 
 }
 
 impl Content {
-    /// The same bytes, seen otherwise.
+    /// The same bytes with another shape, strides and offset.
     pub fn seen(mut self, shape: &[usize], strides: &[isize], offset: usize) -> Content {
         self.layout = Layout { shape: shape.into(), strides: strides.into(), offset };
         self
@@ -76,7 +76,7 @@ fn put(bytes: &mut Vec<u8>, dtype: DType, x: f64) {
     }
 }
 
-/// The bytes of a buffer as numbers; a complex one is two.
+/// The bytes of a buffer as numbers; a complex number counts as two.
 pub fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.chunks_exact(N).map(|chunk| read(chunk.try_into().unwrap_or([0; N]))).collect()

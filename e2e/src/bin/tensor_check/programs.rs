@@ -1,4 +1,4 @@
-//! Elementwise programs and reductions with them.
+//! Test cases for elementwise programs and for reductions.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Binary, Code, Instruction, Program, Unary};
@@ -90,7 +90,7 @@ const TYPES: &[DType] = &[
     DType::F64,
 ];
 
-/// One program with a result for each code.
+/// A case whose program has one result per instruction.
 fn each(name: &str, tolerance: Option<f64>, inputs: Vec<Content>, codes: Vec<Instruction>) -> Case {
     let shape = inputs[0].layout.shape.to_vec();
     let first: Vec<Instruction> = inputs
@@ -144,7 +144,7 @@ fn maps() -> Vec<Case> {
     cases
 }
 
-/// x * 2 + row, cut off below zero, where the column is even; elsewhere the index along the first axis.
+/// Program: max(x * 2 + row, 0) where the column is even, elsewhere the index along the first axis.
 fn chain() -> Program {
     let f = DType::F32;
     Program {

@@ -1,4 +1,4 @@
-//! A small network trained on both devices: convolution, pooling, a dense layer, cross-entropy, plain descent. The losses agree.
+//! Trains a small network on both devices (convolution, pooling, a dense layer, cross-entropy, gradient descent) and compares the losses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,18 +36,18 @@ pub fn check(rocm: &Arc<RocmDevice>, cpu: &Arc<dyn Device>) -> std::result::Resu
     println!("losses {found:?}, on the CPU {expected:?}");
     let near = found.iter().zip(&expected).all(|(x, y)| (x - y).abs() <= 1e-4 * y.abs());
     if !near {
-        return Err(format!("{found:?} instead of {expected:?}"));
+        return Err(format!("losses {found:?}, expected {expected:?}"));
     }
-    if found[STEPS - 1] >= found[0] { Err(format!("nothing is learnt: {found:?}")) } else { Ok(()) }
+    if found[STEPS - 1] >= found[0] { Err(format!("the loss does not decrease: {found:?}")) } else { Ok(()) }
 }
 
-/// What went wrong, with its cause.
+/// The error with its cause.
 fn whole(error: TensorError) -> String {
     let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
     format!("{error}{cause}")
 }
 
-/// The loss of each step, read back after the step was asked for.
+/// Trains the network and returns the loss of each step, read back after the step.
 fn train(device: &Arc<dyn Device>, mut told: impl FnMut(usize, f64)) -> Result<Vec<f32>> {
     let f = DType::F32;
     let parameter = |shape: &[usize], seed: u64| -> Result<Tensor> {

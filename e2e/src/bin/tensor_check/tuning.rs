@@ -1,4 +1,4 @@
-//! A contraction tried in all ways: the same bits, and the second time the choice is known.
+//! Autotuning of a contraction: all variants give the same bits, and the second time the choice comes from the cache.
 
 use tensor_core::dtype::DType;
 use tensor_core::program::Program;
