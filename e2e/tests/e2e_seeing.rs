@@ -219,7 +219,7 @@ fn a_forked_child_has_a_trace_of_its_own_or_none() {
     let shared = folder.path().join("shared.json");
     let ended = traced(&worker, "child", &shared);
     ended.expect_success();
-    assert!(ended.stderr.contains("is the parent's"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("belongs to the parent process"), "{}", ended.stderr);
     assert_eq!(Trace::read(&shared).count("hipLaunchKernel"), 8);
 }
 

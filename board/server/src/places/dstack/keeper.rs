@@ -373,7 +373,7 @@ mod tests {
         assert_eq!((market.offered, market.idle, &market.nothing), (Some(1.99), false, &None));
         learn(&mut market, "MI300X", Ok(vec![offer(1.0, "busy")]));
         assert_eq!(market.offered, Some(1.0));
-        assert!(market.nothing.as_deref().is_some_and(|why| why.contains("taken")));
+        assert!(market.nothing.as_deref().is_some_and(|why| why.contains("in use")));
         learn(&mut market, "MI300X", Ok(Vec::new()));
         assert_eq!(market.offered, None);
         assert_eq!(market.nothing.as_deref(), Some("dstack has no offer for a MI300X"));
