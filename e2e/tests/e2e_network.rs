@@ -268,11 +268,7 @@ fn a_silence_timeout_that_makes_no_sense_is_an_error_that_says_what_may_be_there
     let mut command = Program::own("device_count").command();
     let ended = Running::start(command.env("REMORA_SILENCE_TIMEOUT", "soon")).finish();
     assert_eq!(ended.value("result0"), "hipErrorNoDevice");
-    assert!(
-        ended.stderr.contains("REMORA_SILENCE_TIMEOUT is \"soon\"; use off, or"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("REMORA_SILENCE_TIMEOUT is \"soon\"; use off, or"), "{}", ended.stderr);
 }
 
 #[test]
