@@ -435,14 +435,14 @@ impl Judge<'_> {
             (Fault::Gone, Some(Stop::Exited(code))) => {
                 runtime(format!("the solution exited with code {code}"), said)
             }
-            (Fault::Nonsense(text), Some(_)) => {
+            (Fault::InvalidReply(text), Some(_)) => {
                 runtime(format!("the solution interfered with its harness: {text}"), said)
             }
             (Fault::Gone, Some(Stop::Cancelled)) => {
                 runtime("the solution closed the harness's connection to the judge".to_owned(), said)
             }
             (Fault::Gone, None) => error("the runner process of the judge has ended", &said),
-            (Fault::Nonsense(text), None) => {
+            (Fault::InvalidReply(text), None) => {
                 error("the runner process of the judge has failed", &details(&text))
             }
         }

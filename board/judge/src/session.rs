@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     /// The process ended or closed the connection.
     Gone,
     /// The process sent an invalid reply.
-    Nonsense(String),
+    InvalidReply(String),
 }
 
 /// Output and exit status of an ended process.
@@ -150,7 +150,7 @@ impl Session {
             let part = (bytes - all.len() as u64).min(CHUNK as u64);
             let got = self.ask(&Request::Read { buffer, offset: offset + all.len() as u64, bytes: part })?;
             if got.len() as u64 != part {
-                return Err(Fault::Nonsense(
+                return Err(Fault::InvalidReply(
                     "a part of a buffer does not have the requested size".to_owned(),
                 ));
             }
@@ -169,8 +169,8 @@ impl Session {
         let begun = Instant::now();
         let reply = self.ask(&request)?;
         let took = begun.elapsed();
-        let called =
-            Called::decode(&reply).ok_or_else(|| Fault::Nonsense("invalid reply to a call".to_owned()))?;
+        let called = Called::decode(&reply)
+            .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
         Ok((called, took))
     }
 
@@ -226,8 +226,8 @@ impl Session {
                 let code = i32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
                 Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })
             }
-            Some((_, rest)) => Err(Fault::Nonsense(String::from_utf8_lossy(rest).into_owned())),
-            None => Err(Fault::Nonsense("an empty reply".to_owned())),
+            Some((_, rest)) => Err(Fault::InvalidReply(String::from_utf8_lossy(rest).into_owned())),
+            None => Err(Fault::InvalidReply("an empty reply".to_owned())),
         }
     }
 
@@ -238,7 +238,7 @@ impl Session {
         }
         let set =
             self.stream.set_write_timeout(Some(left)).and_then(|()| self.stream.set_read_timeout(Some(left)));
-        set.map_err(|error| Fault::Nonsense(error.to_string()))
+        set.map_err(|error| Fault::InvalidReply(error.to_string()))
     }
 }
 
@@ -268,7 +268,7 @@ impl Read for Limited<'_> {
 fn fault(error: &std::io::Error) -> Fault {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Fault::Time,
-        std::io::ErrorKind::InvalidData => Fault::Nonsense("a reply that is too long".to_owned()),
+        std::io::ErrorKind::InvalidData => Fault::InvalidReply("a reply that is too long".to_owned()),
         _ => Fault::Gone,
     }
 }

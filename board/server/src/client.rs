@@ -24,7 +24,7 @@ pub enum ClientError {
     #[error("{error}{}", details.as_ref().map(|text| format!("\n  {text}")).unwrap_or_default())]
     Refused { status: u16, error: String, details: Option<String> },
     #[error("the server sent an invalid response: {0}")]
-    Nonsense(String),
+    InvalidReply(String),
     #[error("cannot start the async runtime: {0}")]
     Runtime(#[from] std::io::Error),
 }
@@ -72,8 +72,11 @@ impl Client {
         mut tell: impl FnMut(Progress),
     ) -> Result<Value, ClientError> {
         let answer = self.send(self.http.post(self.at("/api/submissions")).json(body)).await?;
-        let answer: Value = answer.json().await.map_err(|error| ClientError::Nonsense(error.to_string()))?;
-        let Some(id) = answer["id"].as_str() else { return Err(ClientError::Nonsense(answer.to_string())) };
+        let answer: Value =
+            answer.json().await.map_err(|error| ClientError::InvalidReply(error.to_string()))?;
+        let Some(id) = answer["id"].as_str() else {
+            return Err(ClientError::InvalidReply(answer.to_string()));
+        };
         tell(Progress::Accepted { id });
         let endpoint = body.endpoint.as_deref().unwrap_or("full");
         let mut follower = Follower { client: self, id, endpoint, seen: 0, tell: &mut tell };
@@ -166,7 +169,7 @@ impl<F: FnMut(Progress)> Follower<'_, F> {
             };
             buffer.extend_from_slice(&chunk);
             if buffer.len() > LONGEST {
-                return Err(ClientError::Nonsense("an event that is too long".to_owned()));
+                return Err(ClientError::InvalidReply("an event that is too long".to_owned()));
             }
             while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
                 let block: Vec<u8> = buffer.drain(..end + 2).collect();
@@ -185,7 +188,7 @@ impl<F: FnMut(Progress)> Follower<'_, F> {
             return Ok(None);
         }
         let data: Value =
-            serde_json::from_str(data).map_err(|error| ClientError::Nonsense(error.to_string()))?;
+            serde_json::from_str(data).map_err(|error| ClientError::InvalidReply(error.to_string()))?;
         if let Some(number) = field("id:").and_then(|id| id.parse().ok()) {
             self.seen = number;
         }

@@ -99,7 +99,7 @@ pub enum Generation {
 /// Whether a loaded object is a `libamdhip64` other than Remora's, by its path or its DT_SONAME.
 pub fn is_foreign(libraries: &Libraries, path: &[u8], soname: &[u8]) -> bool {
     let is_runtime = |text: &[u8]| name::parse(text).is_some_and(|name| name.kind == Kind::Runtime);
-    // Without Remora's folder, its own libraries cannot be told from others.
+    // Without Remora's library folder, its libraries cannot be distinguished from others of the same name.
     libraries.folder != 0 && (is_runtime(path) || is_runtime(soname)) && !libraries.has(path)
 }
 

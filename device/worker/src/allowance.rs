@@ -159,13 +159,13 @@ pub(crate) fn sit_down(
     seat: u32,
     growth: &Arc<Growth>,
 ) -> Result<Seat, WorkerError> {
-    let nonsense = |why: &str| WorkerError::Control(format!("invalid limits page: {why}"));
-    let page = page.ok_or_else(|| nonsense("missing"))?;
-    let page = Page::open(page).map_err(|error| nonsense(&error.to_string()))?;
+    let invalid = |why: &str| WorkerError::Control(format!("invalid limits page: {why}"));
+    let page = page.ok_or_else(|| invalid("missing"))?;
+    let page = Page::open(page).map_err(|error| invalid(&error.to_string()))?;
     // Before this process starts other threads, so that all inherit it. Failure is ignored: the priority is best effort.
     // SAFETY: passes integers and touches no memory.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, limits.niceness()) };
-    let seat = Seat::new(Arc::new(page), seat).ok_or_else(|| nonsense("no such seat"))?;
+    let seat = Seat::new(Arc::new(page), seat).ok_or_else(|| invalid("no such seat"))?;
     let growth = Arc::clone(growth);
     Ok(seat.growing(move |device, bytes| growth.ask(device, bytes)))
 }

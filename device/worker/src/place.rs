@@ -25,7 +25,7 @@ pub enum InspectError {
     #[error("the worker at {endpoint} did not answer")]
     Refused { endpoint: String, source: TransportError },
     #[error("the worker sent an invalid status")]
-    Nonsense(#[from] serde_json::Error),
+    InvalidReply(#[from] serde_json::Error),
 }
 
 impl Place {

@@ -2,7 +2,7 @@
 //!
 //! Defines only the format; [`departure`](crate::departure) and [`arrival`](crate::arrival) define the contents of sections.
 //! Input is untrusted: sizes are limited by kind, memory grows only as bytes arrive, and a file that is truncated, modified or
-//! reordered is refused. The hashes detect damage, not tampering: whoever can write the file can write the hashes.
+//! reordered is refused. The hashes detect corruption, not tampering: a process that can write the file can also replace the hashes.
 
 use std::io::{self, Read, Write};
 

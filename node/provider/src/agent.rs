@@ -36,7 +36,7 @@ pub enum AgentError {
     #[error("the agent at {address} does not answer: {source}")]
     Silent { address: Place, source: io::Error },
     #[error("the response from {0} is not that of an agent with plain HTTP")]
-    Nonsense(Place),
+    InvalidReply(Place),
     #[error("the agent refused the request ({status}): {reason}")]
     Refused { status: u16, reason: String },
 }
@@ -168,7 +168,7 @@ impl Agent {
         match read_answer(&answer) {
             Some((200..=299, _)) => Ok(()),
             Some((status, reason)) => Err(AgentError::Refused { status, reason }),
-            None => Err(AgentError::Nonsense(self.address.clone())),
+            None => Err(AgentError::InvalidReply(self.address.clone())),
         }
     }
 
@@ -329,8 +329,8 @@ mod tests {
         let silent = agent(address, &folder, "s3cret").has("x").unwrap_err();
         assert!(matches!(silent, AgentError::Silent { .. }), "{silent}");
         let (address, asked) = answering(b"220 mail\r\n\r\n");
-        let nonsense = agent(address, &folder, "s3cret").has("x").unwrap_err();
-        assert!(matches!(nonsense, AgentError::Nonsense(_)), "{nonsense}");
+        let invalid = agent(address, &folder, "s3cret").has("x").unwrap_err();
+        assert!(matches!(invalid, AgentError::InvalidReply(_)), "{invalid}");
         asked.join().unwrap();
         for wrong in ["", "two words", "a\r\nhost: b"] {
             let refused = agent(address, &folder, wrong).has("x").unwrap_err();
@@ -343,10 +343,10 @@ mod tests {
         let long = format!("HTTP/1.1 500 X\r\n\r\na\nb{}", "x".repeat(10_000));
         let (status, reason) = read_answer(long.as_bytes()).unwrap();
         assert_eq!((status, reason.chars().count(), reason.starts_with("a b")), (500, REASON_CHARS, true));
-        for nonsense in
+        for invalid in
             ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 ok\r\n\r\n", "HTTP/2 200\r\n\r\n"]
         {
-            assert_eq!(read_answer(nonsense.as_bytes()), None, "{nonsense}");
+            assert_eq!(read_answer(invalid.as_bytes()), None, "{invalid}");
         }
     }
 }
