@@ -141,3 +141,16 @@ pub enum Scalar {
     Float(f64),
     Complex(f32, f32),
 }
+
+impl Scalar {
+    /// The value as a float; the real part of a complex number.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(value) => f64::from(u8::from(value)),
+            Scalar::Int(value) => value as f64,
+            Scalar::UInt(value) => value as f64,
+            Scalar::Float(value) => value,
+            Scalar::Complex(real, _) => f64::from(real),
+        }
+    }
+}

@@ -5,6 +5,7 @@ pub mod autograd;
 pub mod bounds;
 pub mod device;
 pub mod dtype;
+pub mod element;
 pub mod error;
 mod execute;
 pub mod explain;

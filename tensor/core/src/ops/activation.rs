@@ -5,11 +5,12 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
-use crate::ops::create::uniform;
+use crate::ops::create::random;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, minimum, mul, plus, scaled, unary, where_,
 };
 use crate::program::{Binary, Unary};
+use crate::step::Distribution;
 use crate::tensor::{Result, Tensor};
 
 pub fn relu(x: &Tensor) -> Result<Tensor> {
@@ -138,7 +139,7 @@ pub fn dropout(x: &Tensor, p: f64, seed: u64, offset: u64) -> Result<Tensor> {
     if p == 1.0 {
         return mul(x, &x.filled_like(0.0));
     }
-    let chance = uniform(x.device(), DType::F32, x.shape(), seed, offset)?;
+    let chance = random(x.device(), DType::F32, x.shape(), Distribution::Uniform, seed, offset)?;
     let kept = binary(Binary::Ge, &chance, &chance.filled_like(p))?;
     where_(&kept, &scaled(x, 1.0 / (1.0 - p))?, &x.filled_like(0.0))
 }

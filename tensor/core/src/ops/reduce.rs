@@ -5,7 +5,6 @@ use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::Op;
 use crate::ops::axes::{Axes, axes};
-use crate::ops::create::real;
 use crate::ops::elementwise::{binary, binary_scalar, cast, div, mul, where_};
 use crate::ops::shape::{broadcast_to, to_shape};
 use crate::program::Binary;
@@ -158,7 +157,7 @@ pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: D
         let times = count(x, axes) as f64;
         let folded = match reduction {
             _ if times == 0.0 => None,
-            Reduction::Sum if dtype.is_float() => Some(Scalar::Float(real(value) * times)),
+            Reduction::Sum if dtype.is_float() => Some(Scalar::Float(value.to_f64() * times)),
             Reduction::Max | Reduction::Min | Reduction::Any | Reduction::All => Some(value),
             _ => None,
         };
