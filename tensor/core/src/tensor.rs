@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::autograd::{Backward, Past};
+use crate::autograd::{Backward, History};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{DeviceError, TensorError};
@@ -30,7 +30,7 @@ pub(crate) struct Inner {
     requires_grad: AtomicBool,
     pub grad: Mutex<Option<Tensor>>,
     /// The autograd history, if gradients flow through it.
-    pub past: Mutex<Option<Past>>,
+    pub history: Mutex<Option<History>>,
 }
 
 impl Tensor {
@@ -88,13 +88,13 @@ impl Tensor {
 
     /// Whether it is a leaf: not the result of an operation with recorded gradients.
     pub fn is_leaf(&self) -> bool {
-        self.0.past.lock().is_none()
+        self.0.history.lock().is_none()
     }
 
     /// The name of the function that recorded the gradient of this tensor.
     pub fn grad_fn(&self) -> Option<&'static str> {
-        match &*self.0.past.lock() {
-            Some(Past::Made(function)) => Some(function.name),
+        match &*self.0.history.lock() {
+            Some(History::Function(function)) => Some(function.name),
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ impl Tensor {
             node: RwLock::new(node),
             requires_grad: AtomicBool::new(false),
             grad: Mutex::new(None),
-            past: Mutex::new(None),
+            history: Mutex::new(None),
         }))
     }
 

@@ -3,23 +3,23 @@
 
 mod complex;
 mod contract;
-mod crew;
 mod device;
 mod element;
 mod fault;
 mod fold;
 mod kernels;
-mod known;
 mod level;
 mod map;
 mod math;
 mod memory;
 mod movement;
 mod plan;
+mod plan_cache;
 mod random;
 mod reduce;
 mod rows;
 mod sequence;
+mod thread_pool;
 mod threads;
 mod view;
 mod walk;

@@ -40,7 +40,7 @@ pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
     let share = if approximate_tanh { tanh_cumulative(&inner)?.0 } else { cumulative(&inner)? };
     let y = cast(&mul(&inner, &share)?, dtype)?;
     Ok(y.record("gelu", &[x], |_| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| {
             let inner = cast(&x, accumulator(dtype))?;
             let slope = if approximate_tanh {
@@ -81,7 +81,7 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
     let inner = x.detach();
     let y = mul(&inner, &sigmoid(&inner)?)?;
     Ok(y.record("silu", &[x], |_| {
-        let inner = x.kept();
+        let inner = x.saved();
         Box::new(move |g| {
             let s = sigmoid(&inner)?;
             let rest = binary_scalar(Binary::Sub, &s, Scalar::Float(1.0), true)?;

@@ -86,7 +86,7 @@ pub fn conv(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOp
     let weight = cast(weight, dtype)?;
     let shape = Geometry { axes, groups, stride, dilation };
     let y = shape.forward(&x.detach(), &weight.detach())?.record("conv", &[&x, &weight], |_| {
-        let (x, weight) = (x.kept(), weight.kept());
+        let (x, weight) = (x.saved(), weight.saved());
         Box::new(move |g| {
             Ok(vec![Some(shape.of_input(g, &x, &weight)?), Some(shape.of_weight(g, &x, &weight)?)])
         })

@@ -137,7 +137,7 @@ pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor>
     let op = Op::Contract { batch, rows, columns, depth, accumulation };
     let product = Tensor::make(op, &[&left, &right], shape, left.dtype());
     Ok(product.record("contract", &[&left, &right], |_| {
-        let (left, right) = (left.kept(), right.kept());
+        let (left, right) = (left.saved(), right.saved());
         Box::new(move |g| {
             let of_left = {
                 // [b, m, n] with [b, k, n].

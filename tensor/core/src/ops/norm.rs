@@ -248,7 +248,7 @@ fn remembered(
     let none = x.filled_like(0.0);
     let inputs = [x, weight.as_ref().unwrap_or(&none), bias.as_ref().unwrap_or(&none)];
     y.record(name, &inputs, |_| {
-        let (x, weight) = (x.kept(), weight.as_ref().map(Tensor::kept));
+        let (x, weight) = (x.saved(), weight.as_ref().map(Tensor::saved));
         Box::new(move |g| {
             let precise = accumulator(x.dtype());
             let (axes, inner) = (&statistics.axes, cast(&x, precise)?);

@@ -38,7 +38,7 @@ pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
 /// Products over axes, which are kept with length one.
 fn product_over(x: &Tensor, axes: &[usize]) -> Tensor {
     reduced(x, Reduction::Product, axes, x.dtype()).record("prod", &[x], |_| {
-        let (x, axes) = (x.kept(), Axes::from(axes));
+        let (x, axes) = (x.saved(), Axes::from(axes));
         Box::new(move |g| Ok(vec![Some(prod_gradient(&x, &axes, g)?)]))
     })
 }

@@ -125,7 +125,7 @@ fn cumulative(name: &'static str, x: &Tensor, dim: isize, product: bool) -> Resu
     let op = Op::Whole(Box::new(Work::Cumulative { axis, product }), Vec::new());
     let y = Tensor::make(op, &[x], x.shape().into(), x.dtype());
     Ok(y.record(name, &[x], |_| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| {
             let of_x = if product { cumprod_gradient(&x, axis, g)? } else { from_behind(g, axis)? };
             Ok(vec![Some(of_x)])

@@ -20,7 +20,7 @@ type Key = SmallVec<[u64; 24]>;
 
 type Plans = FxHashMap<Key, Arc<Plan>>;
 
-static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
+static CACHE: Mutex<Option<Plans>> = Mutex::new(None);
 
 type Last = Option<(Key, Arc<Plan>)>;
 
@@ -41,24 +41,24 @@ pub fn plan(
     if let Some(plan) = LAST.with_borrow(same) {
         return Ok(plan);
     }
-    let plan = remembered(&key, program, operands, outputs, level)?;
+    let plan = shared(&key, program, operands, outputs, level)?;
     LAST.set(Some((key, plan.clone())));
     Ok(plan)
 }
 
-fn remembered(
+fn shared(
     key: &Key,
     program: &Program,
     operands: &[DType],
     outputs: Option<&[DType]>,
     level: Level,
 ) -> Result<Arc<Plan>, Refusal> {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(plan) = known().as_ref().and_then(|plans| plans.get(key)) {
+    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plan) = cache().as_ref().and_then(|plans| plans.get(key)) {
         return Ok(plan.clone());
     }
     let plan = Arc::new(Plan::new(program, operands, outputs, level)?);
-    let mut plans = known();
+    let mut plans = cache();
     let plans = plans.get_or_insert_default();
     if plans.len() >= MOST {
         plans.clear();
