@@ -6,10 +6,10 @@ use transport::Endpoint;
 use transport::tls::Trust;
 use utoipa::ToSchema;
 
-use crate::book::Share;
 use crate::device::Gpu;
 use crate::error::AgentError;
 use crate::process::Identity;
+use crate::reservation::Share;
 
 /// Longest accepted name, in bytes.
 const NAME_LIMIT: usize = 253;

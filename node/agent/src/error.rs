@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::book::Shortage;
+use crate::reservation::Shortage;
 
 /// Error of an agent operation.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,6 @@
 
 mod agent;
 mod allocation;
-mod book;
 mod certificate;
 mod cgroup;
 mod client;
@@ -16,14 +15,15 @@ mod device;
 mod error;
 mod hip_order;
 mod http;
-mod keeper;
 mod leases;
-mod lines;
+mod limit_files;
+mod line_protocol;
 mod metrics;
-mod orders;
 mod process;
 mod provider;
 mod push;
+mod reservation;
+mod restarts;
 mod sample;
 mod serve;
 mod snapshot;

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::agent::Agent;
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::{http, keeper, leases, push, sample};
+use crate::{http, leases, push, restarts, sample};
 
 /// A running agent.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Server {
         let address = listener.local_addr().map_err(AgentError::Serve)?;
         let mut threads = Vec::new();
         let watches = [
-            ("keeper", keeper::keep as fn(&Arc<Agent>)),
+            ("restarts", restarts::run as fn(&Arc<Agent>)),
             ("leases", leases::watch),
             ("sampler", sample::watch),
         ];

@@ -114,7 +114,7 @@ mod tests {
             id: "a1".to_owned(),
             request: crate::AllocationRequest::default(),
             devices: vec!["gpu".to_owned()],
-            share: crate::book::Share::default(),
+            share: crate::reservation::Share::default(),
             qos: limits::Qos::High,
             token: "secret".to_owned(),
             admin_token: String::new(),
