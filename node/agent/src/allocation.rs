@@ -30,9 +30,13 @@ pub struct MemoryRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeRequest {
+    /// Guaranteed share of each GPU's compute units, in percent.
     pub request_percent: Option<f64>,
+    /// The most that it may use, in percent.
     pub limit_percent: Option<f64>,
+    /// The same as a number of TFLOPS.
     pub request_tflops: Option<f64>,
+    /// The same as a number of TFLOPS.
     pub limit_tflops: Option<f64>,
 }
 

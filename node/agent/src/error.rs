@@ -12,6 +12,7 @@ use crate::reservation::Shortage;
 
 /// Error of an agent operation.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the variants")]
 pub enum AgentError {
     #[error("{0}")]
     BadRequest(String),

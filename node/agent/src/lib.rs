@@ -5,6 +5,8 @@
 //! agent. Workers outlive the agent, and the next agent adopts them. The crate owns the reservations, the worker processes and the HTTP
 //! interface. It does not handle kernels or protocol frames, and accesses devices only through the provider library's C interface.
 
+#![warn(missing_docs)]
+
 mod agent;
 mod allocation;
 mod certificate;
@@ -33,9 +35,6 @@ mod tokens;
 mod vram;
 mod worker;
 
-pub use agent::Agent;
-pub use allocation::{Allocation, AllocationRequest, ComputeRequest, LeaseRequest, MemoryRequest};
 pub use config::{Config, ConfigError, Oversubscription, Placement, PushConfig, SoftwareGpu, WorkerTls};
-pub use device::{Backing, Gpu};
 pub use error::AgentError;
 pub use serve::{Server, serve};

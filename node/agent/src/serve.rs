@@ -16,6 +16,7 @@ use crate::{http, leases, push, restarts, sample};
 /// A running agent.
 #[derive(Debug)]
 pub struct Server {
+    /// The address that it listens on.
     pub address: SocketAddr,
     agent: Arc<Agent>,
     threads: Vec<JoinHandle<()>>,
@@ -25,6 +26,7 @@ pub struct Server {
 }
 
 impl Server {
+    /// Opens the agent and starts to serve.
     pub async fn start(config: Config) -> Result<Server, AgentError> {
         let (address, push) = (config.listen, config.push.clone());
         let opened = tokio::task::spawn_blocking(move || Agent::open(config)).await;

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Severity of a message. There is no level above `Error`, because agents exit when they receive one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// For information.
     Info,
+    /// Something is not as expected.
     Warn,
+    /// A call failed.
     Error,
 }
 

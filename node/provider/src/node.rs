@@ -96,6 +96,7 @@ impl Node {
         (Node { settings, tree, machine, smi, limiter, agent, state, book: Mutex::default() }, notes)
     }
 
+    /// The settings that it was opened with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -116,6 +117,7 @@ impl Node {
         self.state().devices.clone()
     }
 
+    /// What a device supports.
     pub fn capabilities(&self, device: &Device) -> Capabilities {
         let templates = self.templates(device);
         let parts = templates.iter().map(|template| template.parts).max().unwrap_or(1);
@@ -248,6 +250,7 @@ impl Node {
         found
     }
 
+    /// The paths that a container needs mounted.
     pub fn mounts(&self) -> Vec<Mount> {
         if !self.settings.mounts {
             return Vec::new();

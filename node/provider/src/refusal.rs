@@ -5,6 +5,7 @@ use crate::limits::LimitsError;
 
 /// Error of an interface function.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the variants")]
 pub enum Refusal {
     #[error("{0}")]
     InvalidParameter(&'static str),

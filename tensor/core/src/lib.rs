@@ -1,6 +1,8 @@
 //! Strided, lazily evaluated tensors with gradients. This crate handles shapes, types, graphs and launch planning; it is
 //! independent of devices and of Python.
 
+#![warn(missing_docs)]
+
 pub mod autograd;
 pub mod bounds;
 pub mod device;

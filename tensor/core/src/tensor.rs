@@ -15,6 +15,7 @@ use crate::layout::{Layout, Shape};
 use crate::node::{Inputs, Node, Op, Place};
 use crate::ops;
 
+/// The result of an operation on tensors.
 pub type Result<T> = std::result::Result<T, TensorError>;
 
 /// A tensor: elements of one type on one device. Clones share the same tensor.
@@ -34,30 +35,37 @@ pub(crate) struct Inner {
 }
 
 impl Tensor {
+    /// The lengths of the dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.0.shape
     }
 
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.shape.len()
     }
 
+    /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
+    /// The device that holds or computes the elements.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.0.device
     }
 
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.0.shape.iter().product()
     }
 
+    /// Whether gradients flow to or through this tensor.
     pub fn requires_grad(&self) -> bool {
         self.0.requires_grad.load(Ordering::Relaxed)
     }
 
+    /// Makes a leaf collect gradients, or stops it.
     pub fn set_requires_grad(&self, requires: bool) -> Result<()> {
         if requires && !differentiable(self.dtype()) {
             return Err(TensorError::state(
@@ -78,10 +86,12 @@ impl Tensor {
         Ok(())
     }
 
+    /// The gradient that backward passes have accumulated.
     pub fn grad(&self) -> Option<Tensor> {
         self.0.grad.lock().clone()
     }
 
+    /// Replaces the accumulated gradient.
     pub fn set_grad(&self, grad: Option<Tensor>) {
         *self.0.grad.lock() = grad;
     }
@@ -163,6 +173,7 @@ impl Tensor {
         }))
     }
 
+    /// The elements converted to another type.
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
         ops::elementwise::cast(self, dtype)
     }

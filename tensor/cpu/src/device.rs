@@ -48,6 +48,7 @@ impl CpuDevice {
         CpuDevice::with(&CpuOptions::default())
     }
 
+    /// A device with these options.
     pub fn with(options: &CpuOptions) -> Arc<CpuDevice> {
         let level = options.level.map_or(Level::best(), |level| level.min(Level::best()));
         Arc::new(CpuDevice {

@@ -1,6 +1,8 @@
 //! The CPU device: interprets programs block by block in vector loops, computes matrix products and convolutions with one packed
 //! kernel, and implements every other step. It supports every operation that is defined for an element type.
 
+#![warn(missing_docs)]
+
 mod complex;
 mod contract;
 mod device;

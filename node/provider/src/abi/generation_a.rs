@@ -1,5 +1,7 @@
 //! The accelerator interface as of January 2026 (generation A): `VirtualGPUInit`, `GetDeviceCount` and so on.
 
+#![allow(missing_docs, reason = "the structures are those of the C headers in include/")]
+
 use std::ffi::{c_char, c_int};
 
 use super::exports::exports;

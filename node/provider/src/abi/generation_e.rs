@@ -1,5 +1,7 @@
 //! The accelerator interface since March 2026 (generation E): every function name begins with `Accel`.
 
+#![allow(missing_docs, reason = "the structures are those of the C headers in include/")]
+
 use std::ffi::{c_char, c_int};
 
 use super::exports::exports;

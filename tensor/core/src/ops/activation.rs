@@ -13,6 +13,7 @@ use crate::program::{Binary, Unary};
 use crate::step::Distribution;
 use crate::tensor::{Result, Tensor};
 
+/// `max(x, 0)`.
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     let y = maximum(&x.detach(), &x.filled_like(0.0))?;
     Ok(y.record("relu", &[x], |y| {
@@ -23,10 +24,12 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `1 / (1 + exp(-x))`.
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     unary(Unary::Sigmoid, x)
 }
 
+/// The hyperbolic tangent.
 pub fn tanh(x: &Tensor) -> Result<Tensor> {
     unary(Unary::Tanh, x)
 }
@@ -91,11 +94,13 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `x` where it is positive, else `slope * x`.
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Result<Tensor> {
     let positive = binary(Binary::Gt, x, &x.filled_like(0.0))?;
     where_(&positive, x, &scaled(x, slope)?)
 }
 
+/// `x` where it is positive, else `alpha * (exp(x) - 1)`.
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let x = &fraction("elu", x)?;
     let zero = x.filled_like(0.0);
@@ -105,6 +110,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     where_(&positive, x, &below)
 }
 
+/// The scaled exponential linear unit, with its usual constants.
 pub fn selu(x: &Tensor) -> Result<Tensor> {
     scaled(&elu(x, 1.673_263_242_354_377_2)?, 1.050_700_987_355_480_5)
 }
@@ -115,10 +121,12 @@ pub fn softplus(x: &Tensor) -> Result<Tensor> {
     binary(Binary::Logaddexp, x, &x.filled_like(0.0))
 }
 
+/// `x * tanh(ln(1 + exp(x)))`.
 pub fn mish(x: &Tensor) -> Result<Tensor> {
     mul(x, &unary(Unary::Tanh, &softplus(x)?)?)
 }
 
+/// `x` limited to `low..=high`.
 pub fn hardtanh(x: &Tensor, low: f64, high: f64) -> Result<Tensor> {
     // Integers stay integers; the limits are truncated.
     let limit = |value: f64| match x.dtype().is_integer() {

@@ -14,10 +14,13 @@ use crate::tensor::{Result, Tensor, same_device};
 /// Options of a convolution: one number for each spatial dimension, or one for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvOptions {
+    /// The distance between windows along each spatial dimension.
     pub stride: Vec<usize>,
     /// Zeros on both sides.
     pub padding: Vec<usize>,
+    /// The distance between the elements of a window.
     pub dilation: Vec<usize>,
+    /// The number of groups of channels that are convolved separately.
     pub groups: usize,
 }
 

@@ -13,15 +13,18 @@ use crate::random::per_block;
 use crate::step::{Distribution, Work};
 use crate::tensor::{Result, Tensor, size_in_bytes};
 
+/// A tensor with one value for all elements.
 pub fn full(device: &Arc<dyn Device>, dtype: DType, shape: &[usize], value: Scalar) -> Result<Tensor> {
     size_in_bytes("full", shape, dtype)?;
     Ok(Tensor::constant(device, value, shape, dtype))
 }
 
+/// A tensor of zeros.
 pub fn zeros(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     full(device, dtype, shape, Scalar::Int(0))
 }
 
+/// A tensor of ones.
 pub fn ones(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     full(device, dtype, shape, Scalar::Int(1))
 }

@@ -19,6 +19,7 @@ pub fn set_fast(fast: bool) {
     FAST.store(fast, Ordering::Relaxed);
 }
 
+/// Whether contractions may be computed in another order of additions.
 pub fn is_fast() -> bool {
     FAST.load(Ordering::Relaxed)
 }
@@ -107,9 +108,13 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
 /// The number of axes of each sort in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
+    /// Axes of both operands and of the result.
     pub batch: usize,
+    /// Axes of the first operand and of the result.
     pub rows: usize,
+    /// Axes of the second operand and of the result.
     pub columns: usize,
+    /// Axes of both operands that are summed over.
     pub depth: usize,
 }
 

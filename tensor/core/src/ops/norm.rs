@@ -81,7 +81,9 @@ pub fn instance_norm(
 /// The running means and variances of a batch norm.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<'a> {
+    /// The mean of each channel.
     pub mean: &'a Tensor,
+    /// The variance of each channel.
     pub variance: &'a Tensor,
 }
 
@@ -303,6 +305,7 @@ pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -
     crate::ops::reduce::finish(&cast(&variance, dtype)?, &axes, keepdim)
 }
 
+/// The standard deviation.
 pub fn std(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
     unary(Unary::Sqrt, &var(x, dims, correction, keepdim)?)
 }

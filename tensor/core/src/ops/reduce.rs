@@ -17,6 +17,7 @@ pub fn sum(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> 
     finish(&sum_over(&counted(x)?, &axes)?, &axes, keepdim)
 }
 
+/// The mean over dimensions, or over all.
 pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
@@ -30,6 +31,7 @@ pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
     finish(&mean, &axes, keepdim)
 }
 
+/// The product over dimensions, or over all.
 pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("prod", dims, x.rank())?;
     finish(&product_over(&counted(x)?, &axes), &axes, keepdim)
@@ -48,15 +50,18 @@ pub fn max(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> 
     extreme("max", Reduction::Max, x, dims, keepdim)
 }
 
+/// The minimum over dimensions, or over all.
 pub fn min(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     extreme("min", Reduction::Min, x, dims, keepdim)
 }
 
+/// Whether any element over dimensions, or over all, is not zero.
 pub fn any(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("any", dims, x.rank())?;
     finish(&reduced(&cast(x, DType::Bool)?, Reduction::Any, &axes, DType::Bool), &axes, keepdim)
 }
 
+/// Whether all elements over dimensions, or over all, are not zero.
 pub fn all(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("all", dims, x.rank())?;
     finish(&reduced(&cast(x, DType::Bool)?, Reduction::All, &axes, DType::Bool), &axes, keepdim)

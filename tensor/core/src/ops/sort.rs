@@ -36,6 +36,7 @@ pub fn sort(x: &Tensor, dim: isize, descending: bool) -> Result<(Tensor, Tensor)
     Ok((values, places))
 }
 
+/// The indices that sort along a dimension.
 pub fn argsort(x: &Tensor, dim: isize, descending: bool) -> Result<Tensor> {
     Ok(sort(x, dim, descending)?.1)
 }
@@ -62,6 +63,7 @@ pub fn argmax(x: &Tensor, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
     place("argmax", x, dim, keepdim, true)
 }
 
+/// The index of the minimum along a dimension, or of all elements.
 pub fn argmin(x: &Tensor, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
     place("argmin", x, dim, keepdim, false)
 }
@@ -92,6 +94,7 @@ pub fn max_with_indices(x: &Tensor, dim: isize, keepdim: bool) -> Result<(Tensor
     chosen(x, dim, keepdim, true)
 }
 
+/// The minimum along a dimension, and its index.
 pub fn min_with_indices(x: &Tensor, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     chosen(x, dim, keepdim, false)
 }
@@ -107,10 +110,12 @@ fn chosen(x: &Tensor, dim: isize, keepdim: bool, largest: bool) -> Result<(Tenso
     Ok((finish(&values, &[axis], keepdim)?, finish(&places, &[axis], keepdim)?))
 }
 
+/// The sums of the elements up to each one along a dimension.
 pub fn cumsum(x: &Tensor, dim: isize) -> Result<Tensor> {
     cumulative("cumsum", x, dim, false)
 }
 
+/// The products of the elements up to each one along a dimension.
 pub fn cumprod(x: &Tensor, dim: isize) -> Result<Tensor> {
     cumulative("cumprod", x, dim, true)
 }

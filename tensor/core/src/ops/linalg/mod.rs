@@ -176,12 +176,14 @@ fn adjoint(x: &Tensor) -> Result<Tensor> {
     conjugate(&transpose(x, -2, -1)?)
 }
 
+/// The inverse of square matrices.
 pub fn inv(x: &Tensor) -> Result<Tensor> {
     let size = square("inv", x)?;
     let unit = eye(x.device(), x.dtype(), size, size)?;
     solution("inv", x, &broadcast_to(&unit, x.shape())?)
 }
 
+/// The determinants of square matrices.
 pub fn det(x: &Tensor) -> Result<Tensor> {
     square("det", x)?;
     let answer = only(each!(x, &[(&[], x.dtype())], |matrix| {
