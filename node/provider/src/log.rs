@@ -25,7 +25,7 @@ pub fn register(callback: Option<Callback>) {
 }
 
 /// Logs a message. Must not be called with a lock held, because the callback may call this library.
-pub fn say(level: Level, message: &str) {
+pub fn log(level: Level, message: &str) {
     let callback = CALLBACK.load(Ordering::Acquire);
     if callback == 0 {
         return;

@@ -10,7 +10,7 @@ use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Code, Program};
 
 use crate::level::Level;
-use crate::plan::{Plan, Refusal};
+use crate::plan::{Plan, Unsupported};
 
 /// The most cached plans. When full, the whole cache is cleared.
 const MOST: usize = 1024;
@@ -35,7 +35,7 @@ pub fn plan(
     operands: &[DType],
     outputs: Option<&[DType]>,
     level: Level,
-) -> Result<Arc<Plan>, Refusal> {
+) -> Result<Arc<Plan>, Unsupported> {
     let key = key(program, operands, outputs, level);
     let same = |last: &Last| last.as_ref().filter(|(of, _)| *of == key).map(|(_, plan)| plan.clone());
     if let Some(plan) = LAST.with_borrow(same) {
@@ -52,7 +52,7 @@ fn shared(
     operands: &[DType],
     outputs: Option<&[DType]>,
     level: Level,
-) -> Result<Arc<Plan>, Refusal> {
+) -> Result<Arc<Plan>, Unsupported> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(plan) = cache().as_ref().and_then(|plans| plans.get(key)) {
         return Ok(plan.clone());
