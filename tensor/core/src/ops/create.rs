@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
+use crate::ops::iota::iota;
 use crate::program::Binary;
 use crate::random::per_block;
 use crate::step::{Distribution, Work};
@@ -27,16 +28,6 @@ pub fn zeros(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<
 /// A tensor of ones.
 pub fn ones(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     full(device, dtype, shape, Scalar::Int(1))
-}
-
-/// The index along an axis, as i64.
-pub fn iota(device: &Arc<dyn Device>, shape: &[usize], axis: usize) -> Result<Tensor> {
-    size_in_bytes("iota", shape, DType::I64)?;
-    if axis >= shape.len() {
-        return Err(TensorError::index("iota", format!("{shape:?} has no dimension {axis}")));
-    }
-    let op = Op::Index(axis as u8);
-    Ok(Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), DType::I64, device.clone())))
 }
 
 /// `start`, `start + step` and so on, `length` numbers.

@@ -4,7 +4,7 @@ use crate::dtype::Scalar;
 use crate::error::TensorError;
 use crate::layout::{Layout, Shape};
 use crate::ops::axes::{Axes, axis};
-use crate::ops::create::iota;
+use crate::ops::iota::iota;
 use crate::ops::elementwise::{binary, binary_scalar, where_};
 use crate::ops::shape::{broadcast_to, permuted, unsqueeze};
 use crate::ops::window::pad;

@@ -6,7 +6,7 @@ use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::Op;
 use crate::ops::axes::axis;
-use crate::ops::create::iota;
+use crate::ops::iota::iota;
 use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
 use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::program::Binary;

@@ -4,7 +4,7 @@ use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
-use crate::ops::create::iota;
+use crate::ops::iota::iota;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
 };

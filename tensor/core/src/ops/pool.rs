@@ -6,7 +6,7 @@ use crate::launch::accumulator;
 use crate::layout::Shape;
 use crate::ops::axes::Axes;
 use crate::ops::conv::each;
-use crate::ops::create::iota;
+use crate::ops::iota::iota;
 use crate::ops::elementwise::{add, binary, binary_scalar, cast, div, unary, where_};
 use crate::ops::matmul::{Counts, contract};
 use crate::ops::reduce::{finish, reduced, sum_over};

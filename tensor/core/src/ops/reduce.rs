@@ -114,7 +114,7 @@ fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
     let mut row = Shape::from(flat.shape());
     row.insert(rank - 2, 1);
     let each = broadcast_to(&to_shape(&flat, &row)?, &square)?;
-    let iota = |axis| crate::ops::create::iota(x.device(), &square, axis);
+    let iota = |axis| crate::ops::iota::iota(x.device(), &square, axis);
     let same = binary(Binary::Eq, &iota(rank - 2)?, &iota(rank - 1)?)?;
     let others = where_(&same, &each.filled_like(1.0), &each)?;
     let others = product_over(&others, &[rank - 1]);

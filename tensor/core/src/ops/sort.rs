@@ -5,7 +5,7 @@ use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::axes::axis;
-use crate::ops::create::iota;
+use crate::ops::iota::iota;
 use crate::ops::elementwise::{binary, cast, mul, where_};
 use crate::ops::index::{picked, put};
 use crate::ops::reduce::{finish, sum_over};
