@@ -251,7 +251,7 @@ impl Device for Emulator {
                 }
                 command => self.scheduler.enqueue(stream, tag, command),
             },
-            Err(error) => crate::stream::refuse(command, error),
+            Err(error) => command.refuse(error),
         }
     }
 

@@ -22,7 +22,7 @@ pub use device::{
 };
 pub use error::DeviceError;
 pub use info::DeviceInfo;
-pub use region::{Extent, Pitched};
+pub use region::{Extent, Region};
 pub use snapshot::{
     AccessRecord, AllocationRecord, EventRecord, FunctionRecord, HeapRecord, Holding, Inventory,
     MappingRecord, MemoryRecord, ModuleRecord, PieceRecord, Snapshot, StreamRecord,

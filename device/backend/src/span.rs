@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{Command, FunctionId, StreamId, Tag};
+use crate::{Command, FunctionId, Region, StreamId, Tag};
 
 /// Kind and size of the work that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +42,16 @@ pub struct Span {
 impl Command {
     /// The work this command does; `None` for commands that only order others.
     pub fn task(&self) -> Option<Task> {
-        let flat = |width: u64, height: u64| width.saturating_mul(height);
+        let bytes = |region: &Region| region.bytes().unwrap_or(u64::MAX);
         Some(match self {
             Command::Launch(launch) => Task::Kernel {
                 function: launch.function,
                 work_items: launch.grid.iter().map(|n| u64::from(*n)).fold(1, u64::saturating_mul),
             },
-            Command::Copy { bytes, .. } => Task::Copy { bytes: *bytes },
-            Command::CopyRect { width, height, .. } => Task::Copy { bytes: flat(*width, *height) },
-            Command::CopyBox { extent, .. } => Task::Copy { bytes: extent.volume().unwrap_or(u64::MAX) },
-            Command::Fill { width, count, .. } => Task::Fill { bytes: flat((*width).into(), *count) },
-            Command::FillRect { width, height, .. } => Task::Fill { bytes: flat(*width, *height) },
-            Command::FillBox { extent, .. } => Task::Fill { bytes: extent.volume().unwrap_or(u64::MAX) },
-            Command::Write { data, .. }
-            | Command::WriteRect { data, .. }
-            | Command::WriteBox { data, .. } => Task::Write { bytes: data.len() as u64 },
-            Command::Read { bytes, .. } => Task::Read { bytes: *bytes },
-            Command::ReadRect { width, height, .. } => Task::Read { bytes: flat(*width, *height) },
-            Command::ReadBox { extent, .. } => Task::Read { bytes: extent.volume().unwrap_or(u64::MAX) },
+            Command::Copy { to, .. } => Task::Copy { bytes: bytes(to) },
+            Command::Fill { to, .. } => Task::Fill { bytes: bytes(to) },
+            Command::Write { to, .. } => Task::Write { bytes: bytes(to) },
+            Command::Read { from, .. } => Task::Read { bytes: bytes(from) },
             Command::WaitValue(_)
             | Command::RecordEvent(_)
             | Command::WaitEvent(_)
