@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("board-server", &["board-problems", "board-judge", "http-serve"]),
     ("tensor-core", &[]),
     ("tensor-cpu", &["tensor-core"]),
-    ("tensor-rocm", &["tensor-core"]),
+    ("tensor-rocm", &["tensor-core", "hip-api"]),
     ("pyflame", &["tensor-core", "tensor-cpu", "tensor-rocm"]),
     (
         "remora",
