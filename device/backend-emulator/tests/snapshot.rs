@@ -25,7 +25,7 @@ fn wait(device: &Emulator) -> Result<(), DeviceError> {
 
 fn bytes(device: &Emulator, address: u64, count: u64) -> Vec<u8> {
     let mut found = Vec::new();
-    device.peek(address, count, &mut |bytes| found.extend_from_slice(bytes)).unwrap();
+    device.read_unordered(address, count, &mut |bytes| found.extend_from_slice(bytes)).unwrap();
     found
 }
 

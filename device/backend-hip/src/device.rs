@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use backend::{
     Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
-    MemoryKind, MemoryUse, ModuleId, Notifier, Placement, ReadSink, Region, Scope, StreamId, Tag,
+    MemoryKind, MemoryUse, ModuleId, Notifier, ReadSink, Region, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
 use limits::Seat;
@@ -316,10 +316,6 @@ impl Device for Hip {
         Capabilities { placed_modules: false, direct_writes: false }
     }
 
-    fn placement(&self) -> Placement {
-        Placement::Caller { granularity: 4096 }
-    }
-
     fn arena(&self) -> Arena {
         self.shared.memory.arena()
     }
@@ -362,7 +358,12 @@ impl Device for Hip {
         self.shared.memory.check(address, bytes)
     }
 
-    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
+    fn read_unordered(
+        &self,
+        address: u64,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
         self.check(address, bytes)?;
         let mut buffer = vec![0u8; bytes as usize];
         let (to, from) = (buffer.as_mut_ptr().cast(), address as *const c_void);
@@ -371,14 +372,14 @@ impl Device for Hip {
         Ok(())
     }
 
-    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check(address, bytes.len() as u64)?;
         let (to, from) = (address as *mut c_void, bytes.as_ptr().cast());
         self.shared.copy_aside(to, from, bytes.len(), hipMemcpyHostToDevice)
     }
 
     /// Not supported: the runtime maps memory only into ranges it has reserved itself.
-    fn adopt(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    fn map_host_range(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         Err(DeviceError::not_supported(format!(
             "AMD's runtime cannot map {bytes} bytes at {address:#x}, outside the arena"
         )))

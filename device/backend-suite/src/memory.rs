@@ -56,23 +56,25 @@ pub fn an_unordered_write_waits_for_no_stream_and_the_next_kernel_sees_it(rig: R
     let a = rig.alloc(4096);
     rig.hold(stream);
     rig.kernel(stream, 1, 64, arguments(a, &[64]));
-    rig.device.poke(a + 4, &41i32.to_le_bytes()).expect("a poke does not wait for a blocked stream");
+    rig.device
+        .write_unordered(a + 4, &41i32.to_le_bytes())
+        .expect("an unordered write does not wait for a blocked stream");
     let mut seen = Vec::new();
-    rig.device.peek(a, 12, &mut |bytes| seen.extend_from_slice(bytes)).expect("readable");
+    rig.device.read_unordered(a, 12, &mut |bytes| seen.extend_from_slice(bytes)).expect("readable");
     assert_eq!(seen, [[0; 4], 41i32.to_le_bytes(), [0; 4]].concat());
     rig.release();
     assert_eq!(rig.word(stream, a + 4), 42);
     assert_eq!(rig.word(stream, a + 8), 1);
-    assert_eq!(rig.device.poke(a + (1 << 30), &[1]).unwrap_err().code, hipErrorInvalidValue);
+    assert_eq!(rig.device.write_unordered(a + (1 << 30), &[1]).unwrap_err().code, hipErrorInvalidValue);
 }
 
 /// Host ranges are mapped only where the process has nothing mapped.
 pub fn memory_is_never_put_where_something_lies(rig: Rig) {
     let ours = vec![7u8; 10_000];
-    assert!(rig.device.adopt(0, ours.as_ptr() as u64, 10_000).is_err());
+    assert!(rig.device.map_host_range(0, ours.as_ptr() as u64, 10_000).is_err());
     assert!(ours.iter().all(|byte| *byte == 7));
     let a = rig.alloc(4096);
-    assert!(rig.device.adopt(0, a + 8192, 16).is_err(), "addresses in the arena cannot be adopted");
-    assert!(rig.device.adopt(0, 16, 16).is_err());
-    assert!(rig.device.adopt(99, 1 << 40, 16).is_err());
+    assert!(rig.device.map_host_range(0, a + 8192, 16).is_err(), "host ranges lie outside the arena");
+    assert!(rig.device.map_host_range(0, 16, 16).is_err());
+    assert!(rig.device.map_host_range(99, 1 << 40, 16).is_err());
 }

@@ -6,8 +6,11 @@ use crate::{DeviceError, Region};
 
 /// Identifies a stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
 pub type StreamId = u64;
+/// Identifies an event; the caller assigns the number. 0 is reserved for "none".
 pub type EventId = u64;
+/// Identifies a loaded module; the caller assigns the number.
 pub type ModuleId = u64;
+/// Identifies a kernel of a module; the caller assigns the number.
 pub type FunctionId = u64;
 
 /// Identifies the origin of a command, so that a later failure can be attributed to it. Opaque to the device.
@@ -21,6 +24,7 @@ pub type ReadSink = Box<dyn FnOnce(Result<&[u8], DeviceError>) + Send>;
 /// A kernel launch.
 #[derive(Clone, Debug)]
 pub struct Launch {
+    /// The kernel.
     pub function: FunctionId,
     /// Work-items in each dimension.
     pub grid: [u32; 3],
@@ -41,18 +45,24 @@ pub struct Launch {
 /// Condition on a value in memory that a stream waits for (`hipStreamWaitValue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueWait {
+    /// Address of the value, a multiple of its size.
     pub address: u64,
     /// The value has eight bytes instead of four.
     pub wide: bool,
+    /// The expected value.
     pub value: u64,
+    /// Bits of the value in memory that are compared.
     pub mask: u64,
+    /// How the masked value is compared with the expected one.
     pub comparison: Comparison,
 }
 
 /// Comparison between the masked value in memory and the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
+    /// `memory >= value`, unsigned.
     AtLeast,
+    /// `memory == value`.
     Equal,
     /// `memory & value` is not zero.
     And,
@@ -61,6 +71,7 @@ pub enum Comparison {
 }
 
 impl ValueWait {
+    /// Size of the value.
     pub fn bytes(&self) -> u64 {
         if self.wide { 8 } else { 4 }
     }

@@ -7,22 +7,31 @@ use crate::{Command, FunctionId, Region, StreamId, Tag};
 /// Kind and size of the work that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
+    /// A kernel.
     Kernel {
+        /// The kernel's function.
         function: FunctionId,
+        /// Work-items of its grid.
         work_items: u64,
     },
+    /// A copy on or between devices.
     Copy {
+        /// Bytes without gaps.
         bytes: u64,
     },
+    /// A fill.
     Fill {
+        /// Bytes without gaps.
         bytes: u64,
     },
-    /// From the host.
+    /// A copy from the host.
     Write {
+        /// Bytes without gaps.
         bytes: u64,
     },
-    /// To the host.
+    /// A copy to the host.
     Read {
+        /// Bytes without gaps.
         bytes: u64,
     },
 }
@@ -30,12 +39,17 @@ pub enum Task {
 /// Start and end time of one command on its stream. Spans of a stream do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// Stream that executed the command.
     pub stream: StreamId,
+    /// Device of the stream.
     pub device: u32,
     /// Tag of the command.
     pub tag: Tag,
+    /// What the command did.
     pub task: Task,
+    /// When the command started.
     pub begin: Instant,
+    /// When the command ended.
     pub end: Instant,
 }
 

@@ -210,7 +210,7 @@ impl Dispatcher {
                 Ok(Default::default())
             }),
             Opcode::Adopt => self.now::<wire::Adopt>(header, payload, |it, _| {
-                device.adopt(it.device, it.address, it.bytes)?;
+                device.map_host_range(it.device, it.address, it.bytes)?;
                 self.mirror(None, it.address, it.bytes)?;
                 Ok(Default::default())
             }),

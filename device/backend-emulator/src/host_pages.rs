@@ -13,12 +13,12 @@ const USABLE: Range<u64> = 1 << 16..1 << 47;
 
 /// Tracks the pages that are mapped.
 #[derive(Debug, Default)]
-pub(crate) struct Foreign {
+pub(crate) struct HostPages {
     /// Number of range ends (first and last bytes) in each page.
     edges: HashMap<u64, u32>,
 }
 
-impl Foreign {
+impl HostPages {
     /// Maps zeroed pages for a range, except for pages that it shares with another range.
     pub(crate) fn commit(&mut self, address: u64, bytes: u64) -> io::Result<()> {
         let end = address.checked_add(bytes).filter(|end| *end > address && *end <= USABLE.end);
@@ -109,30 +109,30 @@ mod tests {
     #[test]
     fn a_page_that_two_ranges_share_stays_until_both_are_gone() {
         let base = hole(8);
-        let mut foreign = Foreign::default();
-        foreign.commit(base + 100, 200).unwrap();
-        foreign.commit(base + 300, 3 * PAGE).unwrap();
+        let mut pages = HostPages::default();
+        pages.commit(base + 100, 200).unwrap();
+        pages.commit(base + 300, 3 * PAGE).unwrap();
         // SAFETY: just mapped.
         unsafe { *((base + 150) as *mut u8) = 7 };
-        foreign.release(base + 300, 3 * PAGE);
+        pages.release(base + 300, 3 * PAGE);
         assert!(is_mapped(base) && !is_mapped(base + PAGE) && !is_mapped(base + 3 * PAGE));
-        foreign.commit(base + 300, PAGE).unwrap();
+        pages.commit(base + 300, PAGE).unwrap();
         // SAFETY: the page was never unmapped.
         assert_eq!(unsafe { *((base + 150) as *const u8) }, 7);
-        foreign.release(base + 100, 200);
+        pages.release(base + 100, 200);
         assert!(is_mapped(base) && is_mapped(base + PAGE));
-        foreign.release(base + 300, PAGE);
-        assert!(!is_mapped(base) && !is_mapped(base + PAGE) && foreign.edges.is_empty());
+        pages.release(base + 300, PAGE);
+        assert!(!is_mapped(base) && !is_mapped(base + PAGE) && pages.edges.is_empty());
     }
 
     #[test]
     fn what_lies_in_this_process_is_never_replaced() {
-        let mut foreign = Foreign::default();
+        let mut pages = HostPages::default();
         let ours = vec![5u8; 3 * PAGE as usize];
-        assert!(foreign.commit(ours.as_ptr() as u64, 10).is_err());
-        assert!(ours.iter().all(|byte| *byte == 5) && foreign.edges.is_empty());
+        assert!(pages.commit(ours.as_ptr() as u64, 10).is_err());
+        assert!(ours.iter().all(|byte| *byte == 5) && pages.edges.is_empty());
         for (address, bytes) in [(0, 10), (1 << 47, 1), (u64::MAX, 2), (1 << 20, u64::MAX), (1 << 20, 0)] {
-            assert!(foreign.commit(address, bytes).is_err(), "{address:#x}+{bytes:#x}");
+            assert!(pages.commit(address, bytes).is_err(), "{address:#x}+{bytes:#x}");
         }
     }
 }
