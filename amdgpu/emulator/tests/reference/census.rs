@@ -35,7 +35,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
                 let mut compiler = Compiler::new(arch, Level::Base, 256, 512, 0);
                 compiler.insts.push(inst);
                 // Instructions without effect on an in-order device have no handler.
-                if exec::sopp::is_dropped(op) {
+                if exec::is_dropped(op) {
                     break;
                 }
                 if let Err(error) = exec::compile(&mut compiler, &inst, 0) {
