@@ -1,7 +1,7 @@
 //! The connection of this process to its worker: posted requests, calls, replies and pushes.
 //!
 //! Delivers requests to the worker exactly once and in order across network failures. Frames are numbered, stored in a
-//! [`Ring`](crate::ring::Ring) and kept until acknowledged; a broken connection is replaced and the session continues.
+//! ring (`ring.rs`) and kept until acknowledged; a broken connection is replaced and the session continues.
 //! This file contains no HIP semantics.
 //!
 //! Threads: any thread appends. The thread that gets the outgoing lock sends: normally the sender thread for posted
