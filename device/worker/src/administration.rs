@@ -9,8 +9,8 @@ use std::time::Duration;
 use transport::{Endpoint, Link, TransportError, greet};
 use wire::{Decide, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
-use crate::pieces::{PieceReader, PieceWriter};
-use crate::place::Place;
+use crate::session::chunks::{PieceReader, PieceWriter};
+use crate::worker_address::Place;
 
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);

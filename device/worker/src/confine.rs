@@ -17,7 +17,8 @@ use mirror::Tracker;
 use sandbox::own::{Confinement, Grant, Identity};
 use sandbox::{SESSION_USERS, own};
 
-use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::config::{BackendConfig, SessionConfig};
+use crate::error::WorkerError;
 use crate::store::{self, UploadConfig};
 
 /// Limit on the threads of one session.

@@ -6,11 +6,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::compile::CompilerConfig;
+use crate::compile::compiler::CompilerConfig;
 use crate::config::SessionConfig;
 use crate::status::SessionReport;
 
 const MAX_DATAGRAM: usize = 64 << 10;
+/// Handle of memory that sessions share: 32 random bytes that only the offering client receives.
+pub(crate) type ShareToken = [u8; 32];
+
 /// File descriptor of the session process's end.
 pub(crate) const CONTROL_FD: RawFd = 3;
 

@@ -3,6 +3,21 @@
 //! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
 //! need its slot (`handshakes.rs`).
 
+pub(crate) mod allowance;
+mod broker;
+mod child;
+mod compiler_process;
+mod departed;
+mod greeting;
+mod handshakes;
+pub(crate) mod ledgers;
+mod oom;
+pub(crate) mod probe;
+mod proxy;
+mod sessions;
+pub(crate) mod tenants;
+pub(crate) mod tokens;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,18 +25,17 @@ use std::time::{Duration, Instant};
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
-use crate::absent::Absence;
-use crate::allowance;
-use crate::config::{WorkerConfig, WorkerError};
+use crate::config::WorkerConfig;
 use crate::confine;
-use crate::greeting::{self, Door, Guest, Refusal};
-use crate::handshakes::{Caps, Handshakes, Origin, Place};
-use crate::oom;
-use crate::probe::{DeviceSummary, probe};
-use crate::proxy;
-use crate::sessions::{Programs, Sessions};
+use crate::error::{WorkerError, one_line};
 use crate::status::{DeviceStatus, Status};
-use crate::tenants::{Role, Tenants, TokensError, Who};
+use crate::supervisor::departed::Absence;
+use crate::supervisor::greeting::{Door, Guest, Refusal};
+use crate::supervisor::handshakes::{Caps, Handshakes, Origin, Place};
+use crate::supervisor::probe::{DeviceSummary, probe};
+use crate::supervisor::sessions::{Programs, Sessions};
+use crate::supervisor::tenants::{Tenants, Who};
+use crate::supervisor::tokens::{Role, TokensError};
 
 /// Poll interval for detecting that a worker is idle.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -135,7 +149,7 @@ impl Supervisor {
         for folder in &self.config.local_tokens {
             match self.tenants.add_local(folder, port) {
                 Ok(()) => return,
-                Err(error) => tracing::debug!("cannot write a local token: {}", line(&error)),
+                Err(error) => tracing::debug!("cannot write a local token: {}", one_line(&error)),
             }
         }
     }
@@ -147,7 +161,9 @@ impl Supervisor {
                 tracing::info!("tokens reloaded; {} tenants were removed", gone.len());
                 gone.iter().for_each(|tenant| self.sessions.end_of(tenant));
             }
-            Err(error) => tracing::error!("tokens not reloaded, the old ones stay in use: {}", line(&error)),
+            Err(error) => {
+                tracing::error!("tokens not reloaded, the old ones stay in use: {}", one_line(&error))
+            }
         }
     }
 
@@ -233,7 +249,7 @@ impl Supervisor {
                     tracing::debug!("{peer} redirected or told to wait: {}", it.text);
                 }
                 Err(refusal) => {
-                    supervisor.handshakes.warn(format_args!("{peer} refused: {}", line(&refusal)));
+                    supervisor.handshakes.warn(format_args!("{peer} refused: {}", one_line(&refusal)));
                 }
             }
         };
@@ -305,7 +321,7 @@ impl Supervisor {
                 false => None,
             };
             return match self.tenants.heir(named.as_deref()) {
-                Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(line(&error))),
+                Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(one_line(&error))),
                 Err(text) => reject(text),
             };
         }
@@ -371,7 +387,7 @@ impl Supervisor {
                 );
                 Ok(())
             }
-            Err(error) => reject(RejectCode::Failed, line(&error)),
+            Err(error) => reject(RejectCode::Failed, one_line(&error)),
         }
     }
 
@@ -446,19 +462,4 @@ fn next_signal(signals: libc::c_int) -> Option<libc::c_int> {
         let read = libc::read(signals, (&raw mut news).cast(), bytes);
         (read == bytes as isize).then_some(news.ssi_signo as libc::c_int)
     }
-}
-
-/// Formats an error and its causes on one line.
-pub(crate) fn line(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !line.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-        cause = error.source();
-    }
-    line
 }
