@@ -13,7 +13,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::{BLOCK_BYTES, Lane, Link, Ready};
+use transport::{BLOCK_BYTES, Link, Ready, StripedStream};
 use wire::{
     Ack, Callback, Deliver, EventReached, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged,
     Opcode, Output, ReceiveCounter, StreamReached, WireError, decode_request, widen,
@@ -262,7 +262,7 @@ impl From<WireError> for ReadError {
 /// The state of the receiving side. The thread that holds its lock is the reader.
 #[derive(Debug)]
 pub struct Incoming {
-    pub lane: Lane,
+    pub stream: StripedStream,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -276,7 +276,7 @@ pub struct Incoming {
 impl Incoming {
     pub fn new(link: Link, heard: Arc<Heard>) -> Incoming {
         Incoming {
-            lane: Lane::new(link),
+            stream: StripedStream::new(link),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -289,7 +289,7 @@ impl Incoming {
 
     /// Continues on a new connection. The worker sends the unfinished frame again.
     pub fn resume(&mut self, link: Link) {
-        self.lane = Lane::new(link);
+        self.stream = StripedStream::new(link);
         self.start = 0;
         self.end = 0;
         self.counter.told_by_handshake();
@@ -304,7 +304,7 @@ impl Incoming {
             self.start = 0;
             self.end = 0;
         }
-        let bytes = self.heard.receiving(|| self.lane.read(&mut self.buffer[self.end..]))?;
+        let bytes = self.heard.receiving(|| self.stream.read(&mut self.buffer[self.end..]))?;
         self.end += bytes;
         self.count(bytes)
     }
@@ -316,7 +316,7 @@ impl Incoming {
         if self.end == self.buffer.len() {
             return Ok(false);
         }
-        let bytes = self.lane.try_read(&mut self.buffer[self.end..])?;
+        let bytes = self.stream.try_read(&mut self.buffer[self.end..])?;
         self.end += bytes;
         self.count(bytes)?;
         Ok(true)
@@ -378,16 +378,16 @@ impl Incoming {
             return Ok(());
         }
         while !rest.is_empty() {
-            let bytes = self.heard.receiving(|| self.lane.read(rest))?;
+            let bytes = self.heard.receiving(|| self.stream.read(rest))?;
             self.count(bytes)?;
             rest = &mut rest[bytes..];
         }
         Ok(())
     }
 
-    /// Waits until this lane is readable or the outgoing lane is writable.
-    pub fn wait_either(&self, outgoing: &Lane, timeout: Duration) -> io::Result<Ready> {
-        self.heard.receiving(|| outgoing.wait_either(&self.lane, Some(timeout)))
+    /// Waits until this stream is readable or the outgoing stream is writable.
+    pub fn wait_either(&self, outgoing: &StripedStream, timeout: Duration) -> io::Result<Ready> {
+        self.heard.receiving(|| outgoing.wait_either(&self.stream, Some(timeout)))
     }
 
     fn payload(&mut self, bytes: u64) -> Result<Vec<u8>, ReadError> {
@@ -445,7 +445,7 @@ impl Shared {
                         && !incoming.has_buffered()
                     {
                         let left = deadline.saturating_duration_since(Instant::now());
-                        let ready = incoming.lane.wait_readable(Some(left));
+                        let ready = incoming.stream.wait_readable(Some(left));
                         if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
                             break;
                         }
@@ -491,7 +491,7 @@ impl Shared {
     /// Reads frames that have already arrived, unless another thread is reading.
     pub fn take_news(&self) {
         let Some(mut incoming) = self.incoming.try_lock() else { return };
-        while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.lane.has_news()) {
+        while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.stream.has_news()) {
             self.read(&mut incoming);
         }
         drop(incoming);
@@ -671,7 +671,7 @@ impl Shared {
             Opcode::Spread => {
                 let (wire::Spread { links }, _) = decode_request(&payload)?;
                 let strands = self.strands.in_use(links)?;
-                incoming.lane.spread(strands, (incoming.end - incoming.start) as u64);
+                incoming.stream.spread(strands, (incoming.end - incoming.start) as u64);
             }
             Opcode::Output => {
                 let (Output { fd }, text) = decode_request(&payload)?;

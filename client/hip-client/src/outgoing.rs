@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use transport::{Lane, Link};
+use transport::{Link, StripedStream};
 use wire::{Ack, Flags, Ping, Pong};
 
 use crate::barrier;
@@ -28,7 +28,7 @@ const WRITER_PATIENCE: Duration = Duration::from_millis(10);
 /// The state of the sending side. The thread that holds its lock is the writer.
 #[derive(Debug)]
 pub struct Outgoing {
-    pub lane: Lane,
+    pub stream: StripedStream,
     pub cursor: Cursor,
     /// Unsequenced frames being sent; they go between sequenced ones.
     control: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct Broken;
 impl Outgoing {
     pub fn new(link: Link) -> Outgoing {
         Outgoing {
-            lane: Lane::new(link),
+            stream: StripedStream::new(link),
             cursor: Cursor { number: 1, offset: 0 },
             control: Vec::new(),
             control_sent: 0,
@@ -62,7 +62,7 @@ impl Outgoing {
 
     /// Continues on a new connection whose worker has `received` frames.
     pub fn resume(&mut self, link: Link, received: u64) {
-        self.lane = Lane::new(link);
+        self.stream = StripedStream::new(link);
         self.spreading = None;
         self.cursor = Cursor { number: received + 1, offset: 0 };
         self.control.clear();
@@ -199,7 +199,7 @@ impl Shared {
             }
             if outgoing.cursor.offset == 0 && outgoing.control.is_empty() {
                 self.take_control(&mut outgoing.control);
-                if self.strands.are_due() && !outgoing.lane.is_spread() {
+                if self.strands.are_due() && !outgoing.stream.is_spread() {
                     outgoing.spreading = {
                         let generation = self.generation.load(Ordering::Acquire);
                         self.strands.take_due(generation, &mut outgoing.control)
@@ -213,13 +213,13 @@ impl Shared {
                 self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
             }
             let result = if slices.all().is_empty() {
-                match outgoing.lane.try_flush() {
+                match outgoing.stream.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
                     Err(error) => Err(error),
                 }
             } else {
-                outgoing.lane.try_write_vectored(slices.all())
+                outgoing.stream.try_write_vectored(slices.all())
             };
             match result {
                 Ok(sent) => {
@@ -236,7 +236,7 @@ impl Shared {
                         outgoing.control.clear();
                         outgoing.control_sent = 0;
                         if let Some(strands) = outgoing.spreading.take() {
-                            outgoing.lane.spread(strands, 0);
+                            outgoing.stream.spread(strands, 0);
                         }
                     }
                     let first = outgoing.cursor.number;
@@ -253,7 +253,7 @@ impl Shared {
                 Err(_) => return Err(self.break_off(outgoing)),
             }
             if outgoing.cursor.number > until && outgoing.control.is_empty() {
-                match outgoing.lane.try_flush() {
+                match outgoing.stream.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => {}
                     Err(_) => return Err(self.break_off(outgoing)),
@@ -274,13 +274,13 @@ impl Shared {
     fn wait_until_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         loop {
             let Some(mut incoming) = self.incoming.try_lock() else {
-                match outgoing.lane.wait_writable(Some(WRITER_PATIENCE)) {
+                match outgoing.stream.wait_writable(Some(WRITER_PATIENCE)) {
                     Ok(ready) if ready.writable => return Ok(()),
                     Ok(_) => continue,
                     Err(_) => return Err(self.break_off(outgoing)),
                 }
             };
-            let result = incoming.wait_either(&outgoing.lane, WRITER_PATIENCE);
+            let result = incoming.wait_either(&outgoing.stream, WRITER_PATIENCE);
             let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
             let failed = readable && self.read_frame(&mut incoming, Sending::Here).is_err();
             drop(incoming);
@@ -300,7 +300,7 @@ impl Shared {
     /// Marks the connection as broken. Shutting it down makes the reading thread notice and replace it.
     fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
         outgoing.broken = true;
-        outgoing.lane.shutdown();
+        outgoing.stream.shutdown();
         Broken
     }
 

@@ -32,7 +32,7 @@ pub enum WorkerError {
     #[error(
         "cannot confine the session's process; to run without confinement at your own risk, start the worker with --unconfined-executors"
     )]
-    Unconfined(#[source] sandbox::own::OwnError),
+    Unconfined(#[source] sandbox::self_confine::ConfineError),
     #[error("the device could not be opened")]
     Device(#[source] backend::DeviceError),
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::control::{Answer, Control};
+use crate::control::{Control, ToSupervisor};
 
 /// Timeout for the supervisor's reply.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ impl Growth {
         let mut state = self.state.lock();
         state.ticket += 1;
         state.answer = None;
-        if control.send(&Answer::Grow { ticket: state.ticket, device, bytes }, None).is_err() {
+        if control.send(&ToSupervisor::Grow { ticket: state.ticket, device, bytes }, None).is_err() {
             return false;
         }
         let deadline = Instant::now() + PATIENCE;
@@ -70,7 +70,7 @@ mod tests {
         let asking = Arc::clone(&growth);
         let asked = std::thread::spawn(move || [asking.ask(2, 70), asking.ask(2, 71)]);
         for granted in [true, false] {
-            let Some((Answer::Grow { ticket, device: 2, .. }, _)) = far.receive().unwrap() else {
+            let Some((ToSupervisor::Grow { ticket, device: 2, .. }, _)) = far.receive().unwrap() else {
                 panic!("no request")
             };
             growth.hear(ticket + 1, !granted);

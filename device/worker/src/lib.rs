@@ -27,7 +27,7 @@ mod store;
 mod supervisor;
 mod worker_address;
 
-pub use administration::{MoveError, Taken, migrate, redirect, resume, resume_for, snapshot};
+pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
 pub use compile::compiler::{
     CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
 };
@@ -47,4 +47,4 @@ pub use supervisor::supervise;
 pub use supervisor::tokens::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use wire::SessionId;
-pub use worker_address::{InspectError, Place};
+pub use worker_address::{InspectError, WorkerAddress};

@@ -1,7 +1,7 @@
 //! The supervisor: listens, accepts and authenticates connections, and hands them to sessions.
 //!
 //! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
-//! need its slot (`handshakes.rs`).
+//! need its slot (`supervisor/handshakes.rs`).
 
 pub(crate) mod allowance;
 mod broker;
@@ -29,9 +29,9 @@ use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
 use crate::status::{DeviceStatus, Status};
-use crate::supervisor::departed::Absence;
-use crate::supervisor::greeting::{Door, Guest, Refusal};
-use crate::supervisor::handshakes::{Caps, Handshakes, Origin, Place};
+use crate::supervisor::departed::DepartedSession;
+use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
+use crate::supervisor::handshakes::{Caps, HandshakeSlot, Handshakes, Origin};
 use crate::supervisor::probe::{DeviceSummary, probe};
 use crate::supervisor::sessions::{Programs, Sessions};
 use crate::supervisor::tenants::{Tenants, Who};
@@ -234,14 +234,14 @@ impl Supervisor {
 
     /// Performs the handshake of a connection on a separate thread.
     fn receive(self: &Arc<Supervisor>, link: Link, peer: String, encrypted: bool) {
-        let place = self.handshakes.enter(&link, Origin::of(&link));
+        let slot = self.handshakes.enter(&link, Origin::of(&link));
         let supervisor = Arc::clone(self);
         let greet = move || {
-            let done = supervisor.greet(link, &peer, encrypted, &place);
+            let done = supervisor.greet(link, &peer, encrypted, &slot);
             match done {
                 Ok(()) => {}
                 // Already logged when it was closed to make room for another connection.
-                Err(_) if place.was_closed() => {}
+                Err(_) if slot.was_closed() => {}
                 // Not an error, and a waiting client retries often.
                 Err(Refusal::Rejected(it))
                     if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
@@ -258,7 +258,7 @@ impl Supervisor {
         }
     }
 
-    fn greet(&self, link: Link, peer: &str, encrypted: bool, place: &Place) -> Result<(), Refusal> {
+    fn greet(&self, link: Link, peer: &str, encrypted: bool, slot: &HandshakeSlot) -> Result<(), Refusal> {
         let timeout = self.config.handshake_timeout;
         let link = match &self.tls {
             Some(config) if encrypted => {
@@ -267,16 +267,16 @@ impl Supervisor {
             }
             _ => link,
         };
-        let door = Door { tenants: &self.tenants, sessions: &self.sessions, place, timeout };
-        let guest = door.welcome(&link)?;
-        if guest.hello.purpose == Purpose::Inspect as u8 {
-            let text = self.status(&guest.who).to_json();
+        let check = HandshakeCheck { tenants: &self.tenants, sessions: &self.sessions, slot, timeout };
+        let client = check.welcome(&link)?;
+        if client.hello.purpose == Purpose::Inspect as u8 {
+            let text = self.status(&client.who).to_json();
             return Ok(greet::send(&link, &wire::Status { text })?);
         }
-        if guest.hello.purpose == Purpose::Administer as u8 {
-            return self.administer(&link, &guest.who);
+        if client.hello.purpose == Purpose::Administer as u8 {
+            return self.administer(&link, &client.who);
         }
-        self.open(&link, peer, &guest)
+        self.open(&link, peer, &client)
     }
 
     /// Handles an administration request: hands the link to the session that is to leave, or to a new process for one that
@@ -299,7 +299,7 @@ impl Supervisor {
         }
         if header.is(Opcode::Redirect) {
             let (it, _) = decode_request::<wire::Redirect>(&payload).map_err(TransportError::from)?;
-            return match self.sessions.absent().redirect(it.session, it.endpoint) {
+            return match self.sessions.departed().redirect(it.session, it.endpoint) {
                 true => Ok(greet::send(link, &wire::Done { session: it.session })?),
                 false => reject(format!("session {} has not left this worker", wire::SessionId(it.session))),
             };
@@ -329,8 +329,8 @@ impl Supervisor {
     }
 
     /// Hands a connection to a new session, or to the existing one that it names.
-    fn open(&self, link: &Link, peer: &str, guest: &Guest) -> Result<(), Refusal> {
-        let Guest { hello, version, who } = guest;
+    fn open(&self, link: &Link, peer: &str, client: &AuthenticatedClient) -> Result<(), Refusal> {
+        let AuthenticatedClient { hello, version, who } = client;
         let reject = |code: RejectCode, text: String| {
             let reject = code.reject(text);
             let _ = greet::send(link, &reject);
@@ -346,9 +346,11 @@ impl Supervisor {
         {
             return reject(RejectCode::Full, text);
         }
-        let gone = || match self.sessions.absent().ask(hello.session_id) {
-            Some(Absence { killed: true, .. }) => reject(RejectCode::OutOfMemory, oom::TEXT.to_owned()),
-            Some(Absence { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
+        let gone = || match self.sessions.departed().ask(hello.session_id) {
+            Some(DepartedSession { killed: true, .. }) => {
+                reject(RejectCode::OutOfMemory, oom::TEXT.to_owned())
+            }
+            Some(DepartedSession { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
             Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };

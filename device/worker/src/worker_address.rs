@@ -9,7 +9,7 @@ use crate::status::Status;
 
 /// Address and credentials of a worker.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct WorkerAddress {
     pub endpoint: Endpoint,
     pub token: Option<Vec<u8>>,
     /// Which certificates to trust, for a TLS endpoint.
@@ -28,7 +28,7 @@ pub enum InspectError {
     InvalidReply(#[from] serde_json::Error),
 }
 
-impl Place {
+impl WorkerAddress {
     /// Requests the status of the worker.
     pub fn inspect(&self) -> Result<Status, InspectError> {
         let endpoint = || self.endpoint.to_string();

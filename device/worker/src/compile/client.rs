@@ -15,7 +15,7 @@ use hip_api::types::HIPRTC_ERROR_INTERNAL_ERROR;
 use parking_lot::{Condvar, Mutex};
 
 use crate::compile::channel::{Task, receive_result, send_task};
-use crate::control::{Answer, Control};
+use crate::control::{Control, ToSupervisor};
 
 /// Timeout for the supervisor to start a service.
 const START: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl CompileClient {
                     .control
                     .as_ref()
                     .ok_or_else(|| io::Error::other("there is no supervisor to start it"))?;
-                control.send(&Answer::Compiler {}, None)?;
+                control.send(&ToSupervisor::Compiler {}, None)?;
                 state.asked = true;
             }
             if self.changed.wait_until(&mut state, deadline).timed_out() {
@@ -138,14 +138,14 @@ impl CompileClient {
 mod tests {
     use super::*;
     use crate::compile::channel::{receive_task, send_result};
-    use crate::control::Order;
+    use crate::control::ToSession;
 
     /// A supervisor that hands out sockets, with services that answer their first task and then exit.
     fn serve(control: &Control) {
-        while let Ok(Some((Answer::Compiler {}, _))) = control.receive() {
+        while let Ok(Some((ToSupervisor::Compiler {}, _))) = control.receive() {
             let (service, session) = UnixStream::pair().unwrap();
             let attached = std::os::fd::AsRawFd::as_raw_fd(&session);
-            control.send(&Order::Compiler { refused: None }, Some(attached)).unwrap();
+            control.send(&ToSession::Compiler { refused: None }, Some(attached)).unwrap();
             drop(session);
             let (ticket, _) = receive_task(&service).unwrap().unwrap();
             let result = wire::reply::Compile { status: 42, ..wire::reply::Compile::default() };
@@ -163,7 +163,7 @@ mod tests {
         let supervisor = std::thread::spawn(move || serve(&theirs));
         let (hearer, control) = (Arc::clone(&client), Arc::clone(&ours));
         let hearing = std::thread::spawn(move || {
-            while let Ok(Some((Order::Compiler { refused }, socket))) = control.receive() {
+            while let Ok(Some((ToSession::Compiler { refused }, socket))) = control.receive() {
                 hearer.hear(refused, socket);
             }
         });

@@ -2,7 +2,7 @@
 //!
 //! The compiler reads untrusted source, so it runs in a sandbox. It sees the submitted sources, HIP's headers, the device
 //! libraries and itself, all read-only; it has no network; its time, memory, processes and files are limited. Successful results
-//! are cached on disk by the hash of all inputs. Runs in the compiler service of a session (`compile_service.rs`), never in the
+//! are cached on disk by the hash of all inputs. Runs in the compiler service of a session (`service.rs`), never in the
 //! session's own process.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use hip_api::types::{
     HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_ERROR_INVALID_INPUT,
     HIPRTC_ERROR_INVALID_OPTION, HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS,
 };
-use sandbox::{Apartness, Level, Limits, SandboxError, Stop};
+use sandbox::{IsolationRange, Level, Limits, SandboxError, Stop};
 use serde::{Deserialize, Serialize};
 use toolchain::{Toolchain, ToolchainProblem};
 
@@ -146,7 +146,7 @@ impl From<SandboxError> for CompileError {
 pub struct Compiler {
     toolchain: Result<Toolchain, ToolchainProblem>,
     cache: Option<CompileCache>,
-    apartness: Apartness,
+    isolation: IsolationRange,
     limits: Limits,
     budget: Option<CompileBudget>,
 }
@@ -158,15 +158,15 @@ impl Compiler {
         Compiler {
             toolchain: Toolchain::find(config.toolchain.as_deref()),
             cache: config.cache.clone().map(CompileCache::new),
-            apartness: Apartness { least, most: Level::Namespaces },
+            isolation: IsolationRange { least, most: Level::Namespaces },
             limits: limits(),
             budget: None,
         }
     }
 
     /// Overrides the levels of confinement. For tests of each level.
-    pub fn with_apartness(self, apartness: Apartness) -> Compiler {
-        Compiler { apartness, ..self }
+    pub fn with_isolation(self, isolation: IsolationRange) -> Compiler {
+        Compiler { isolation, ..self }
     }
 
     /// Overrides the limits. For tests of each limit.
@@ -186,7 +186,7 @@ impl Compiler {
     /// Returns how this machine confines the compiler, or why it cannot.
     pub fn confinement(&self) -> Result<&'static str, CompileError> {
         let command = confined(self.toolchain()?).arguments(["--version"]);
-        let ended = command.limits(self.limits.clone()).apartness(self.apartness).run()?;
+        let ended = command.limits(self.limits.clone()).isolation(self.isolation).run()?;
         Ok(ended.level.name())
     }
 
@@ -243,7 +243,7 @@ impl Compiler {
 
     /// Runs a compiler or linker that writes [`OUTPUT`].
     pub(crate) fn run(&self, command: sandbox::Command) -> Result<Ran, CompileError> {
-        let mut command = command.collect(OUTPUT).limits(self.limits.clone()).apartness(self.apartness);
+        let mut command = command.collect(OUTPUT).limits(self.limits.clone()).isolation(self.isolation);
         if let Some(budget) = &self.budget {
             budget.admit();
             command = command.meter(budget.meter());

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::compile::budget::{self, CompileBudget};
 use crate::compile::channel::{Task, receive_task, send_result};
 use crate::compile::compiler::{Compiler, Request, Response, finished};
-use crate::control::{CONTROL_FD, Control, Order};
+use crate::control::{CONTROL_FD, Control, ToSession};
 use crate::error::WorkerError;
 use crate::seat::occupy_seat;
 
@@ -26,12 +26,12 @@ pub fn serve_compiler() -> Result<(), WorkerError> {
     control.close_on_exec().map_err(failed)?;
     let mut first = control.receive().map_err(failed)?;
     let (mut charged, mut limited) = (None, None);
-    if let Some((Order::Sit { limits, seat }, page)) = first {
+    if let Some((ToSession::Sit { limits, seat }, page)) = first {
         charged = Some(CompileBudget::new(occupy_seat(&limits, page, seat, &Arc::default())?));
         limited = Some(limits);
         first = control.receive().map_err(failed)?;
     }
-    let Some((Order::Serve { config }, Some(fd))) = first else {
+    let Some((ToSession::Serve { config }, Some(fd))) = first else {
         return Err(WorkerError::Control("the first order must be Serve".to_owned()));
     };
     let stream = UnixStream::from(fd);

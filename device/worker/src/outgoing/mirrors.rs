@@ -19,7 +19,7 @@ use wire::delta::Changes;
 use crate::confine::open_tracker;
 use crate::outgoing::outbox::Outbox;
 
-/// Piece size for comparing memory that is not in this process.
+/// SnapshotChunk size for comparing memory that is not in this process.
 const SHOWN_BYTES: usize = 1 << 20;
 
 /// The mirrors of a session.

@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 
 use backend::{Device, DeviceError};
 use parking_lot::{Condvar, Mutex};
-use transport::{Lane, Link};
+use transport::{Link, StripedStream};
 use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError};
 
 /// Window of unacknowledged bytes beyond which pushes block.
@@ -38,7 +38,7 @@ enum Kept {
 }
 
 struct State {
-    lane: Option<Lane>,
+    stream: Option<StripedStream>,
     window: SendWindow<Kept>,
     spares: Vec<Vec<u8>>,
     closed: bool,
@@ -96,7 +96,7 @@ impl Outbox {
     pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
         Outbox {
             state: Mutex::new(State {
-                lane: None,
+                stream: None,
                 window: SendWindow::new(WINDOW_BYTES),
                 spares: Vec::new(),
                 closed: false,
@@ -182,7 +182,7 @@ impl Outbox {
         self.told.store(welcome.received, Ordering::Relaxed);
         self.pong_due.store(false, Ordering::Relaxed);
         match sent {
-            Ok(()) => state.lane = Some(Lane::new(link)),
+            Ok(()) => state.stream = Some(StripedStream::new(link)),
             // The reader of the link will see that it is broken and wait for the next one.
             Err(_) => link.shutdown(),
         }
@@ -193,7 +193,7 @@ impl Outbox {
     /// Closes the connection; frames are kept for the next one.
     pub(crate) fn detach(&self) {
         self.current.lock().drain(..).for_each(|link| link.shutdown());
-        drop_lane(&mut self.state.lock());
+        drop_stream(&mut self.state.lock());
     }
 
     /// Spreads the following frames over these links as well; a Spread frame marks the start for the client.
@@ -202,13 +202,13 @@ impl Outbox {
         let links = 1 + strands.len() as u16;
         wire::encode_request(&wire::Spread { links }, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
         let mut state = self.state.lock();
-        let Some(lane) = &mut state.lane else { return };
-        match lane.write_all(&bytes) {
+        let Some(stream) = &mut state.stream else { return };
+        match stream.write_all(&bytes) {
             Ok(()) => {
                 self.current.lock().extend(strands.iter().cloned());
-                lane.spread(strands, 0);
+                stream.spread(strands, 0);
             }
-            Err(_) => drop_lane(&mut state),
+            Err(_) => drop_stream(&mut state),
         }
     }
 
@@ -224,7 +224,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.state.lock().lane.is_some()
+        self.state.lock().stream.is_some()
     }
 
     /// Handles an acknowledgement: the client has received this many frames.
@@ -298,15 +298,15 @@ impl Outbox {
             return;
         }
         let Some(mut state) = self.state.try_lock() else { return };
-        let Some(lane) = &mut state.lane else { return };
-        if !lane.has_room() {
+        let Some(stream) = &mut state.stream else { return };
+        if !stream.has_room() {
             return;
         }
         self.pong_due.store(false, Ordering::Relaxed);
         let mut bytes = Vec::new();
         wire::encode_request(&wire::Pong {}, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
-        if lane.write_all(&bytes).is_err() {
-            drop_lane(&mut state);
+        if stream.write_all(&bytes).is_err() {
+            drop_stream(&mut state);
         }
     }
 
@@ -314,10 +314,10 @@ impl Outbox {
         let mut bytes = Vec::new();
         wire::encode_request(fields, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
         let mut state = self.state.lock();
-        if let Some(lane) = &mut state.lane
-            && lane.write_all(&bytes).is_err()
+        if let Some(stream) = &mut state.stream
+            && stream.write_all(&bytes).is_err()
         {
-            drop_lane(&mut state);
+            drop_stream(&mut state);
         }
     }
 
@@ -369,12 +369,12 @@ impl Outbox {
         let mut head = [0; REPLY_HEAD_BYTES];
         head[..Header::BYTES].copy_from_slice(&header.encode());
         let mut state = self.state.lock();
-        let lane = state.lane.as_mut();
-        let sent = lane.is_some_and(|lane| {
-            lane.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_ok()
+        let stream = state.stream.as_mut();
+        let sent = stream.is_some_and(|stream| {
+            stream.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_ok()
         });
         if !sent {
-            drop_lane(&mut state);
+            drop_stream(&mut state);
         }
         let bytes = body.len() as u64;
         self.sent.fetch_add(head.len() as u64 + bytes, Ordering::Relaxed);
@@ -427,12 +427,12 @@ impl Outbox {
 
     fn send(&self, bytes: Vec<u8>) {
         let mut state = self.state.lock();
-        let failed = match &mut state.lane {
-            Some(lane) => lane.write_all(&bytes).is_err(),
+        let failed = match &mut state.stream {
+            Some(stream) => stream.write_all(&bytes).is_err(),
             None => false,
         };
         if failed {
-            drop_lane(&mut state);
+            drop_stream(&mut state);
         }
         let cost = bytes.len() as u64;
         self.sent.fetch_add(cost, Ordering::Relaxed);
@@ -466,9 +466,9 @@ fn failed(header: &Header, error: &DeviceError) -> Vec<u8> {
     frame
 }
 
-fn drop_lane(state: &mut State) {
-    if let Some(lane) = state.lane.take() {
-        lane.shutdown();
+fn drop_stream(state: &mut State) {
+    if let Some(stream) = state.stream.take() {
+        stream.shutdown();
     }
 }
 

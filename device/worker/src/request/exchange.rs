@@ -9,7 +9,7 @@ use backend::{DeviceError, SharedMemory};
 use hip_api::types::{hipErrorInvalidResourceHandle, hipErrorOutOfMemory};
 use parking_lot::Mutex;
 
-use crate::control::{Answer, Control, Order, ShareToken};
+use crate::control::{Control, ShareToken, ToSession, ToSupervisor};
 
 /// Callback for the broker's reply.
 type Reply<T> = Box<dyn FnOnce(Result<T, DeviceError>) + Send>;
@@ -39,13 +39,13 @@ impl Exchange {
 
     /// Offers memory to other sessions.
     pub(crate) fn offer(&self, shared: SharedMemory, reply: Reply<ShareToken>) {
-        let answer = |ticket| Answer::Offer { ticket, bytes: shared.bytes };
+        let answer = |ticket| ToSupervisor::Offer { ticket, bytes: shared.bytes };
         self.ask(answer, Some(shared.file.as_raw_fd()), Pending::Offer(reply));
     }
 
     /// Requests memory of another session.
     pub(crate) fn open(&self, token: ShareToken, reply: Reply<SharedMemory>) {
-        self.ask(|ticket| Answer::Ask { ticket, token }, None, Pending::Ask(reply));
+        self.ask(|ticket| ToSupervisor::Ask { ticket, token }, None, Pending::Ask(reply));
     }
 
     /// Whether the session has shared memory with others, or tried to.
@@ -66,7 +66,7 @@ impl Exchange {
     pub(crate) fn withdraw(&self, address: u64) {
         let token = self.allocations.lock().remove(&address);
         if let (Some(token), Some(control)) = (token, &self.control) {
-            let _ = control.send(&Answer::Withdraw { token }, None);
+            let _ = control.send(&ToSupervisor::Withdraw { token }, None);
         }
     }
 
@@ -77,27 +77,27 @@ impl Exchange {
     }
 
     /// Handles an order that is a reply to a request; returns any other.
-    pub(crate) fn hear(&self, order: Order, attached: Option<OwnedFd>) -> Option<Order> {
+    pub(crate) fn hear(&self, order: ToSession, attached: Option<OwnedFd>) -> Option<ToSession> {
         let ticket = match &order {
-            Order::Offered { ticket, .. } | Order::Granted { ticket, .. } | Order::Refused { ticket, .. } => {
-                *ticket
-            }
+            ToSession::Offered { ticket, .. }
+            | ToSession::Granted { ticket, .. }
+            | ToSession::Refused { ticket, .. } => *ticket,
             _ => return Some(order),
         };
         let pending = self.pending.lock().remove(&ticket);
         match (order, pending) {
-            (Order::Offered { token, .. }, Some(Pending::Offer(reply))) => reply(Ok(token)),
-            (Order::Granted { bytes, .. }, Some(Pending::Ask(reply))) => reply(match attached {
+            (ToSession::Offered { token, .. }, Some(Pending::Offer(reply))) => reply(Ok(token)),
+            (ToSession::Granted { bytes, .. }, Some(Pending::Ask(reply))) => reply(match attached {
                 Some(file) => Ok(SharedMemory { file, bytes }),
                 None => Err(refused("the reply has no file descriptor for the shared memory")),
             }),
-            (Order::Refused { text, .. }, Some(pending)) => refuse(pending, &text),
+            (ToSession::Refused { text, .. }, Some(pending)) => refuse(pending, &text),
             _ => {}
         }
         None
     }
 
-    fn ask(&self, answer: impl FnOnce(u64) -> Answer, attached: Option<RawFd>, pending: Pending) {
+    fn ask(&self, answer: impl FnOnce(u64) -> ToSupervisor, attached: Option<RawFd>, pending: Pending) {
         let Some(control) = &self.control else { return refuse(pending, "there is no supervisor") };
         self.used.store(true, Ordering::Relaxed);
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;

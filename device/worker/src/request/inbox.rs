@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use transport::{BLOCK_BYTES, Lane, Link};
+use transport::{BLOCK_BYTES, Link, StripedStream};
 use wire::{Header, WireError};
 
 /// Frames up to this size are handled in the buffer, without another copy.
@@ -71,7 +71,7 @@ impl Activity {
 }
 
 pub(crate) struct Inbox {
-    lane: Lane,
+    stream: StripedStream,
     activity: Arc<Activity>,
     buffer: Box<[u8]>,
     start: usize,
@@ -83,7 +83,14 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(link: Link) -> Inbox {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Inbox { lane: Lane::new(link), activity: Arc::default(), buffer, start: 0, end: 0, bulk: false }
+        Inbox {
+            stream: StripedStream::new(link),
+            activity: Arc::default(),
+            buffer,
+            start: 0,
+            end: 0,
+            bulk: false,
+        }
     }
 
     /// Records its activity in `activity`.
@@ -93,10 +100,10 @@ impl Inbox {
 
     /// Reads everything after the current frame from these links as well.
     pub(crate) fn spread(&mut self, strands: Vec<Link>) -> Result<(), WireError> {
-        if self.lane.is_spread() {
+        if self.stream.is_spread() {
             return Err(WireError::Unexpected { expected: "a request", found: "a second Spread".to_owned() });
         }
-        self.lane.spread(strands, (self.end - self.start) as u64);
+        self.stream.spread(strands, (self.end - self.start) as u64);
         Ok(())
     }
 
@@ -110,7 +117,7 @@ impl Inbox {
         if self.is_empty() {
             self.start = 0;
             let most = if std::mem::take(&mut self.bulk) { BULK_HEAD_BYTES } else { BUFFER_BYTES };
-            let read = self.activity.during(|| self.lane.read(&mut self.buffer[..most]))?;
+            let read = self.activity.during(|| self.stream.read(&mut self.buffer[..most]))?;
             self.end = match read {
                 0 => return Err(Broken::Closed),
                 bytes => bytes,
@@ -131,7 +138,7 @@ impl Inbox {
                 self.start = 0;
             }
             while self.end - self.start < bytes {
-                match self.activity.during(|| self.lane.read(&mut self.buffer[self.end..]))? {
+                match self.activity.during(|| self.stream.read(&mut self.buffer[self.end..]))? {
                     0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                     read => self.end += read,
                 }
@@ -150,7 +157,7 @@ impl Inbox {
         self.start += buffered;
         self.bulk = !rest.is_empty();
         while !rest.is_empty() {
-            match self.activity.during(|| self.lane.read(rest))? {
+            match self.activity.during(|| self.stream.read(rest))? {
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 bytes => rest = &mut rest[bytes..],
             }

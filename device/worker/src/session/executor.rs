@@ -20,8 +20,8 @@ use wire::{
 
 use crate::compile::client::CompileClient;
 use crate::config::{BackendConfig, SessionConfig};
-use crate::confine::{Ground, confine};
-use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::confine::{PreopenedResources, confine};
+use crate::control::{CONTROL_FD, Control, ToSession, ToSupervisor};
 use crate::error::WorkerError;
 use crate::error::one_line;
 use crate::growth::Growth;
@@ -30,7 +30,7 @@ use crate::request::exchange::Exchange;
 use crate::request::inbox::{Activity, Broken, Inbox};
 use crate::request::{Dispatcher, Next, Receipt};
 use crate::seat::occupy_seat;
-use crate::session::chunks::PieceReader;
+use crate::session::chunks::ChunkReader;
 use crate::session::migrate_in::Arriving;
 use crate::session::migrate_out::{Departure, Leaving, Stay};
 use crate::status::SessionReport;
@@ -46,9 +46,9 @@ const BEAT_TICKS: u32 = 3;
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Timeout for writing pending uploads to the store when a session ends.
 const LAST_UPLOADS: Duration = Duration::from_secs(10);
-/// Read timeout between two pieces of a migrating session, and how long a refused one is drained.
-const PIECES_PATIENCE: Duration = Duration::from_secs(60);
-const LAST_PIECES: Duration = Duration::from_secs(10);
+/// Read timeout between two chunks of a migrating session, and how long a refused one is drained.
+const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
+const LAST_CHUNKS: Duration = Duration::from_secs(10);
 /// How long a program that must run before its session can migrate gets between two attempts.
 const PROGRAMS_TURN: Duration = Duration::from_millis(100);
 /// Time limit for the queued work of a client that has said goodbye.
@@ -66,18 +66,18 @@ pub fn execute() -> Result<(), WorkerError> {
     let mut first = control.receive().map_err(failed)?;
     let mut seat = None;
     let growth = Arc::new(Growth::default());
-    if let Some((Order::Sit { limits, seat: place }, page)) = first {
+    if let Some((ToSession::Sit { limits, seat: place }, page)) = first {
         seat = Some(occupy_seat(&limits, page, place, &growth)?);
         first = control.receive().map_err(failed)?;
     }
     match first {
-        Some((Order::Start { config, session_id, secret, worker, has_compiler }, _)) => {
+        Some((ToSession::Start { config, session_id, secret, worker, has_compiler }, _)) => {
             let host = HostMemory::new(seat.clone());
             let identity =
                 Identity { session_id, secret, worker, has_compiler, shares_memory: false, host, growth };
             begin(control, &config, identity, seat)
         }
-        Some((Order::Resume { config, worker, has_compiler }, Some(fd))) => {
+        Some((ToSession::Resume { config, worker, has_compiler }, Some(fd))) => {
             resume(control, &config, (worker, has_compiler), &Link::from_fd(fd), seat, growth)
         }
         _ => Err(WorkerError::Control("the first order must be Start or Resume".to_owned())),
@@ -92,7 +92,7 @@ fn begin(
     seat: Option<Seat>,
 ) -> Result<(), WorkerError> {
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
-    let Some((Order::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
+    let Some((ToSession::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
         return Err(WorkerError::Control("the second order must be Attach with a connection".to_owned()));
     };
     let link = Link::from_fd(fd);
@@ -100,11 +100,11 @@ fn begin(
         tracing::error!("session {}: {text}", wire::SessionId(identity.session_id));
         let _ = greet::send(&link, &RejectCode::Failed.reject(text));
     };
-    let ground = confine(config).inspect_err(|error| refuse(one_line(error)))?;
+    let resources = confine(config).inspect_err(|error| refuse(one_line(error)))?;
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
     let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
-    let device = match open_device(config, Some(offered), seat, &ground) {
+    let device = match open_device(config, Some(offered), seat, &resources) {
         Ok(device) => device,
         Err(error) => {
             refuse(error.to_string());
@@ -112,8 +112,8 @@ fn begin(
         }
     };
     let identity = Identity { shares_memory, ..identity };
-    let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, &ground, false);
-    shared.door.lock().attachment = Some(Attachment { link, hello, version });
+    let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, &resources, false);
+    shared.pending.lock().attachment = Some(Attachment { link, hello, version });
     shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
 }
 
@@ -130,24 +130,24 @@ fn resume(
         tracing::warn!("session not resumed: {text}");
         let _ = greet::send(link, &RejectCode::Failed.reject(text.clone()));
         // Drains what the sender is still writing: closing with unread bytes resets the connection, and the reason could be lost.
-        let _ = link.set_read_timeout(Some(LAST_PIECES));
-        let deadline = Instant::now() + LAST_PIECES;
+        let _ = link.set_read_timeout(Some(LAST_CHUNKS));
+        let deadline = Instant::now() + LAST_CHUNKS;
         let mut rest = vec![0; 64 << 10];
         while Instant::now() < deadline && matches!(link.read(&mut rest), Ok(1..)) {}
         Err(WorkerError::Control(text))
     };
-    let ground = match confine(config) {
-        Ok(ground) => ground,
+    let resources = match confine(config) {
+        Ok(resources) => resources,
         Err(error) => return refuse(one_line(&error)),
     };
-    let _ = link.set_read_timeout(Some(PIECES_PATIENCE));
-    let arriving = match Arriving::begin(PieceReader::new(link)) {
+    let _ = link.set_read_timeout(Some(CHUNK_PATIENCE));
+    let arriving = match Arriving::begin(ChunkReader::new(link)) {
         Ok(arriving) => arriving,
         Err(error) => return refuse(one_line(&error)),
     };
     let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
     let host = HostMemory::new(seat.clone());
-    let device = match open_device(config, Some(arriving.manifest.arena()), seat, &ground) {
+    let device = match open_device(config, Some(arriving.manifest.arena()), seat, &resources) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
     };
@@ -157,14 +157,15 @@ fn resume(
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
     let identity = Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth };
-    let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &ground, true);
+    let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &resources, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
         Err(error) => return refuse(one_line(&error)),
     };
     *shared.client.lock() = (manifest.client.clone(), manifest.pid);
     shared.requests.store(manifest.received, Ordering::Relaxed);
-    let arrived = Answer::Arrived { session_id, secret, client: manifest.client.clone(), pid: manifest.pid };
+    let arrived =
+        ToSupervisor::Arrived { session_id, secret, client: manifest.client.clone(), pid: manifest.pid };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     control.send(&arrived, None).map_err(failed)?;
     match shared.verdicts.1.lock().recv() {
@@ -193,13 +194,13 @@ fn equip(
     config: &SessionConfig,
     identity: Identity,
     device: Arc<dyn Device>,
-    ground: &Ground,
+    resources: &PreopenedResources,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
     let Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth } = identity;
     growth.over(&control);
     let compiler = Arc::new(CompileClient::new(Arc::clone(&control)));
-    let store = ground.uploads.as_ref().and_then(|uploads| {
+    let store = resources.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
         opened.inspect_err(|error| tracing::warn!("upload cache disabled: {error}")).ok()
     });
@@ -210,7 +211,7 @@ fn equip(
         exchange,
         store,
         shares_memory,
-        owner: ground.owner,
+        owner: resources.owner,
         limits_host: config.limits_host_memory(),
         growth,
         is_reachable: device.capabilities().direct_writes && !observed,
@@ -226,7 +227,7 @@ fn equip(
         reading: Mutex::default(),
         activity: Arc::default(),
         wants_beats: AtomicBool::new(false),
-        door: Mutex::default(),
+        pending: Mutex::default(),
         control: Arc::clone(&control),
         resumed,
         client: Mutex::default(),
@@ -262,7 +263,7 @@ pub(crate) fn open_device(
     config: &SessionConfig,
     arena: Option<Arena>,
     seat: Option<Seat>,
-    ground: &Ground,
+    resources: &PreopenedResources,
 ) -> Result<Arc<dyn Device>, DeviceError> {
     Ok(match &config.backend {
         BackendConfig::Emulator { devices, observe } => {
@@ -278,9 +279,9 @@ pub(crate) fn open_device(
                 arena,
                 watchdog: config.watchdog,
                 observe: observe.clone(),
-                observe_files: ground.observe_files.clone(),
+                observe_files: resources.observe_files.clone(),
                 seat,
-                host: ground.host.clone(),
+                host: resources.host.clone(),
             };
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
@@ -297,20 +298,20 @@ struct Attachment {
 
 /// Next work for the main thread. A departure takes precedence over a connection.
 #[derive(Default)]
-struct Door {
+struct PendingWork {
     attachment: Option<Attachment>,
     departure: Option<Departure>,
 }
 
-enum Visit {
+enum MainWork {
     Attachment(Attachment),
     Departure(Departure),
 }
 
-impl Door {
-    fn visit(&mut self) -> Option<Visit> {
-        let departure = self.departure.take().map(Visit::Departure);
-        departure.or_else(|| self.attachment.take().map(Visit::Attachment))
+impl PendingWork {
+    fn take(&mut self) -> Option<MainWork> {
+        let departure = self.departure.take().map(MainWork::Departure);
+        departure.or_else(|| self.attachment.take().map(MainWork::Attachment))
     }
 }
 
@@ -338,7 +339,7 @@ struct Shared {
     compiler: Arc<CompileClient>,
     grace_lost: Duration,
     grace_closed: Duration,
-    door: Mutex<Door>,
+    pending: Mutex<PendingWork>,
     /// The connection that requests are read from.
     reading: Mutex<Option<Link>>,
     /// Activity of the main thread on that connection.
@@ -375,9 +376,9 @@ impl Shared {
         mut grace: Duration,
     ) -> ! {
         loop {
-            let attachment = match self.wait_at_the_door(grace) {
-                Some(Visit::Attachment(attachment)) => attachment,
-                Some(Visit::Departure(departure)) => {
+            let attachment = match self.wait_for_work(grace) {
+                Some(MainWork::Attachment(attachment)) => attachment,
+                Some(MainWork::Departure(departure)) => {
                     self.depart(departure, &dispatcher, counter.received());
                     // This side closed the connection, so the client has the grace period of a lost one.
                     grace = config.grace_lost;
@@ -397,7 +398,7 @@ impl Shared {
             let Hello { client, pid, capabilities, .. } = attachment.hello;
             self.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
             *self.client.lock() = (client, pid);
-            if self.door.lock().departure.is_some() {
+            if self.pending.lock().departure.is_some() {
                 self.outgoing.outbox.detach();
                 continue;
             }
@@ -603,13 +604,13 @@ impl Shared {
     }
 
     /// Waits up to `grace` for a connection or a departure.
-    fn wait_at_the_door(&self, grace: Duration) -> Option<Visit> {
+    fn wait_for_work(&self, grace: Duration) -> Option<MainWork> {
         let deadline = Instant::now() + grace;
-        let mut door = self.door.lock();
+        let mut pending = self.pending.lock();
         loop {
-            let visit = door.visit();
-            if visit.is_some() || self.arrived.wait_until(&mut door, deadline).timed_out() {
-                return visit.or_else(|| door.visit());
+            let work = pending.take();
+            if work.is_some() || self.arrived.wait_until(&mut pending, deadline).timed_out() {
+                return work.or_else(|| pending.take());
             }
         }
     }
@@ -632,7 +633,7 @@ impl Shared {
         match leaving.leave(&departure) {
             Ok(endpoint) => {
                 // Order matters: once the receiver sees Done, the worker must already know where the session is.
-                let _ = self.control.send(&Answer::Left { endpoint }, None);
+                let _ = self.control.send(&ToSupervisor::Left { endpoint }, None);
                 let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
                 self.end("it was migrated or suspended");
             }
@@ -670,16 +671,16 @@ impl Shared {
         // Enforces the deadline from a separate thread: the main thread may itself be blocked by work that does not end.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(patience + PROGRAMS_TURN);
-            let mut door = shared.door.lock();
-            let late = door.departure.take_if(|it| it.deadline <= Instant::now());
-            drop(door);
+            let mut pending = shared.pending.lock();
+            let late = pending.departure.take_if(|it| it.deadline <= Instant::now());
+            drop(pending);
             if let Some(departure) = late {
                 shared.departing.store(false, Ordering::SeqCst);
                 let text = Stay::TooLong(": the queue is full").to_string();
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         });
-        self.door.lock().departure = Some(departure);
+        self.pending.lock().departure = Some(departure);
         // Order matters: a connection that starts after this point finds the departure and detaches itself.
         self.outgoing.outbox.detach();
         self.arrived.notify_all();
@@ -688,24 +689,24 @@ impl Shared {
     /// The control thread. Ends the session when the supervisor exits.
     fn obey(self: &Arc<Shared>, control: &Control) {
         loop {
-            match control.receive::<Order>() {
-                Ok(Some((Order::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
-                Ok(Some((Order::Join { place }, Some(fd)))) => self.join(place, fd),
-                Ok(Some((Order::Depart { patience_ms }, Some(fd)))) => {
+            match control.receive::<ToSession>() {
+                Ok(Some((ToSession::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
+                Ok(Some((ToSession::Join { place }, Some(fd)))) => self.join(place, fd),
+                Ok(Some((ToSession::Depart { patience_ms }, Some(fd)))) => {
                     let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
                     self.ask_to_depart(Departure { link: Link::from_fd(fd), deadline });
                 }
-                Ok(Some((Order::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
-                Ok(Some((Order::Adopted, _))) => {
+                Ok(Some((ToSession::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
+                Ok(Some((ToSession::Adopted, _))) => {
                     let _ = self.verdicts.0.lock().send(Ok(()));
                 }
-                Ok(Some((Order::Refused { ticket: 0, text }, _))) => {
+                Ok(Some((ToSession::Refused { ticket: 0, text }, _))) => {
                     let _ = self.verdicts.0.lock().send(Err(text));
                 }
-                Ok(Some((Order::Report { ticket }, _))) => {
-                    let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
+                Ok(Some((ToSession::Report { ticket }, _))) => {
+                    let _ = control.send(&ToSupervisor::Report { ticket, report: self.report() }, None);
                 }
-                Ok(Some((Order::Compiler { refused }, socket))) => self.compiler.hear(refused, socket),
+                Ok(Some((ToSession::Compiler { refused }, socket))) => self.compiler.hear(refused, socket),
                 Ok(Some((order, attached))) => {
                     if let Some(order) = self.exchange.hear(order, attached) {
                         tracing::warn!("ignored unexpected order: {order:?}");
@@ -730,7 +731,7 @@ impl Shared {
         // First, so that the old connection is the one that closes.
         self.outgoing.outbox.detach();
         self.strands.lock().clear();
-        self.door.lock().attachment = Some(attachment);
+        self.pending.lock().attachment = Some(attachment);
         self.arrived.notify_all();
     }
 
@@ -760,8 +761,11 @@ impl Shared {
     /// Whether the client closed its end while its requests are still being read, and no other connection has arrived since.
     fn is_alone(&self) -> bool {
         let ended = self.reading.lock().as_ref().is_some_and(Link::has_ended);
-        let door = self.door.lock();
-        ended && door.attachment.is_none() && door.departure.is_none() && !self.ending.load(Ordering::Relaxed)
+        let pending = self.pending.lock();
+        ended
+            && pending.attachment.is_none()
+            && pending.departure.is_none()
+            && !self.ending.load(Ordering::Relaxed)
     }
 
     /// Sends a heartbeat while a frame takes long to receive or handle: a large body over a slow network, or work that waits for

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use backend::{Device, DeviceError, Holding, Scope};
 use transport::{Link, TransportError, greet};
-use wire::{Decide, MAX_HANDSHAKE_BYTES, decision};
+use wire::{FinishMove, MAX_HANDSHAKE_BYTES, decision};
 
 use crate::request::Dispatcher;
 use crate::request::exchange::Exchange;
 use crate::request::graphs::Graphs;
-use crate::session::chunks::PieceWriter;
+use crate::session::chunks::ChunkWriter;
 use crate::session::manifest::{self, Manifest};
 use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
 
 /// Poll interval while waiting for the session to become idle.
 const LOOK: Duration = Duration::from_millis(2);
 /// Write timeout for each piece.
-const PIECE_PATIENCE: Duration = Duration::from_secs(60);
+const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout for the decision of the receiver, who may first restore the session elsewhere.
 const DECISION_PATIENCE: Duration = Duration::from_secs(600);
 /// Limit on code objects that are migrated only because the client was told that the worker has them: it may refer to them by hash.
@@ -77,13 +77,13 @@ impl Leaving<'_> {
     pub(crate) fn leave(&self, departure: &Departure) -> Result<Option<String>, Stay> {
         let link = &departure.link;
         self.rest(departure.deadline)?;
-        link.set_write_timeout(Some(PIECE_PATIENCE)).map_err(TransportError::from)?;
-        let mut pieces = BufWriter::new(PieceWriter::new(link));
-        self.write(&mut pieces)?;
-        let pieces = pieces.into_inner().map_err(|error| SnapshotError::from(error.into_error()))?;
-        pieces.finish().map_err(SnapshotError::from)?;
+        link.set_write_timeout(Some(CHUNK_PATIENCE)).map_err(TransportError::from)?;
+        let mut chunks = BufWriter::new(ChunkWriter::new(link));
+        self.write(&mut chunks)?;
+        let chunks = chunks.into_inner().map_err(|error| SnapshotError::from(error.into_error()))?;
+        chunks.finish().map_err(SnapshotError::from)?;
         link.set_read_timeout(Some(DECISION_PATIENCE)).map_err(TransportError::from)?;
-        let Decide { decision, endpoint } = greet::expect(link, MAX_HANDSHAKE_BYTES)?;
+        let FinishMove { decision, endpoint } = greet::expect(link, MAX_HANDSHAKE_BYTES)?;
         match decision {
             decision::SUSPEND => Ok(None),
             decision::MOVE => Ok(Some(endpoint)),

@@ -49,9 +49,9 @@ impl Allowance {
     }
 
     /// Assigns a seat to a new session.
-    pub(crate) fn take_seat(&self) -> io::Result<Taken> {
+    pub(crate) fn take_seat(&self) -> io::Result<SeatGuard> {
         let seat = self.free.lock().pop().ok_or_else(|| io::Error::other("too many sessions"))?;
-        Ok(Taken { page: Arc::clone(&self.page), free: Arc::clone(&self.free), seat })
+        Ok(SeatGuard { page: Arc::clone(&self.page), free: Arc::clone(&self.free), seat })
     }
 
     /// Returns the device time used by the session in a seat, by device.
@@ -129,13 +129,13 @@ pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
 }
 
 /// An assigned seat. Dropped when its process has exited, which frees what the process held.
-pub(crate) struct Taken {
+pub(crate) struct SeatGuard {
     page: Arc<Page>,
     free: Arc<Mutex<Vec<u32>>>,
     seat: u32,
 }
 
-impl Taken {
+impl SeatGuard {
     pub(crate) fn number(&self) -> u32 {
         self.seat
     }
@@ -145,7 +145,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for SeatGuard {
     fn drop(&mut self) {
         self.page.vacate(self.seat);
         self.free.lock().push(self.seat);

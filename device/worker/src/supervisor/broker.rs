@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use parking_lot::Mutex;
 
-use crate::control::{Answer, Control, Order, ShareToken};
+use crate::control::{Control, ShareToken, ToSession, ToSupervisor};
 
 /// Limit on the offers of one session.
 const MAX_OFFERS: usize = 4096;
@@ -34,37 +34,37 @@ impl Broker {
         session: u64,
         tenant: &str,
         control: &Control,
-        answer: Answer,
+        message: ToSupervisor,
         attached: Option<OwnedFd>,
-    ) -> Option<Answer> {
-        match (answer, attached) {
-            (Answer::Offer { ticket, bytes }, Some(file)) => {
+    ) -> Option<ToSupervisor> {
+        match (message, attached) {
+            (ToSupervisor::Offer { ticket, bytes }, Some(file)) => {
                 let order = match self.offer(session, tenant, file, bytes) {
-                    Ok(token) => Order::Offered { ticket, token },
-                    Err(text) => Order::Refused { ticket, text },
+                    Ok(token) => ToSession::Offered { ticket, token },
+                    Err(text) => ToSession::Refused { ticket, text },
                 };
                 send(control, &order, None);
             }
-            (Answer::Ask { ticket, token }, _) => {
+            (ToSupervisor::Ask { ticket, token }, _) => {
                 let offers = self.offers.lock();
                 match offers.get(&token).filter(|it| it.tenant == tenant) {
                     Some(it) => {
-                        let order = Order::Granted { ticket, bytes: it.bytes };
+                        let order = ToSession::Granted { ticket, bytes: it.bytes };
                         send(control, &order, Some(it.file.as_raw_fd()));
                     }
                     None => {
                         let text = "no memory is shared under that handle, or it was withdrawn".to_owned();
-                        send(control, &Order::Refused { ticket, text }, None);
+                        send(control, &ToSession::Refused { ticket, text }, None);
                     }
                 }
             }
-            (Answer::Withdraw { token }, _) => {
+            (ToSupervisor::Withdraw { token }, _) => {
                 let mut offers = self.offers.lock();
                 if offers.get(&token).is_some_and(|it| it.session == session) {
                     offers.remove(&token);
                 }
             }
-            (answer, _) => return Some(answer),
+            (message, _) => return Some(message),
         }
         None
     }
@@ -86,7 +86,7 @@ impl Broker {
     }
 }
 
-fn send(control: &Control, order: &Order, attached: Option<RawFd>) {
+fn send(control: &Control, order: &ToSession, attached: Option<RawFd>) {
     if let Err(error) = control.send(order, attached) {
         tracing::warn!("cannot reply to a session about shared memory: {error}");
     }
@@ -126,11 +126,11 @@ mod tests {
 
         /// Passes the session's request to the broker, and the reply back to the session.
         fn step(&self, broker: &Broker) {
-            let (answer, attached) = self.far.receive::<Answer>().unwrap().unwrap();
-            let quiet = matches!(answer, Answer::Withdraw { .. });
-            assert!(broker.serve(self.id, self.tenant, &self.far, answer, attached).is_none());
+            let (message, attached) = self.far.receive::<ToSupervisor>().unwrap().unwrap();
+            let quiet = matches!(message, ToSupervisor::Withdraw { .. });
+            assert!(broker.serve(self.id, self.tenant, &self.far, message, attached).is_none());
             if !quiet {
-                let (order, attached) = self.near.receive::<Order>().unwrap().unwrap();
+                let (order, attached) = self.near.receive::<ToSession>().unwrap().unwrap();
                 assert!(self.exchange.hear(order, attached).is_none());
             }
         }

@@ -8,8 +8,8 @@ use std::process::Child;
 use limits::LimitConfig;
 
 use crate::compile::compiler::CompilerConfig;
-use crate::control::{Control, Order};
-use crate::supervisor::allowance::Taken;
+use crate::control::{Control, ToSession};
+use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::child;
 
 /// A compiler service. Killed when dropped.
@@ -23,7 +23,7 @@ impl CompilerProcess {
     pub(crate) fn start(
         program: &[PathBuf],
         config: &CompilerConfig,
-        seat: Option<(LimitConfig, &Taken)>,
+        seat: Option<(LimitConfig, &SeatGuard)>,
     ) -> std::io::Result<(CompilerProcess, OwnedFd)> {
         let (control, theirs) = Control::pair()?;
         let Some(mut command) = child::command(program, &theirs) else {
@@ -34,9 +34,9 @@ impl CompilerProcess {
         let process = CompilerProcess { child: command.spawn()? };
         drop(theirs);
         if let Some((limits, taken)) = seat {
-            control.send(&Order::Sit { limits, seat: taken.number() }, Some(taken.descriptor()))?;
+            control.send(&ToSession::Sit { limits, seat: taken.number() }, Some(taken.descriptor()))?;
         }
-        let order = Order::Serve { config: config.clone() };
+        let order = ToSession::Serve { config: config.clone() };
         control.send(&order, Some(service.as_raw_fd()))?;
         Ok((process, session.into()))
     }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 const MOST: usize = 4096;
-/// How long [`Absent::redirect`] waits for a session that is just leaving.
+/// How long [`DepartedSessions::redirect`] waits for a session that is just leaving.
 const LEAVING: Duration = Duration::from_secs(3);
 /// A client is considered waiting if it asked within this time; a waiting client asks more often.
 const ASKING: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Absence {
+pub(crate) struct DepartedSession {
     /// Tenant that owns the session.
     pub(crate) tenant: String,
     pub(crate) secret: [u8; 32],
@@ -27,28 +27,28 @@ pub(crate) struct Absence {
     pub(crate) killed: bool,
 }
 
-impl Absence {
-    pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> Absence {
-        Absence { tenant, secret, endpoint, asked: Instant::now(), killed: false }
+impl DepartedSession {
+    pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> DepartedSession {
+        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), killed: false }
     }
 
-    pub(crate) fn killed(tenant: String, secret: [u8; 32]) -> Absence {
-        Absence { killed: true, ..Absence::new(tenant, secret, None) }
+    pub(crate) fn killed(tenant: String, secret: [u8; 32]) -> DepartedSession {
+        DepartedSession { killed: true, ..DepartedSession::new(tenant, secret, None) }
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Absent {
+pub(crate) struct DepartedSessions {
     /// With a sequence number: the order in which they left.
-    sessions: Mutex<HashMap<u64, (u64, Absence)>>,
+    sessions: Mutex<HashMap<u64, (u64, DepartedSession)>>,
     changed: Condvar,
 }
 
-impl Absent {
-    pub(crate) fn insert(&self, id: u64, absence: Absence) {
+impl DepartedSessions {
+    pub(crate) fn insert(&self, id: u64, departed: DepartedSession) {
         let mut sessions = self.sessions.lock();
         let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
-        sessions.insert(id, (next, absence));
+        sessions.insert(id, (next, departed));
         if sessions.len() > MOST
             && let Some(oldest) = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)
         {
@@ -57,16 +57,16 @@ impl Absent {
         self.changed.notify_all();
     }
 
-    pub(crate) fn find(&self, id: u64) -> Option<Absence> {
-        self.sessions.lock().get(&id).map(|(_, absence)| absence.clone())
+    pub(crate) fn find(&self, id: u64) -> Option<DepartedSession> {
+        self.sessions.lock().get(&id).map(|(_, departed)| departed.clone())
     }
 
-    /// Like [`Absent::find`], but records that the session's client asked.
-    pub(crate) fn ask(&self, id: u64) -> Option<Absence> {
+    /// Like [`DepartedSessions::find`], but records that the session's client asked.
+    pub(crate) fn ask(&self, id: u64) -> Option<DepartedSession> {
         let mut sessions = self.sessions.lock();
-        let (_, absence) = sessions.get_mut(&id)?;
-        absence.asked = Instant::now();
-        Some(absence.clone())
+        let (_, departed) = sessions.get_mut(&id)?;
+        departed.asked = Instant::now();
+        Some(departed.clone())
     }
 
     /// Forgets a session that has come back.
@@ -79,8 +79,8 @@ impl Absent {
         let deadline = Instant::now() + LEAVING;
         let mut sessions = self.sessions.lock();
         loop {
-            if let Some((_, absence)) = sessions.get_mut(&id).filter(|(_, absence)| !absence.killed) {
-                absence.endpoint = Some(endpoint);
+            if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| !departed.killed) {
+                departed.endpoint = Some(endpoint);
                 return true;
             }
             if self.changed.wait_until(&mut sessions, deadline).timed_out() {
@@ -91,8 +91,8 @@ impl Absent {
 
     /// Whether a client waits for its session to come back.
     pub(crate) fn has_suspended(&self) -> bool {
-        let waits = |it: &Absence| !it.killed && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
-        self.sessions.lock().values().any(|(_, absence)| waits(absence))
+        let waits = |it: &DepartedSession| !it.killed && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        self.sessions.lock().values().any(|(_, departed)| waits(departed))
     }
 }
 
@@ -102,19 +102,19 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_and_a_suspended_session_can_be_redirected() {
-        let absent = Absent::default();
-        let absence = Absence::new(String::new(), [1; 32], None);
+        let departed = DepartedSessions::default();
+        let session = DepartedSession::new(String::new(), [1; 32], None);
         for id in 0..=MOST as u64 {
-            absent.insert(id, absence.clone());
+            departed.insert(id, session.clone());
         }
-        assert!(absent.find(0).is_none() && absent.ask(1).is_some());
-        assert!(absent.has_suspended());
-        assert!(absent.redirect(7, "there:1".to_owned()));
-        assert_eq!(absent.find(7).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
-        absent.remove(7);
-        assert!(absent.find(7).is_none());
-        let absent = Absent::default();
-        absent.insert(1, Absence::killed(String::new(), [1; 32]));
-        assert!(!absent.has_suspended() && absent.ask(1).is_some_and(|it| it.killed));
+        assert!(departed.find(0).is_none() && departed.ask(1).is_some());
+        assert!(departed.has_suspended());
+        assert!(departed.redirect(7, "there:1".to_owned()));
+        assert_eq!(departed.find(7).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
+        departed.remove(7);
+        assert!(departed.find(7).is_none());
+        let departed = DepartedSessions::default();
+        departed.insert(1, DepartedSession::killed(String::new(), [1; 32]));
+        assert!(!departed.has_suspended() && departed.ask(1).is_some_and(|it| it.killed));
     }
 }

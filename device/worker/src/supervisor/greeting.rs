@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use transport::{Link, TransportError, greet};
 use wire::{Greeting, Hello, MAX_HANDSHAKE_BYTES, Proof, Reject, RejectCode, WireError};
 
-use crate::supervisor::handshakes::{Place, Stage};
+use crate::supervisor::handshakes::{HandshakeSlot, Stage};
 use crate::supervisor::sessions::Sessions;
 use crate::supervisor::tenants::{Tenants, Who};
 
@@ -37,23 +37,23 @@ pub(crate) enum Refusal {
 }
 
 /// An authenticated client.
-pub(crate) struct Guest {
+pub(crate) struct AuthenticatedClient {
     pub(crate) hello: Hello,
     pub(crate) version: u16,
     pub(crate) who: Who,
 }
 
 /// What a handshake is checked against.
-pub(crate) struct Door<'a> {
+pub(crate) struct HandshakeCheck<'a> {
     pub(crate) tenants: &'a Tenants,
     pub(crate) sessions: &'a Sessions,
-    pub(crate) place: &'a Place,
+    pub(crate) slot: &'a HandshakeSlot,
     pub(crate) timeout: Duration,
 }
 
-impl Door<'_> {
+impl HandshakeCheck<'_> {
     /// Reads Hello, sends a challenge and checks the proof. If this returns a rejection, it has been sent.
-    pub(crate) fn welcome(&self, link: &Link) -> Result<Guest, Refusal> {
+    pub(crate) fn welcome(&self, link: &Link) -> Result<AuthenticatedClient, Refusal> {
         let deadline = Instant::now() + self.timeout;
         let owner = match self.tenants.have_tokens() {
             true => None,
@@ -90,14 +90,19 @@ impl Door<'_> {
         })
     }
 
-    fn exchange(&self, link: &Link, deadline: Instant, trusted: bool) -> Result<Guest, Refusal> {
+    fn exchange(
+        &self,
+        link: &Link,
+        deadline: Instant,
+        trusted: bool,
+    ) -> Result<AuthenticatedClient, Refusal> {
         link.set_write_timeout(Some(left(deadline)?)).map_err(TransportError::from)?;
         let hello: Hello = receive(link, deadline)?;
         if hello.session_id == 0 && hello.purpose == wire::Purpose::Session as u8 && !arena_is_sane(&hello) {
             return Err(Refusal::Rejected(RejectCode::BadRequest.reject("the offered arena is invalid")));
         }
         let returns = hello.session_id != 0 && self.sessions.knows(hello.session_id);
-        self.place.advance(if returns { Stage::Returning } else { Stage::Greeted });
+        self.slot.advance(if returns { Stage::Returning } else { Stage::Greeted });
         let greeting = Greeting::new(hello, greet::nonce()?, !trusted).map_err(Refusal::Rejected)?;
         greet::send(link, greeting.challenge())?;
         let proof = match greeting.challenge().wants_proof {
@@ -109,7 +114,7 @@ impl Door<'_> {
         let tokens = self.tenants.tokens();
         let proved = greeting.check_token(&proof, tokens.iter().map(|(token, _)| token.as_slice()));
         let who = match proved.map_err(Refusal::Rejected)? {
-            Some(place) => tokens.into_iter().nth(place).map(|(_, who)| who),
+            Some(index) => tokens.into_iter().nth(index).map(|(_, who)| who),
             None => self.tenants.owner(),
         };
         let denied = || Refusal::Rejected(RejectCode::Access.reject("the token is missing or wrong"));
@@ -119,13 +124,13 @@ impl Door<'_> {
             id => self.sessions.secret_of(id, &who),
         };
         let hello = greeting.accept_session(&proof, secret.as_ref()).map_err(Refusal::Rejected)?;
-        if !self.place.advance(Stage::Admitted) {
+        if !self.slot.advance(Stage::Admitted) {
             let text = "too many connections are being served; try again";
             return Err(Refusal::Rejected(RejectCode::Full.reject(text)));
         }
         link.set_read_timeout(None).map_err(TransportError::from)?;
         link.set_write_timeout(None).map_err(TransportError::from)?;
-        Ok(Guest { hello, version, who })
+        Ok(AuthenticatedClient { hello, version, who })
     }
 }
 

@@ -100,7 +100,7 @@ struct Log {
 
 /// The slot of one connection, freed when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct HandshakeSlot {
     number: u64,
     handshakes: Arc<Handshakes>,
 }
@@ -112,7 +112,7 @@ impl Handshakes {
     }
 
     /// Assigns a slot to a new connection, and closes others if necessary.
-    pub(crate) fn enter(self: &Arc<Handshakes>, link: &Link, origin: Origin) -> Place {
+    pub(crate) fn enter(self: &Arc<Handshakes>, link: &Link, origin: Origin) -> HandshakeSlot {
         let mut closed = Vec::new();
         let mut rows = self.rows.lock();
         let is_open = |row: &Row| row.stage < Stage::Returning;
@@ -132,7 +132,7 @@ impl Handshakes {
                 "closed an unauthenticated connection to make room for a new one; limits: {open} in total, {of_address} per address"
             ));
         }
-        Place { number, handshakes: Arc::clone(self) }
+        HandshakeSlot { number, handshakes: Arc::clone(self) }
     }
 
     /// Whether a returning or authenticated connection is being served.
@@ -180,7 +180,7 @@ impl Rows {
     }
 }
 
-impl Place {
+impl HandshakeSlot {
     /// Moves the connection to a later stage. Returns false if it was closed for another, or if too many are being served.
     pub(crate) fn advance(&self, stage: Stage) -> bool {
         let caps = self.handshakes.caps;
@@ -207,7 +207,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
         self.handshakes.rows.lock().rows.remove(&self.number);
     }
@@ -226,7 +226,7 @@ mod tests {
             Crowd(Arc::new(Handshakes::new(CAPS)), Vec::new())
         }
 
-        fn enter(&mut self, address: u8) -> Place {
+        fn enter(&mut self, address: u8) -> HandshakeSlot {
             let (near, far) = Link::pair().unwrap();
             self.1.push(far);
             self.0.enter(&near, Origin::V4([10, 0, 0, address]))
@@ -237,9 +237,9 @@ mod tests {
     fn an_address_with_too_many_connections_loses_its_own_oldest() {
         let mut crowd = Crowd::new();
         let other = crowd.enter(1);
-        let places: Vec<Place> = (0..4).map(|_| crowd.enter(2)).collect();
-        assert!(places[0].was_closed() && crowd.1[1].has_ended());
-        assert!(places[1..].iter().all(|place| !place.was_closed()) && !other.was_closed());
+        let slots: Vec<HandshakeSlot> = (0..4).map(|_| crowd.enter(2)).collect();
+        assert!(slots[0].was_closed() && crowd.1[1].has_ended());
+        assert!(slots[1..].iter().all(|slot| !slot.was_closed()) && !other.was_closed());
     }
 
     #[test]
@@ -247,10 +247,10 @@ mod tests {
         let mut crowd = Crowd::new();
         let greeted = crowd.enter(2);
         assert!(greeted.advance(Stage::Greeted));
-        let silent: Vec<Place> = (0..8).map(|_| crowd.enter(2)).collect();
+        let silent: Vec<HandshakeSlot> = (0..8).map(|_| crowd.enter(2)).collect();
         assert!(!greeted.was_closed());
         assert!(!silent[7].was_closed(), "the newest always has a slot");
-        assert!(silent[..5].iter().all(Place::was_closed));
+        assert!(silent[..5].iter().all(HandshakeSlot::was_closed));
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         let mut crowd = Crowd::new();
         let returning = crowd.enter(1);
         assert!(returning.advance(Stage::Returning));
-        let _strangers: Vec<Place> = (0..20).map(|at| crowd.enter(at)).collect();
+        let _strangers: Vec<HandshakeSlot> = (0..20).map(|at| crowd.enter(at)).collect();
         assert!(!returning.was_closed());
         let another = crowd.enter(1);
         assert!(another.advance(Stage::Returning), "there is always a slot for the newest");
@@ -270,10 +270,10 @@ mod tests {
         let mut crowd = Crowd::new();
         let admitted = crowd.enter(1);
         assert!(admitted.advance(Stage::Admitted));
-        let places: Vec<Place> = (0..20).map(|_| crowd.enter(1)).collect();
+        let slots: Vec<HandshakeSlot> = (0..20).map(|_| crowd.enter(1)).collect();
         assert!(!admitted.was_closed());
-        assert!(!places[19].advance(Stage::Admitted));
+        assert!(!slots[19].advance(Stage::Admitted));
         drop(admitted);
-        assert!(places[19].advance(Stage::Admitted) && crowd.0.is_busy());
+        assert!(slots[19].advance(Stage::Admitted) && crowd.0.is_busy());
     }
 }

@@ -4,7 +4,7 @@ use backend::DeviceInfo;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BackendConfig, SessionConfig};
-use crate::confine::Ground;
+use crate::confine::PreopenedResources;
 use crate::error::WorkerError;
 use crate::session::executor::open_device;
 
@@ -47,7 +47,8 @@ pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> 
             }
         }
     }
-    let device = open_device(config, None, None, &Ground::default()).map_err(WorkerError::Device)?;
+    let device =
+        open_device(config, None, None, &PreopenedResources::default()).map_err(WorkerError::Device)?;
     let mut devices: Vec<DeviceSummary> = device.info().iter().map(DeviceSummary::from).collect();
     if let Some(limit) = config.limits.and_then(|limits| limits.memory) {
         devices.iter_mut().for_each(|device| device.memory = device.memory.min(limit));

@@ -14,14 +14,14 @@ use parking_lot::{Condvar, Mutex};
 use toolchain::Toolchain;
 use wire::{Field, Hello};
 
-use crate::control::{Answer, Control, Order};
+use crate::control::{Control, ToSession, ToSupervisor};
 use crate::error::WorkerError;
 use crate::status::{SessionReport, SessionStatus};
-use crate::supervisor::allowance::Taken;
+use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::broker::Broker;
 use crate::supervisor::child;
 use crate::supervisor::compiler_process::CompilerProcess;
-use crate::supervisor::departed::{Absence, Absent};
+use crate::supervisor::departed::{DepartedSession, DepartedSessions};
 use crate::supervisor::oom;
 use crate::supervisor::tenants::{Tenant, Who};
 
@@ -63,7 +63,7 @@ pub(crate) struct Sessions {
     worker: String,
     tickets: AtomicU64,
     broker: Broker,
-    absent: Absent,
+    departed: DepartedSessions,
 }
 
 impl Sessions {
@@ -76,7 +76,7 @@ impl Sessions {
             worker,
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
-            absent: Absent::default(),
+            departed: DepartedSessions::default(),
         }
     }
 
@@ -86,13 +86,14 @@ impl Sessions {
         let sessions = self.sessions.lock();
         let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
         drop(sessions);
-        let found = here.or_else(|| self.absent.find(id).map(|absence| (absence.tenant, absence.secret)));
+        let found =
+            here.or_else(|| self.departed.find(id).map(|departed| (departed.tenant, departed.secret)));
         found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
     }
 
     /// Whether a session is running here, or was and is remembered.
     pub(crate) fn knows(&self, id: u64) -> bool {
-        self.has(id) || self.absent.find(id).is_some()
+        self.has(id) || self.departed.find(id).is_some()
     }
 
     pub(crate) fn has(&self, id: u64) -> bool {
@@ -107,12 +108,12 @@ impl Sessions {
     }
 
     /// Sessions that were here and have left.
-    pub(crate) fn absent(&self) -> &Absent {
-        &self.absent
+    pub(crate) fn departed(&self) -> &DepartedSessions {
+        &self.departed
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.sessions.lock().is_empty() && !self.absent.has_suspended()
+        self.sessions.lock().is_empty() && !self.departed.has_suspended()
     }
 
     /// Returns why a tenant cannot start another session: a text that names the limit that is reached.
@@ -164,8 +165,13 @@ impl Sessions {
         let config = Box::new(tenant.config.clone());
         let seat = seat(tenant, &ours)?;
         let has_compiler = has_compiler(tenant);
-        let start =
-            Order::Start { config, session_id: id, secret: key, worker: self.worker.clone(), has_compiler };
+        let start = ToSession::Start {
+            config,
+            session_id: id,
+            secret: key,
+            worker: self.worker.clone(),
+            has_compiler,
+        };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
         sent.map_err(failed("cannot send orders to the session's process"))?;
 
@@ -181,7 +187,7 @@ impl Sessions {
             process: child.id(),
             since: Instant::now(),
             report: Arc::clone(&report),
-            seat: seat.as_ref().map(Taken::number),
+            seat: seat.as_ref().map(SeatGuard::number),
         };
         self.sessions.lock().insert(id, session);
         let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
@@ -204,7 +210,7 @@ impl Sessions {
         let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
         drop(theirs);
         let seat = seat(tenant, &ours)?;
-        let order = Order::Resume {
+        let order = ToSession::Resume {
             config: Box::new(tenant.config.clone()),
             worker: self.worker.clone(),
             has_compiler: has_compiler(tenant),
@@ -220,17 +226,17 @@ impl Sessions {
     }
 
     /// Supervises a process that restores a session, from before the session's id is known.
-    fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<Taken>, control: Arc<Control>) {
+    fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<SeatGuard>, control: Arc<Control>) {
         let first = loop {
             match control.receive() {
                 // The restoring process may need more device memory before its session is in the map.
-                Ok(Some((Answer::Grow { ticket, device, bytes }, _))) => {
+                Ok(Some((ToSupervisor::Grow { ticket, device, bytes }, _))) => {
                     grow(tenant, &control, ticket, device, bytes);
                 }
                 other => break other,
             }
         };
-        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = first else {
+        let Ok(Some((ToSupervisor::Arrived { session_id, secret, client, pid }, _))) = first else {
             let _ = reap(child);
             return;
         };
@@ -245,13 +251,13 @@ impl Sessions {
             process: child.id(),
             since: Instant::now(),
             report: Arc::clone(&report),
-            seat: seat.as_ref().map(Taken::number),
+            seat: seat.as_ref().map(SeatGuard::number),
         };
         let mut sessions = self.sessions.lock();
         // If the session is returning to this worker, its old process may still be exiting.
         let deadline = Instant::now() + LEAVING;
         while sessions.contains_key(&session_id)
-            && self.absent.find(session_id).is_some()
+            && self.departed.find(session_id).is_some()
             && !self.gone.wait_until(&mut sessions, deadline).timed_out()
         {}
         let refused = if session_id == 0 {
@@ -264,7 +270,7 @@ impl Sessions {
             None
         };
         let order = match refused {
-            Some(text) => Order::Refused { ticket: 0, text },
+            Some(text) => ToSession::Refused { ticket: 0, text },
             None => {
                 tracing::info!(
                     "session {} of {} (pid {pid}) resumed",
@@ -272,17 +278,17 @@ impl Sessions {
                     session.client
                 );
                 sessions.insert(session_id, session);
-                self.absent.remove(session_id);
-                Order::Adopted
+                self.departed.remove(session_id);
+                ToSession::Adopted
             }
         };
         drop(sessions);
         let sent = control.send(&order, None);
         match order {
-            Order::Adopted if sent.is_ok() => {
+            ToSession::Adopted if sent.is_ok() => {
                 self.watch(session_id, tenant, child, seat, &control, &report);
             }
-            Order::Adopted => {
+            ToSession::Adopted => {
                 self.sessions.lock().remove(&session_id);
                 let _ = reap(child);
             }
@@ -296,7 +302,7 @@ impl Sessions {
     pub(crate) fn depart(&self, id: u64, patience_ms: u32, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
         let Some(session) = sessions.get(&id) else { return false };
-        session.control.send(&Order::Depart { patience_ms }, Some(link.as_raw_fd())).is_ok()
+        session.control.send(&ToSession::Depart { patience_ms }, Some(link.as_raw_fd())).is_ok()
     }
 
     /// Hands a new connection to a running session. Returns false if it cannot.
@@ -318,7 +324,7 @@ impl Sessions {
     pub(crate) fn join(&self, id: u64, place: u16, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
         let Some(session) = sessions.get(&id) else { return false };
-        session.control.send(&Order::Join { place }, Some(link.as_raw_fd())).is_ok()
+        session.control.send(&ToSession::Join { place }, Some(link.as_raw_fd())).is_ok()
     }
 
     /// Requests a report from every session, or from those of one tenant.
@@ -329,7 +335,7 @@ impl Sessions {
             if tenant.is_some_and(|tenant| session.tenant.name != tenant) {
                 continue;
             }
-            let _ = session.control.send(&Order::Report { ticket }, None);
+            let _ = session.control.send(&ToSession::Report { ticket }, None);
             let status = SessionStatus {
                 id: *id,
                 tenant: session.tenant.name.clone(),
@@ -391,7 +397,7 @@ impl Sessions {
         &self,
         tenant: &Tenant,
         control: &Control,
-        seat: Option<&Taken>,
+        seat: Option<&SeatGuard>,
         service: &mut Option<CompilerProcess>,
     ) {
         // First, so that a session has one service at a time.
@@ -406,7 +412,7 @@ impl Sessions {
             Err(error) => (Some(format!("it could not be started: {error}")), None),
         };
         // The session may have ended, so a failed send is ignored.
-        let _ = control.send(&Order::Compiler { refused }, socket.as_ref().map(AsRawFd::as_raw_fd));
+        let _ = control.send(&ToSession::Compiler { refused }, socket.as_ref().map(AsRawFd::as_raw_fd));
     }
 
     /// Serves a session's messages until its process has exited.
@@ -415,26 +421,26 @@ impl Sessions {
         id: u64,
         tenant: &Tenant,
         child: Child,
-        seat: Option<Taken>,
+        seat: Option<SeatGuard>,
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
         let mut compiler = None;
         let kills = OutOfMemoryKills::now();
-        while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
-            match self.broker.serve(id, &tenant.name, control, answer, attached) {
+        while let Ok(Some((message, attached))) = control.receive::<ToSupervisor>() {
+            match self.broker.serve(id, &tenant.name, control, message, attached) {
                 None => {}
-                Some(Answer::Compiler {}) => {
+                Some(ToSupervisor::Compiler {}) => {
                     self.start_compiler(tenant, control, seat.as_ref(), &mut compiler);
                 }
-                Some(Answer::Report { ticket, report: fresh }) => {
+                Some(ToSupervisor::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
                 }
-                Some(Answer::Grow { ticket, device, bytes }) => {
+                Some(ToSupervisor::Grow { ticket, device, bytes }) => {
                     grow(tenant, control, ticket, device, bytes);
                 }
-                Some(Answer::Left { endpoint }) => {
+                Some(ToSupervisor::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
                         tracing::info!(
@@ -442,8 +448,8 @@ impl Sessions {
                             wire::SessionId(id),
                             endpoint.as_deref().unwrap_or("suspended")
                         );
-                        let absence = Absence::new(tenant.name.clone(), secret, endpoint);
-                        self.absent.insert(id, absence);
+                        let departed = DepartedSession::new(tenant.name.clone(), secret, endpoint);
+                        self.departed.insert(id, departed);
                     }
                 }
                 Some(_) => break,
@@ -460,7 +466,7 @@ impl Sessions {
         let session = sessions.remove(&id);
         if let Some(session) = session.as_ref().filter(|_| killed) {
             // Before the session leaves the map as other threads see it.
-            self.absent.insert(id, Absence::killed(tenant.name.clone(), session.secret));
+            self.departed.insert(id, DepartedSession::killed(tenant.name.clone(), session.secret));
         }
         drop(sessions);
         self.gone.notify_all();
@@ -479,7 +485,7 @@ impl Sessions {
 /// Answers a session's request for more device memory than was granted.
 fn grow(tenant: &Tenant, control: &Control, ticket: u64, device: u32, bytes: u64) {
     let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
-    let _ = control.send(&Order::Grown { ticket, granted }, None);
+    let _ = control.send(&ToSession::Grown { ticket, granted }, None);
 }
 
 /// Whether sessions can compile. Checked for each session, because a toolchain may be installed at any time.
@@ -488,11 +494,11 @@ fn has_compiler(tenant: &Tenant) -> bool {
 }
 
 /// Assigns a new process a seat on its tenant's limits page, if there is one.
-fn seat(tenant: &Tenant, control: &Control) -> Result<Option<Taken>, WorkerError> {
+fn seat(tenant: &Tenant, control: &Control) -> Result<Option<SeatGuard>, WorkerError> {
     let failed = |what| move |source| WorkerError::Io { what, source };
     let (Some(allowance), Some(limits)) = (&tenant.allowance, tenant.config.limits) else { return Ok(None) };
     let seat = allowance.take_seat().map_err(failed("no free seat on the limits page"))?;
-    let order = Order::Sit { limits, seat: seat.number() };
+    let order = ToSession::Sit { limits, seat: seat.number() };
     let sent = control.send(&order, Some(seat.descriptor()));
     sent.map_err(failed("cannot send orders to the session's process"))?;
     Ok(Some(seat))
@@ -517,5 +523,5 @@ fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
 fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
-    control.send(&Order::Attach { hello: bytes, version }, Some(connection.as_raw_fd()))
+    control.send(&ToSession::Attach { hello: bytes, version }, Some(connection.as_raw_fd()))
 }

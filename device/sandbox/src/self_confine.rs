@@ -91,7 +91,7 @@ pub struct Applied {
 
 /// Error while confining the process, which must not continue.
 #[derive(Debug, thiserror::Error)]
-pub enum OwnError {
+pub enum ConfineError {
     #[error("the system call filter could not be built")]
     Filter(#[source] seccompiler::BackendError),
     #[error("Landlock's rules could not be built")]
@@ -102,10 +102,10 @@ pub enum OwnError {
 
 impl Confinement {
     /// Confines the calling process, which must be single-threaded.
-    pub fn apply(&self) -> Result<Applied, OwnError> {
-        let filter = self.filter().map_err(OwnError::Filter)?;
+    pub fn apply(&self) -> Result<Applied, ConfineError> {
+        let filter = self.filter().map_err(ConfineError::Filter)?;
         // Opens the paths here, while the process still may.
-        let rules = self.rules().map_err(OwnError::Rules)?;
+        let rules = self.rules().map_err(ConfineError::Rules)?;
         for &(resource, limit) in &self.limits {
             lower_limit(resource, limit).map_err(refused("a resource limit"))?;
         }
@@ -282,7 +282,7 @@ fn lower_limit(resource: u32, limit: u64) -> io::Result<()> {
 }
 
 /// Switches to another user and its groups. Returns false if this process may not, or the user namespace does not map them.
-fn become_user(identity: &Identity) -> Result<bool, OwnError> {
+fn become_user(identity: &Identity) -> Result<bool, ConfineError> {
     let Some(&group) = identity.groups.first() else { return Ok(false) };
     let (user, groups) = (identity.user, &identity.groups);
     // Groups first: after the user change the process can no longer change them.
@@ -295,7 +295,7 @@ fn become_user(identity: &Identity) -> Result<bool, OwnError> {
     if !done {
         return match io::Error::last_os_error() {
             error if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL)) => Ok(false),
-            source => Err(OwnError::Refused { what: "another user", source }),
+            source => Err(ConfineError::Refused { what: "another user", source }),
         };
     }
     // Files are shared with the group, never with others.
@@ -329,8 +329,8 @@ fn install(program: &[sock_filter]) -> io::Result<()> {
     Ok(())
 }
 
-fn refused(what: &'static str) -> impl FnOnce(io::Error) -> OwnError {
-    move |source| OwnError::Refused { what, source }
+fn refused(what: &'static str) -> impl FnOnce(io::Error) -> ConfineError {
+    move |source| ConfineError::Refused { what, source }
 }
 
 fn check(result: i32) -> io::Result<i32> {

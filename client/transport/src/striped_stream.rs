@@ -1,4 +1,4 @@
-//! Lane: one direction of a connection, a byte stream over one link or striped over several.
+//! The striped stream: one direction of a connection, a byte stream over one link or striped over several.
 //!
 //! A striped stream is divided into blocks, and block `k` uses link `k` modulo the number of links. A byte's position alone
 //! determines its link, so nothing is added to the stream and nothing has to be reordered: each side uses the links in turn.
@@ -18,7 +18,7 @@ pub const BLOCK_BYTES: u64 = 256 << 10;
 const MAX_SLICES: usize = 32;
 
 #[derive(Debug)]
-pub struct Lane {
+pub struct StripedStream {
     links: Vec<Link>,
     /// Bytes since the striping began.
     position: u64,
@@ -26,9 +26,9 @@ pub struct Lane {
     waits_for: usize,
 }
 
-impl Lane {
-    pub fn new(link: Link) -> Lane {
-        Lane { links: vec![link], position: 0, waits_for: 0 }
+impl StripedStream {
+    pub fn new(link: Link) -> StripedStream {
+        StripedStream { links: vec![link], position: 0, waits_for: 0 }
     }
 
     /// Stripes the stream over `strands` as well from here on. `ahead` bytes of it have been read already from the first link;
@@ -55,7 +55,7 @@ impl Lane {
         Ok(bytes)
     }
 
-    /// Like [`Lane::read`], but never blocks: fails with `WouldBlock` if no bytes have arrived.
+    /// Like [`StripedStream::read`], but never blocks: fails with `WouldBlock` if no bytes have arrived.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.links.len() == 1 {
             return self.links[0].try_read(buffer);
@@ -104,7 +104,7 @@ impl Lane {
         self.write_some(slices, Link::try_write_vectored)
     }
 
-    /// Passes bytes that [`Lane::try_write_vectored`] has buffered to the kernel; returns false while some are left.
+    /// Passes bytes that [`StripedStream::try_write_vectored`] has buffered to the kernel; returns false while some are left.
     #[inline]
     pub fn try_flush(&mut self) -> io::Result<bool> {
         for (index, link) in self.links.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Lane {
     }
 
     /// Waits until this direction is writable, or `incoming` is readable.
-    pub fn wait_either(&self, incoming: &Lane, timeout: Option<Duration>) -> io::Result<Ready> {
+    pub fn wait_either(&self, incoming: &StripedStream, timeout: Option<Duration>) -> io::Result<Ready> {
         let readable = &incoming.links[incoming.current()];
         link::wait(Some(readable), Some(&self.links[self.waits_for]), timeout)
     }
@@ -195,17 +195,17 @@ impl Lane {
 mod tests {
     use super::*;
 
-    fn lanes(strands: usize) -> (Lane, Lane) {
+    fn streams(strands: usize) -> (StripedStream, StripedStream) {
         let (left, right): (Vec<_>, Vec<_>) = (0..strands).map(|_| Link::pair().unwrap()).unzip();
-        let lane = |links: Vec<Link>| {
+        let stream = |links: Vec<Link>| {
             let mut links = links.into_iter();
-            let mut lane = Lane::new(links.next().unwrap());
+            let mut stream = StripedStream::new(links.next().unwrap());
             if strands > 1 {
-                lane.spread(links, 0);
+                stream.spread(links, 0);
             }
-            lane
+            stream
         };
-        (lane(left), lane(right))
+        (stream(left), stream(right))
     }
 
     fn data(bytes: usize) -> Vec<u8> {
@@ -216,7 +216,7 @@ mod tests {
     fn bytes_come_in_order_over_any_number_of_links_and_in_any_portions() {
         let block = BLOCK_BYTES as usize;
         for strands in [1, 2, 3, 8] {
-            let (mut to, mut from) = lanes(strands);
+            let (mut to, mut from) = streams(strands);
             let sent = data(7 * block + 12345);
             let expected = sent.clone();
             let writer = std::thread::spawn(move || {
@@ -248,12 +248,12 @@ mod tests {
         let sent = data(3 * BLOCK_BYTES as usize);
         let expected = sent.clone();
         let writer = std::thread::spawn(move || {
-            let mut to = Lane::new(first_out);
+            let mut to = StripedStream::new(first_out);
             to.write_all(b"spread").unwrap();
             to.spread([second_out], 0);
             to.write_all(&sent).unwrap();
         });
-        let mut from = Lane::new(first_in);
+        let mut from = StripedStream::new(first_in);
         let mut buffer = vec![0; BLOCK_BYTES as usize];
         let read = from.read(&mut buffer).unwrap();
         let ahead = read - b"spread".len();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_does_not_wait_fills_each_link_in_turn() {
-        let (mut to, mut from) = lanes(2);
+        let (mut to, mut from) = streams(2);
         let sent = data(6 * BLOCK_BYTES as usize);
         let (mut written, mut got) = (0, Vec::new());
         let mut buffer = vec![0; 64 << 10];
