@@ -190,8 +190,7 @@ impl Dispatcher {
 
     /// Queues a command. A posted request needs no reply; a call is answered when the command has ended.
     fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
-        let reads =
-            matches!(command, Command::Read { .. } | Command::ReadRect { .. } | Command::ReadBox { .. });
+        let reads = matches!(command, Command::Read { .. });
         let queued = self.device.enqueue(stream, tag(header), command);
         if !reads {
             self.outgoing.mirrors.worked();

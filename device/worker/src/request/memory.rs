@@ -26,7 +26,7 @@ impl Handle<wire::Allocate> for Dispatcher {
 
 impl Handle<wire::Adopt> for Dispatcher {
     fn handle(&mut self, _: &Header, it: wire::Adopt) -> Result<Answer<wire::Adopt>, RequestError> {
-        self.device.adopt(it.device, it.address, it.bytes)?;
+        self.device.map_host_range(it.device, it.address, it.bytes)?;
         self.mirror(None, it.address, it.bytes)?;
         Ok(Answer::done())
     }

@@ -41,7 +41,7 @@ impl HandleBody<wire::Write> for Dispatcher {
             return Ok(Answer::done());
         }
         self.device.check(it.destination, bytes)?;
-        let command = Command::Write { destination: it.destination, data: body.read_vec()? };
+        let command = Command::write_flat(it.destination, body.read_vec()?);
         Ok(Answer::Queued(it.stream, command))
     }
 }
@@ -93,7 +93,7 @@ impl Handle<wire::WriteKnown> for Dispatcher {
         let Some(content) = content.filter(|content| content.len() as u64 == it.bytes) else {
             return Ok(Answer::Reply(wire::reply::WriteKnown { held: false }));
         };
-        let command = Command::Write { destination: it.destination, data: content.to_vec() };
+        let command = Command::write_flat(it.destination, content.to_vec());
         self.device.enqueue(it.stream, tag(header), command)?;
         self.outgoing.mirrors.worked();
         Ok(Answer::Reply(wire::reply::WriteKnown { held: true }))
@@ -114,7 +114,7 @@ impl HandleBody<wire::Packed> for Dispatcher {
         let _charge = self.count_host(body.bytes().saturating_add(it.bytes))?;
         match packed::unpack(&it, &body.read_vec()?)? {
             Unpacked::Write(it, data) => {
-                Ok(Answer::Queued(it.stream, Command::Write { destination: it.destination, data }))
+                Ok(Answer::Queued(it.stream, Command::write_flat(it.destination, data)))
             }
             Unpacked::WriteKept(it, data) => Ok(Answer::Queued(it.stream, self.keep_write(&it, data))),
             Unpacked::LoadModule(it, image) => {
@@ -132,12 +132,12 @@ impl Dispatcher {
         it: &O,
         body: &mut Payload<'_>,
     ) -> Result<Answer<O>, RequestError> {
-        let (stream, to, extent) = it.region();
-        if extent.volume() != Some(body.bytes()) {
+        let (stream, to) = it.region();
+        if to.bytes() != Some(body.bytes()) {
             return Err(malformed::<O>().into());
         }
-        self.device.check(to.address, to.span(&extent)?)?;
-        Ok(Answer::Queued(stream, Command::WriteBox { to, extent, data: body.read_vec()? }))
+        self.device.check(to.address, to.span()?)?;
+        Ok(Answer::Queued(stream, Command::Write { to, data: body.read_vec()? }))
     }
 
     /// Puts a write into the upload cache. Returns its command.
@@ -145,7 +145,7 @@ impl Dispatcher {
         if let Some(store) = &self.store {
             store.put(it.hash, data.as_slice().into());
         }
-        Command::Write { destination: it.destination, data }
+        Command::write_flat(it.destination, data)
     }
 }
 
