@@ -1,23 +1,11 @@
 //! Operand values for tests: edge cases of every type, and random bits.
 
 use isa::Operand;
+pub use isa_reference::random::Random;
 
 use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
 use crate::{Lanes, Wave};
-
-/// A small pseudo-random generator (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-}
 
 const EDGES_32: &[u32] = &[
     0,

@@ -1,7 +1,9 @@
 //! Seeded random numbers, and operand values that are often special cases.
 
-use super::exact::{F16, F32, F64, Format};
+use crate::exact::{F16, F32, F64, Format};
 
+/// A small pseudo-random generator (SplitMix64).
+#[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
