@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use emulator::Mode;
+use isa::Mode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {

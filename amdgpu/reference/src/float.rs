@@ -1,7 +1,7 @@
 //! Reference implementation of float operations whose result has the type of their sources.
 
-use super::exact::{DOWN, F32, F64, NEAREST, Number, UP, Unit, ZERO_WARD};
-use super::vector::{Lane, dot2, is_zero, mix};
+use crate::exact::{DOWN, F32, F64, NEAREST, Number, UP, Unit, ZERO_WARD};
+use crate::lane::{Lane, dot2, is_zero, mix};
 
 /// Result of `v_<stem>_<format>`.
 pub fn float(stem: &str, unit: &Unit, lane: &Lane) -> Option<u64> {

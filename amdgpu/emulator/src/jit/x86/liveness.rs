@@ -25,34 +25,34 @@ pub enum Next {
 }
 
 #[derive(Debug, Default)]
-pub struct Future {
+pub struct Liveness {
     /// Accesses to each name as (item, is a write), in order; an item that does both reads first.
     events: HashMap<Name, Vec<(usize, bool)>>,
 }
 
-impl Future {
-    pub fn of(run: &Run, uops: &[Uop], insts: &[Inst], constants: &[Lanes]) -> Future {
-        let mut future = Future::default();
+impl Liveness {
+    pub fn of(run: &Run, uops: &[Uop], insts: &[Inst], constants: &[Lanes]) -> Liveness {
+        let mut liveness = Liveness::default();
         for (item, what) in run.items.iter().enumerate() {
             match what {
                 Item::Lanes(at) => {
                     let uop = &uops[*at - run.start];
-                    future.add_lanes(item, uop, &insts[uop.inst as usize], constants);
+                    liveness.add_lanes(item, uop, &insts[uop.inst as usize], constants);
                 }
                 Item::Reads(group) => {
                     let uops = group.iter().map(|at| &uops[*at - run.start]);
                     let reads: Vec<Read> =
                         uops.filter_map(|uop| Read::of(&insts[uop.inst as usize], uop)).collect();
                     for read in &reads {
-                        future.add(item, Name::Vector(read.address()), false);
+                        liveness.add(item, Name::Vector(read.address()), false);
                     }
                     for vector in reads.iter().flat_map(Read::vectors) {
-                        future.add(item, Name::Vector(vector), true);
+                        liveness.add(item, Name::Vector(vector), true);
                     }
                 }
             }
         }
-        future
+        liveness
     }
 
     fn add(&mut self, item: usize, name: Name, write: bool) {

@@ -2,11 +2,14 @@
 
 use fastrand::Rng;
 
-use super::exact::{F16, F32, F64, Format};
+use crate::exact::{F16, F32, F64, Format};
 
+/// Seeded random numbers.
+#[derive(Clone, Debug)]
 pub struct Random(Rng);
 
 impl Random {
+    /// Starts a sequence that depends on the seed alone.
     pub fn new(seed: u64) -> Random {
         Random(Rng::with_seed(seed))
     }

@@ -1,8 +1,8 @@
 //! Reference implementation of conversions between types.
 
-use super::exact::{F16, F32, F64, Format, NEAREST, Number, Unit, ZERO_WARD};
-use super::float::exponent;
-use super::vector::Lane;
+use crate::exact::{F16, F32, F64, Format, NEAREST, Number, Unit, ZERO_WARD};
+use crate::float::exponent;
+use crate::lane::Lane;
 
 pub fn convert(name: &str, lane: &Lane) -> Option<u64> {
     let [a, b, c] = lane.s;
@@ -80,7 +80,7 @@ pub fn convert(name: &str, lane: &Lane) -> Option<u64> {
 }
 
 fn floor(number: Number) -> u64 {
-    number.rounded(super::exact::DOWN).to_integer(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
+    number.rounded(crate::exact::DOWN).to_integer(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
 }
 
 /// Multiplies a value in [-1, 1] or [0, 1] by `scale`, in single precision, and rounds to the nearest integer.

@@ -1,12 +1,11 @@
 //! Reference implementation of vector operations for one lane, by name.
 
-use emulator::Mode;
-use isa::Op;
+use isa::{Mode, Op};
 
-use super::convert;
-use super::exact::{F16, F32, F64, Format, Number, Unit, ZERO};
-use super::float::float;
-use super::integer::integer;
+use crate::convert;
+use crate::exact::{F16, F32, F64, Format, Number, Unit, ZERO};
+use crate::float::float;
+use crate::integer::integer;
 
 /// One lane's sources, with modifiers applied.
 #[derive(Debug)]

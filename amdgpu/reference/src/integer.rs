@@ -1,6 +1,6 @@
 //! Reference implementation of integer and bit operations.
 
-use super::vector::{Lane, Outcome};
+use crate::lane::{Lane, Outcome};
 
 use Outcome::{Both, Value};
 

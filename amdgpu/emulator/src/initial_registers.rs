@@ -1,4 +1,4 @@
-//! Initial state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
+//! InitialRegisters state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
 
 use code_object::Descriptor;
 use isa::Arch;
@@ -18,7 +18,7 @@ pub(crate) struct Pointers {
 
 /// Scalar registers at the start of a wave, and the positions of the values that differ between waves.
 #[derive(Debug)]
-pub(crate) struct Initial {
+pub(crate) struct InitialRegisters {
     /// [`Scalars`], in a reusable buffer. Stored inline, they would make a grid large and over-aligned, and the system allocator
     /// is slow at such allocations.
     sgprs: Buffer,
@@ -32,7 +32,7 @@ pub(crate) struct Initial {
     architected: bool,
 }
 
-impl Initial {
+impl InitialRegisters {
     /// Creates the state. `preloaded` are the argument dwords that the descriptor requests in registers.
     pub fn new(
         arch: Arch,
@@ -40,7 +40,7 @@ impl Initial {
         pointers: &Pointers,
         private_size: u32,
         preloaded: &[u32],
-    ) -> Initial {
+    ) -> InitialRegisters {
         let mut sgprs = Scalars::ZERO;
         let mut next = 0;
         let mut take = |count: usize| {
@@ -88,7 +88,13 @@ impl Initial {
         let block = Buffer::zeroed(size_of::<Scalars>());
         // SAFETY: the buffer is large enough for the registers, aligned more strictly, and not shared yet.
         unsafe { block.as_mut_ptr().cast::<Scalars>().write(sgprs) };
-        Initial { sgprs: block, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
+        InitialRegisters {
+            sgprs: block,
+            private_buffer,
+            flat_scratch,
+            workgroup,
+            architected: arch == Arch::Gfx942,
+        }
     }
 
     /// Registers that are equal for all waves, with the EXEC mask of a full wave.
