@@ -19,7 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["hip-api"]),
     ("transport", &["wire"]),
     ("mirror", &["wire"]),
-    ("hip-client", &["transport", "mirror", "wire", "hip-api", "code-object"]),
+    ("session", &["transport", "mirror", "wire"]),
+    ("hip-client", &["session", "transport", "wire", "hip-api", "code-object"]),
     ("loader-audit", &[]),
     ("code-object", &[]),
     ("isa", &[]),
@@ -55,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("board-server", &["board-problems", "board-judge", "http-serve"]),
     ("tensor-core", &[]),
     ("tensor-cpu", &["tensor-core"]),
-    ("tensor-rocm", &["tensor-core"]),
+    ("tensor-rocm", &["tensor-core", "hip-api"]),
     ("pyflame", &["tensor-core", "tensor-cpu", "tensor-rocm"]),
     (
         "remora",

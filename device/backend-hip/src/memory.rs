@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use backend::{Arena, DeviceError, Extent, Pitched};
+use backend::{Arena, DeviceError};
 use hip_api::types::*;
 use limits::Seat;
 use parking_lot::Mutex;
@@ -261,14 +261,6 @@ impl Memory {
                     return Err(DeviceError::invalid_value(text));
                 }
             }
-        }
-    }
-
-    /// Like [`Memory::check`], but for a box.
-    pub(crate) fn check_box(&self, at: &Pitched, extent: &Extent) -> Result<(), DeviceError> {
-        match at.span(extent)? {
-            0 => Ok(()),
-            span => self.check(at.address, span),
         }
     }
 

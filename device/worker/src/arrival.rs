@@ -141,11 +141,11 @@ mod tests {
         let outbox = Arc::clone(&dispatcher.outbox);
         let base = device.arena().base;
         device.map(0, MemoryKind::Device, base, 3 << 20).unwrap();
-        device.poke(base + 5000, &[9; 100]).unwrap();
+        device.write_unordered(base + 5000, &[9; 100]).unwrap();
         device.map(0, MemoryKind::PinnedHost, base + (8 << 20), 4096).unwrap();
         outbox.mirrors().insert(&*device, None, base + (8 << 20), 4096).unwrap();
         outbox.mirrors().write(&*device, 3, &[]).unwrap();
-        device.poke(base + (8 << 20), b"changed").unwrap();
+        device.write_unordered(base + (8 << 20), b"changed").unwrap();
         device.create_stream(0, 0x100, false, 0).unwrap();
         dispatcher.graphs.define(7).unwrap();
         let steps = vec![GraphStep::Fill { destination: base, value: 1, width: 4, count: 8 }];
@@ -191,7 +191,10 @@ mod tests {
         let mut dispatcher = settle(&file, arena).unwrap();
         let outbox = Arc::clone(&dispatcher.outbox);
         let mut seen = Vec::new();
-        dispatcher.device.peek(arena.base + 5000, 100, &mut |bytes| seen.extend_from_slice(bytes)).unwrap();
+        dispatcher
+            .device
+            .read_unordered(arena.base + 5000, 100, &mut |bytes| seen.extend_from_slice(bytes))
+            .unwrap();
         assert_eq!(seen, [9; 100]);
         assert_eq!(outbox.received(), 12);
         // The printed output, and the change in the mirror.

@@ -51,11 +51,7 @@ impl Dispatcher {
         }
         let checked = self.device.check(it.destination, bytes);
         if let Some(data) = self.body(header, inbox, counted, bytes, checked)? {
-            self.enqueue::<wire::Write>(
-                header,
-                it.stream,
-                Command::Write { destination: it.destination, data },
-            );
+            self.enqueue::<wire::Write>(header, it.stream, Command::write_flat(it.destination, data));
         }
         Ok(())
     }
@@ -80,7 +76,7 @@ impl Dispatcher {
         if let Some(store) = &self.store {
             store.put(it.hash, data.as_slice().into());
         }
-        let command = Command::Write { destination: it.destination, data };
+        let command = Command::write_flat(it.destination, data);
         self.enqueue::<wire::WriteKept>(header, it.stream, command);
     }
 
@@ -102,7 +98,7 @@ impl Dispatcher {
         let Some(body) = self.body(header, inbox, counted, bytes, checked)? else { return Ok(()) };
         match packed::unpack(&it, &body) {
             Ok(Unpacked::Write(it, data)) => {
-                let command = Command::Write { destination: it.destination, data };
+                let command = Command::write_flat(it.destination, data);
                 self.enqueue::<wire::Packed>(header, it.stream, command);
             }
             Ok(Unpacked::WriteKept(it, data)) => self.keep_write(header, &it, data),
@@ -123,15 +119,15 @@ impl Dispatcher {
         counted: &mut dyn FnMut(),
     ) -> Result<(), Broken> {
         let Some((it, bytes)) = self.head::<O>(header, inbox, counted)? else { return Ok(()) };
-        let (stream, to, extent) = it.region();
-        let checked = match extent.volume() {
-            Some(volume) if volume == bytes => {
-                to.span(&extent).and_then(|span| self.device.check(to.address, span))
+        let (stream, to) = it.region();
+        let checked = match to.bytes() {
+            Some(expected) if expected == bytes => {
+                to.span().and_then(|span| self.device.check(to.address, span))
             }
             _ => Err(malformed(O::OPCODE.name())),
         };
         if let Some(data) = self.body(header, inbox, counted, bytes, checked)? {
-            self.enqueue::<O>(header, stream, Command::WriteBox { to, extent, data });
+            self.enqueue::<O>(header, stream, Command::Write { to, data });
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use backend::{
-    Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, Span, StreamId,
-    Tag,
+    Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Region, Scope, Span,
+    StreamId, Tag,
 };
 use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use limits::{HostCharge, HostMemory};
@@ -21,7 +21,7 @@ use crate::compile_client::CompileClient;
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
-use crate::region;
+use crate::region::{self, ReadRegion, Transfer};
 use crate::store::Store;
 use crate::watches::Watches;
 
@@ -210,7 +210,7 @@ impl Dispatcher {
                 Ok(Default::default())
             }),
             Opcode::Adopt => self.now::<wire::Adopt>(header, payload, |it, _| {
-                device.adopt(it.device, it.address, it.bytes)?;
+                device.map_host_range(it.device, it.address, it.bytes)?;
                 self.mirror(None, it.address, it.bytes)?;
                 Ok(Default::default())
             }),
@@ -225,44 +225,11 @@ impl Dispatcher {
                 Ok(Default::default())
             }),
             Opcode::Read => self.queued::<wire::Read>(header, payload, |it, _| {
-                if it.bytes > MAX_BODY_BYTES {
-                    return Err(DeviceError::invalid_value(format!(
-                        "a read of {} bytes is too large",
-                        it.bytes
-                    )));
-                }
-                let (outbox, header, watches) =
-                    (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
-                let sink = Box::new(move |result: Result<&[u8], DeviceError>| {
-                    watches.sweep();
-                    match result {
-                        Ok(bytes) => {
-                            outbox.mirrors().read(it.source, bytes);
-                            outbox.tell_changes();
-                            outbox.reply_body(&header, Some(it.source), bytes);
-                        }
-                        Err(error) => outbox.fail(&header, &error),
-                    }
-                });
-                Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
+                let sink = self.reply_sink(header, Some(it.source));
+                Ok((it.stream, read(Region::flat(it.source, it.bytes), sink)?))
             }),
-            Opcode::ReadRect => self.queued::<wire::ReadRect>(header, payload, |it, _| {
-                let bytes = it.width.checked_mul(it.height).filter(|bytes| *bytes <= MAX_BODY_BYTES);
-                if bytes.is_none() {
-                    let text = format!("a read of {} rows of {} bytes is too large", it.height, it.width);
-                    return Err(DeviceError::invalid_value(text));
-                }
-                let (source, pitch, width, height) = (it.source, it.pitch, it.width, it.height);
-                let sink = self.reply_sink(header);
-                Ok((it.stream, Command::ReadRect { source, pitch, width, height, sink }))
-            }),
-            Opcode::ReadBox => self.queued::<wire::ReadBox>(header, payload, |it, _| {
-                let (from, extent) = region::source(&it);
-                if extent.volume().is_none_or(|bytes| bytes > MAX_BODY_BYTES) {
-                    return Err(DeviceError::invalid_value(format!("a read of {extent:?} is too large")));
-                }
-                Ok((it.stream, Command::ReadBox { from, extent, sink: self.reply_sink(header) }))
-            }),
+            Opcode::ReadRect => self.read_region::<wire::ReadRect>(header, payload),
+            Opcode::ReadBox => self.read_region::<wire::ReadBox>(header, payload),
             Opcode::ReadLater => self.queued::<wire::ReadLater>(header, payload, |it, _| {
                 let (outbox, header) = (Arc::clone(&self.outbox), *header);
                 let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
@@ -272,40 +239,14 @@ impl Dispatcher {
                     }
                     Err(error) => outbox.fail(&header, &error),
                 });
-                Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
+                Ok((it.stream, Command::Read { from: Region::flat(it.source, it.bytes), sink }))
             }),
-            Opcode::Copy => self.queued::<wire::Copy>(header, payload, |it, _| {
-                let (destination, source, bytes) = (it.destination, it.source, it.bytes);
-                Ok((it.stream, Command::Copy { destination, source, bytes }))
-            }),
-            Opcode::Fill => self.queued::<wire::Fill>(header, payload, |it, _| {
-                let (destination, value, width, count) = (it.destination, it.value, it.width, it.count);
-                Ok((it.stream, Command::Fill { destination, value, width, count }))
-            }),
-            Opcode::CopyRect => self.queued::<wire::CopyRect>(header, payload, |it, _| {
-                Ok((
-                    it.stream,
-                    Command::CopyRect {
-                        destination: it.destination,
-                        destination_pitch: it.destination_pitch,
-                        source: it.source,
-                        source_pitch: it.source_pitch,
-                        width: it.width,
-                        height: it.height,
-                    },
-                ))
-            }),
-            Opcode::FillRect => self.queued::<wire::FillRect>(header, payload, |it, _| {
-                let (destination, pitch, value) = (it.destination, it.pitch, it.value);
-                let (width, height) = (it.width, it.height);
-                Ok((it.stream, Command::FillRect { destination, pitch, value, width, height }))
-            }),
-            Opcode::CopyBox => {
-                self.queued::<wire::CopyBox>(header, payload, |it, _| Ok((it.stream, region::copy(&it))))
-            }
-            Opcode::FillBox => {
-                self.queued::<wire::FillBox>(header, payload, |it, _| Ok((it.stream, region::fill(&it))))
-            }
+            Opcode::Copy => self.transfer::<wire::Copy>(header, payload),
+            Opcode::CopyRect => self.transfer::<wire::CopyRect>(header, payload),
+            Opcode::CopyBox => self.transfer::<wire::CopyBox>(header, payload),
+            Opcode::Fill => self.transfer::<wire::Fill>(header, payload),
+            Opcode::FillRect => self.transfer::<wire::FillRect>(header, payload),
+            Opcode::FillBox => self.transfer::<wire::FillBox>(header, payload),
             Opcode::WaitValue => self.now::<wire::WaitValue>(header, payload, |it, _| {
                 // Answered at once even as a call: the client's next request may be what ends the wait.
                 device.enqueue(it.stream, tag(header), Command::WaitValue(region::wait(&it)?))?;
@@ -382,16 +323,19 @@ impl Dispatcher {
             Opcode::Reach => self.queued::<wire::Reach>(header, payload, |it, _| {
                 device.check(it.address, it.bytes)?;
                 // An empty copy: it only takes its turn in the stream, as a real copy would.
-                let (destination, source) = (it.address, it.address);
-                Ok((it.stream, Command::Copy { destination, source, bytes: 0 }))
+                let nothing = Region::flat(it.address, 0);
+                Ok((it.stream, Command::Copy { to: nothing, from: nothing }))
             }),
             Opcode::WriteKnown => self.now::<wire::WriteKnown>(header, payload, |it, _| {
                 let content = self.store.as_ref().and_then(|store| store.get(&it.hash));
                 let Some(content) = content.filter(|content| content.len() as u64 == it.bytes) else {
                     return Ok(wire::reply::WriteKnown { held: false });
                 };
-                let command = Command::Write { destination: it.destination, data: content.to_vec() };
-                device.enqueue(it.stream, tag(header), command)?;
+                device.enqueue(
+                    it.stream,
+                    tag(header),
+                    Command::write_flat(it.destination, content.to_vec()),
+                )?;
                 self.outbox.mirrors().worked();
                 Ok(wire::reply::WriteKnown { held: true })
             }),
@@ -550,11 +494,23 @@ impl Dispatcher {
         }
     }
 
+    /// Queues a copy or a fill.
+    fn transfer<O: Transfer>(&self, header: &Header, payload: &[u8]) {
+        self.queued::<O>(header, payload, |it, _| Ok(it.command()));
+    }
+
+    /// Queues a read whose rows, packed, are the reply.
+    fn read_region<O: ReadRegion>(&self, header: &Header, payload: &[u8]) {
+        self.queued::<O>(header, payload, |it, _| {
+            let (stream, from) = it.region();
+            Ok((stream, read(from, self.reply_sink(header, None))?))
+        });
+    }
+
     pub(crate) fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
         // The sink of a Read sends the reply. A ReadLater that is a call is answered when its snapshot has been taken.
         let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect | Opcode::ReadBox);
-        let reads =
-            matches!(command, Command::Read { .. } | Command::ReadRect { .. } | Command::ReadBox { .. });
+        let reads = matches!(command, Command::Read { .. });
         let queued = self.device.enqueue(stream, tag(header), command);
         if !reads {
             self.outbox.mirrors().worked();
@@ -594,15 +550,19 @@ impl Dispatcher {
         })
     }
 
-    /// Returns a sink that replies with the bytes of a read.
-    fn reply_sink(&self, header: &Header) -> ReadSink {
+    /// Returns a sink that replies with the bytes of a read. `source` is their address if they are contiguous: mirrors then take
+    /// note of what the client has seen.
+    fn reply_sink(&self, header: &Header, source: Option<u64>) -> ReadSink {
         let (outbox, header, watches) = (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
         Box::new(move |result| {
             watches.sweep();
             match result {
                 Ok(bytes) => {
+                    if let Some(source) = source {
+                        outbox.mirrors().read(source, bytes);
+                    }
                     outbox.tell_changes();
-                    outbox.reply_body(&header, None, bytes);
+                    outbox.reply_body(&header, source, bytes);
                 }
                 Err(error) => outbox.fail(&header, &error),
             }
@@ -735,6 +695,14 @@ fn now<O: Operation>(
         watches.sweep();
     }
     outbox.finish::<O>(header, result);
+}
+
+/// Command for a read that is answered in one reply; fails if that would be too large.
+fn read(from: Region, sink: ReadSink) -> Result<Command, DeviceError> {
+    if from.bytes().is_none_or(|bytes| bytes > MAX_BODY_BYTES) {
+        return Err(DeviceError::invalid_value(format!("a read of {:?} is too large", from.extent)));
+    }
+    Ok(Command::Read { from, sink })
 }
 
 /// Sends a snapshot in pieces. An empty one is sent as one empty piece.

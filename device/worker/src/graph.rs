@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use backend::{Command, Device, DeviceError, EventId, Launch, StreamId, Tag};
+use backend::{Command, Device, DeviceError, EventId, Launch, Region, StreamId, Tag};
 use hip_api::hipError_t;
 use hip_api::types::hipEventDisableTiming;
 use limits::{HostCharge, HostMemory};
@@ -15,6 +15,7 @@ use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, Reader
 
 use crate::dispatch::deliver;
 use crate::outbox::Outbox;
+use crate::region;
 
 /// Limits on the number of graphs in a session and on the encoded size of all their nodes.
 const MAX_GRAPHS: usize = 1 << 16;
@@ -446,14 +447,8 @@ impl Run<'_> {
                 // `prepare` has checked the total.
                 let (data, rest) = body.split_at((width * height) as usize);
                 *body = rest;
-                let (destination, data) = (*destination, data.to_vec());
-                match height {
-                    1 => Command::Write { destination, data },
-                    _ => {
-                        let (pitch, width, height) = (*pitch, *width, *height);
-                        Command::WriteRect { destination, pitch, width, height, data }
-                    }
-                }
+                let to = Region::rect(*destination, *pitch, *width, *height);
+                Command::Write { to, data: data.to_vec() }
             }
             GraphStep::Read { source, pitch, width, height, .. } => {
                 let (outbox, tag) = (Arc::clone(self.site.outbox), self.site.tag);
@@ -461,13 +456,7 @@ impl Run<'_> {
                     Ok(bytes) => deliver(&outbox, token, bytes),
                     Err(error) => outbox.late_error(tag as u32, (tag >> 32) as u16, &error),
                 });
-                match height {
-                    1 => Command::Read { source: *source, bytes: *width, sink },
-                    _ => {
-                        let (source, pitch, width, height) = (*source, *pitch, *width, *height);
-                        Command::ReadRect { source, pitch, width, height, sink }
-                    }
-                }
+                Command::Read { from: Region::rect(*source, *pitch, *width, *height), sink }
             }
             other => match plain(other) {
                 Some(command) => command,
@@ -507,28 +496,21 @@ fn plain(step: &GraphStep) -> Option<Command> {
             arguments: arguments.0.clone(),
         }),
         GraphStep::Copy { destination, source, bytes } => {
-            Command::Copy { destination: *destination, source: *source, bytes: *bytes }
+            Command::Copy { to: Region::flat(*destination, *bytes), from: Region::flat(*source, *bytes) }
         }
         GraphStep::Fill { destination, value, width, count } => {
-            Command::Fill { destination: *destination, value: *value, width: *width, count: *count }
+            region::fill(*destination, *value, *width, *count)
         }
         GraphStep::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-            Command::CopyRect {
-                destination: *destination,
-                destination_pitch: *destination_pitch,
-                source: *source,
-                source_pitch: *source_pitch,
-                width: *width,
-                height: *height,
+            Command::Copy {
+                to: Region::rect(*destination, *destination_pitch, *width, *height),
+                from: Region::rect(*source, *source_pitch, *width, *height),
             }
         }
-        GraphStep::FillRect { destination, pitch, value, width, height } => Command::FillRect {
-            destination: *destination,
-            pitch: *pitch,
-            value: *value,
-            width: *width,
-            height: *height,
-        },
+        GraphStep::FillRect { destination, pitch, value, width, height } => {
+            let to = Region::rect(*destination, *pitch, *width, *height);
+            Command::Fill { to, value: *value, element: 1 }
+        }
         GraphStep::RecordEvent { event } => Command::RecordEvent(*event),
         GraphStep::WaitEvent { event } => Command::WaitEvent(*event),
         GraphStep::Write { .. } | GraphStep::Read { .. } | GraphStep::Host { .. } => return None,

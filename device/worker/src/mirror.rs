@@ -85,7 +85,7 @@ impl Mirrors {
             // Memory of this process is zero when it is mapped; memory from a GPU may not be.
             let zeros = vec![0; SHOWN_BYTES.min(bytes as usize)];
             for at in (0..bytes).step_by(SHOWN_BYTES) {
-                device.poke(address + at, &zeros[..SHOWN_BYTES.min((bytes - at) as usize)])?;
+                device.write_unordered(address + at, &zeros[..SHOWN_BYTES.min((bytes - at) as usize)])?;
             }
         }
         let mut state = self.state.lock();
@@ -124,7 +124,8 @@ impl Mirrors {
             for at in (0..it.bytes).step_by(SHOWN_BYTES) {
                 let bytes = (it.bytes - at).min(SHOWN_BYTES as u64);
                 // Both sides were synchronized before the session left.
-                device.peek(it.address + at, bytes, &mut |shown| self.read(it.address + at, shown))?;
+                device
+                    .read_unordered(it.address + at, bytes, &mut |shown| self.read(it.address + at, shown))?;
             }
         }
         self.state.lock().taken = taken;
@@ -167,7 +168,9 @@ impl Mirrors {
             let Some((at, mirror)) = inside else { continue };
             let mut result = Ok(());
             change.for_each(|offset, bytes| {
-                result = result.clone().and_then(|()| device.poke(change.address + offset as u64, bytes));
+                result = result
+                    .clone()
+                    .and_then(|()| device.write_unordered(change.address + offset as u64, bytes));
                 mirror.twin.agree(at + offset, bytes);
             });
             result?;
@@ -225,7 +228,7 @@ impl Mirrors {
                 let mut show = |now: &[u8]| twin.compare_shown(at, now, *address, &mut body);
                 // Memory that cannot be read has not been written either: the device is lost, which the program learns
                 // separately.
-                let _ = device.peek(*address + at as u64, bytes as u64, &mut show);
+                let _ = device.read_unordered(*address + at as u64, bytes as u64, &mut show);
                 if body.len() >= BODY_BYTES {
                     send(&mut body);
                 }

@@ -302,7 +302,8 @@ impl Outbox {
             let Kept::Memory { header, head, address, bytes } = frame else { return None };
             let mut whole = Vec::with_capacity(head.len() + *bytes as usize);
             whole.extend_from_slice(&head[..]);
-            if let Err(error) = self.device.peek(*address, *bytes, &mut |body| whole.extend_from_slice(body))
+            if let Err(error) =
+                self.device.read_unordered(*address, *bytes, &mut |body| whole.extend_from_slice(body))
             {
                 whole = failed(header, &error);
             }
@@ -484,7 +485,7 @@ impl Outbox {
         bytes: u64,
     ) -> std::io::Result<()> {
         let mut sent = Ok(());
-        let shown = self.device.peek(address, bytes, &mut |body| {
+        let shown = self.device.read_unordered(address, bytes, &mut |body| {
             sent = link.write_all_vectored(&mut [IoSlice::new(head), IoSlice::new(body)]);
         });
         let Err(error) = shown else { return sent };
@@ -552,7 +553,7 @@ mod tests {
         fn reply(&self, id: u32) {
             let request = Header::new(Opcode::Read, Flags::NONE, id, 0);
             let mut answer = |body: &[u8]| self.outbox.reply_body(&request, Some(self.address), body);
-            self.device.peek(self.address, self.bytes, &mut answer).unwrap();
+            self.device.read_unordered(self.address, self.bytes, &mut answer).unwrap();
         }
 
         /// Connects a client that has `received` frames, runs `meanwhile`, and returns the `frames` frames that the client reads.

@@ -103,10 +103,8 @@ fn sanitized_client(repo: &Repo) -> Result<PathBuf> {
         .args(["--crate-type", "staticlib", "-Zbuild-std", "--target", TARGET])
         .arg("--target-dir")
         .arg(&folder);
-    // For this crate only.
-    cargo.args(["--", "--cfg", "watched"]);
     cargo
-        .env("RUSTFLAGS", "-Zsanitizer=thread -Cdebuginfo=1")
+        .env("RUSTFLAGS", "-Zsanitizer=thread -Cdebuginfo=1 --cfg watched")
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("CARGO");
     step::run_logged("the client for the race detector", &mut cargo, &repo.logs().join("threads-cargo.log"))
