@@ -13,7 +13,7 @@ use wire::{Header, Operation, decode_request};
 use crate::dispatch::{Dispatcher, malformed, tag};
 use crate::inbox::{Broken, Inbox};
 use crate::packed::{self, Unpacked};
-use crate::region::WriteRegion;
+use crate::region::PackedTransfer;
 
 /// Limit on the code objects a session may hold, so that later requests can refer to them by hash.
 const MAX_IMAGES_BYTES: u64 = 4 << 30;
@@ -112,7 +112,7 @@ impl Dispatcher {
     }
 
     /// Writes tightly packed rows to a rectangle or box on the device.
-    pub(crate) fn write_region<O: WriteRegion>(
+    pub(crate) fn write_region<O: PackedTransfer>(
         &mut self,
         header: &Header,
         inbox: &mut Inbox,

@@ -21,7 +21,7 @@ use crate::compile_client::CompileClient;
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
-use crate::region::{self, ReadRegion, Transfer};
+use crate::region::{self, PackedTransfer, Transfer};
 use crate::store::Store;
 use crate::watches::Watches;
 
@@ -331,11 +331,8 @@ impl Dispatcher {
                 let Some(content) = content.filter(|content| content.len() as u64 == it.bytes) else {
                     return Ok(wire::reply::WriteKnown { held: false });
                 };
-                device.enqueue(
-                    it.stream,
-                    tag(header),
-                    Command::write_flat(it.destination, content.to_vec()),
-                )?;
+                let command = Command::write_flat(it.destination, content.to_vec());
+                device.enqueue(it.stream, tag(header), command)?;
                 self.outbox.mirrors().worked();
                 Ok(wire::reply::WriteKnown { held: true })
             }),
@@ -500,7 +497,7 @@ impl Dispatcher {
     }
 
     /// Queues a read whose rows, packed, are the reply.
-    fn read_region<O: ReadRegion>(&self, header: &Header, payload: &[u8]) {
+    fn read_region<O: PackedTransfer>(&self, header: &Header, payload: &[u8]) {
         self.queued::<O>(header, payload, |it, _| {
             let (stream, from) = it.region();
             Ok((stream, read(from, self.reply_sink(header, None))?))
