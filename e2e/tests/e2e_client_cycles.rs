@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use e2e::{Usage, Worker, eventually};
-use hip_client::connection::{Config, Connection};
+use session::{Config, Connection};
 use wire::{Allocate, CreateStream, Fill, MemoryInfo, SynchronizeStream};
 
 /// Number of warm-up sessions, after which all permanent resources are allocated.
@@ -38,7 +38,7 @@ fn sessions_that_come_and_go_leave_nothing_in_their_client() {
 
 fn use_a_session(worker: &Worker) {
     let config = Config { endpoint: worker.endpoint().clone(), ..Config::default() };
-    let (connection, welcome) = Connection::open_with(config).unwrap();
+    let (connection, welcome) = Connection::open(config).unwrap();
     let address = welcome.arena_base;
     connection.post(&Allocate { device: 0, kind: 0, address, bytes: 1 << 20 }, &[], 0).unwrap();
     connection.post(&CreateStream { device: 0, stream: 0x1234, flags: 0, priority: 0 }, &[], 0).unwrap();

@@ -313,8 +313,7 @@ fn the_same_holds_where_the_worker_is_an_ordinary_user() {
     const USER: u32 = 54_321;
     // SAFETY: takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: the tests already run as an ordinary user");
-        return;
+        return e2e::skip("the tests already run as an ordinary user");
     }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -327,13 +326,11 @@ fn the_same_holds_where_the_worker_is_an_ordinary_user() {
         command.env("ATTACKED_TOOLCHAIN", toolchain()).output().unwrap()
     };
     if !as_user(Path::new("/usr/bin/unshare"), &["--user", "true"]).status.success() {
-        println!("skipped: this machine denies ordinary users namespaces");
-        return;
+        return e2e::skip("this machine denies namespaces to ordinary users");
     }
     let readable = toolchain().join("hip/usr/include/hip/hip_runtime.h");
     if !as_user(Path::new("/usr/bin/head"), &["-c1", &readable.display().to_string()]).status.success() {
-        println!("skipped: an ordinary user cannot read {}", readable.display());
-        return;
+        return e2e::skip(&format!("an ordinary user cannot read {}", readable.display()));
     }
     let output = as_user(&own, &["--exact", "no_source_header_or_option_gets_a_file_of_the_machine"]);
     let text = String::from_utf8_lossy(&output.stdout);

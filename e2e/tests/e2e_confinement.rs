@@ -187,8 +187,7 @@ fn worker(folder: &Path, user: Option<u32>, more: &[&str]) -> Worker {
 #[test]
 fn hostile_code_in_an_executor_of_root_reaches_nothing_of_the_machine_and_nobody_else() {
     if !is_root() {
-        eprintln!("skipped: only root can start a worker of root and stop its processes");
-        return;
+        return e2e::skip("only root can start a worker of root and stop its processes");
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), None, &[]);
@@ -206,8 +205,7 @@ fn hostile_code_in_an_executor_of_root_reaches_nothing_of_the_machine_and_nobody
 #[test]
 fn hostile_code_in_an_executor_of_an_ordinary_user_reaches_nothing_of_the_machine_and_nobody_else() {
     if !is_root() {
-        eprintln!("skipped: only root can start a worker of another user and stop its processes");
-        return;
+        return e2e::skip("only root can start a worker of another user and stop its processes");
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), Some(ORDINARY), &[]);
@@ -221,8 +219,7 @@ fn hostile_code_in_an_executor_of_an_ordinary_user_reaches_nothing_of_the_machin
 #[test]
 fn without_confinement_the_same_attacks_succeed_and_the_worker_warns() {
     if !is_root() {
-        eprintln!("skipped: only root can stop processes of a worker");
-        return;
+        return e2e::skip("only root can stop processes of a worker");
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), None, &["--unconfined-executors"]);

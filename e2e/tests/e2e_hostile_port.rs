@@ -7,6 +7,7 @@ use std::os::fd::FromRawFd;
 use std::time::{Duration, Instant};
 
 use e2e::{Program, Worker, WorkerOptions, eventually};
+use fastrand::Rng;
 use transport::greet::{self, Credentials};
 use transport::{Link, TransportError, tls};
 use wire::{Flags, Header, Hello, Opcode, Operation, RejectCode, WireError};
@@ -79,29 +80,17 @@ fn request(opcode: u16, number: u32, flags: Flags, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A small random number generator with a fixed seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+fn random_bytes(random: &mut Rng, count: usize) -> Vec<u8> {
+    (0..count).map(|_| random.u8(..)).collect()
 }
 
 #[test]
 fn garbage_instead_of_a_greeting_is_closed() {
     let worker = Worker::start();
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     for length in [24, 100, 4096, 100_000] {
         let mut stream = connect(&worker);
-        let _ = stream.write_all(&random.bytes(length));
+        let _ = stream.write_all(&random_bytes(&mut random, length));
         if let Some(reject) = rejection(&everything(&mut stream)) {
             assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
         }
@@ -235,13 +224,13 @@ fn random_requests_in_a_session_hurt_nobody() {
     let known: Vec<Opcode> = Opcode::ALL.iter().copied().filter(|opcode| !ends.contains(opcode)).collect();
     let mut answered = 0;
     for seed in 1..=SEEDS {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut random = Rng::with_seed(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let link = session(&worker);
         link.set_write_timeout(Some(PATIENCE)).unwrap();
         for number in 1..=REQUESTS {
-            let opcode = known[random.next() as usize % known.len()];
+            let opcode = known[random.usize(..known.len())];
             let payload = plausible(&mut random, opcode);
-            let flags = [Flags::NONE, Flags::POSTED][random.next() as usize % 2];
+            let flags = [Flags::NONE, Flags::POSTED][random.usize(..2)];
             let (opcode, payload) = match is_vast(opcode, &payload) {
                 true => (Opcode::MemoryInfo, vec![0; 4]),
                 false => (opcode, payload),
@@ -279,17 +268,17 @@ const SEEDS: u64 = 12;
 const REQUESTS: u32 = 500;
 
 /// A payload that usually has the right size, and whose numbers are mostly small or inside the arena.
-fn plausible(random: &mut Random, opcode: Opcode) -> Vec<u8> {
+fn plausible(random: &mut Rng, opcode: Opcode) -> Vec<u8> {
     let length = match opcode.head_bytes() {
-        Some(bytes) if !random.next().is_multiple_of(4) => bytes + [0, 0, 16, 64][random.next() as usize % 4],
-        _ => random.next() as usize % 120,
+        Some(bytes) if random.usize(..4) != 0 => bytes + [0, 0, 16, 64][random.usize(..4)],
+        _ => random.usize(..120),
     };
-    let mut payload = random.bytes(length);
+    let mut payload = random_bytes(random, length);
     for word in payload.chunks_mut(8) {
-        let value = match random.next() % 5 {
-            0 => random.next() % 4,
-            1 => random.next() % 1024,
-            2 => 0x2000_0000_0000 + (random.next() % 16) * 4096,
+        let value = match random.u64(..5) {
+            0 => random.u64(..4),
+            1 => random.u64(..1024),
+            2 => 0x2000_0000_0000 + random.u64(..16) * 4096,
             3 => 0,
             _ => continue,
         };

@@ -129,7 +129,7 @@ impl Drop for Cramped {
 fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_ran_out_says_so() {
     let cramped = match Cramped::new(256 * MIB) {
         Ok(cramped) => cramped,
-        Err(why) => return println!("skipped: cannot create a memory cgroup: {why}"),
+        Err(why) => return e2e::skip(&format!("cannot create a memory cgroup: {why}")),
     };
     let program = Program::own("runs_out");
     {

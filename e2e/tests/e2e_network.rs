@@ -50,13 +50,8 @@ fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
     let (total, uncut) = carried(program);
     let work = total - handshake;
     for seed in seeds {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut below = |limit: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % limit
-        };
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut below = |limit: u64| random.u64(..limit);
         // The first connection must complete its handshake: without a session there is nothing to resume.
         let mut cuts = vec![handshake + below(work * 3 / 4)];
         cuts.extend((0..4).map(|_| below(handshake + work / 2)));

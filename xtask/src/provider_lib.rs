@@ -13,7 +13,7 @@ pub const NAME: &str = "libaccelerator_amd.so";
 
 /// Builds only this library.
 pub fn build(repo: &Repo) -> Result<PathBuf> {
-    step::loud("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
+    step::run_forwarded("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
     place(repo, &repo.target.join("release"), false)
 }
 

@@ -429,7 +429,7 @@ impl Grid {
             native: compilation.threshold(),
             id_dims,
             initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
-            begin: exec::begin::uop(gpu.level),
+            begin: exec::lane::wave_init::uop(gpu.level),
             work_items,
             entry,
             entry_index,

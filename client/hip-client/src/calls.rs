@@ -48,6 +48,7 @@ pub mod device;
 pub mod error;
 pub mod event;
 pub mod graph;
+mod include;
 pub mod ipc;
 pub mod launch;
 pub mod library;

@@ -5,6 +5,7 @@
 
 #![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
 
+pub mod capture;
 pub mod dot;
 pub mod executable;
 pub mod lower;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
 use node::Work;
 use object::Holdings;
 

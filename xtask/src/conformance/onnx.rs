@@ -35,7 +35,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--requirement"]);
     pip.arg(repo.root.join("conformance/onnx/requirements.txt"));
-    step::quiet("pip install of onnx", &mut pip, &repo.logs().join("onnx-pip.log"))?;
+    step::run_logged("pip install of onnx", &mut pip, &repo.logs().join("onnx-pip.log"))?;
     let mut failed = 0;
     for device in ["cpu", "rocm"] {
         if arguments.device.as_deref().is_some_and(|only| only != device) {
@@ -66,20 +66,20 @@ fn tell(device: &str, lines: &str) -> usize {
             [_, "passed", _] => passed += 1,
             [_, "not ours", why] => *missing.entry(why).or_default() += 1,
             [name, "failed", why] => failed.push((name, why)),
-            _ => step::detail(line),
+            _ => step::progress(line),
         }
     }
-    step::say(&format!(
+    step::heading(&format!(
         "{device}: {passed} passed, {} failed, {} not supported",
         failed.len(),
         missing.values().sum::<usize>()
     ));
     for (name, why) in &failed {
         let word = if KNOWN.contains(name) { "failed, as expected" } else { "failed" };
-        step::detail(&format!("{word}: {name}: {why}"));
+        step::progress(&format!("{word}: {name}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not supported: {count} because of {why}"));
+        step::progress(&format!("not supported: {count} because of {why}"));
     }
     failed.iter().filter(|(name, _)| !KNOWN.contains(name)).count()
 }

@@ -125,7 +125,7 @@ fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>
         File::create(&path).with_context(|| format!("cannot write {}", path.display()))
     };
     let mut kept = log("tsv")?;
-    step::say(&format!("samples on {device}"));
+    step::heading(&format!("samples on {device}"));
     let mut child = samples
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -139,7 +139,7 @@ fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>
         writeln!(kept, "{line}")?;
         if let [name, "failed", why] = line.split('\t').collect::<Vec<_>>()[..] {
             let word = if known(name).is_some() { "failed, as expected" } else { "failed" };
-            step::detail(&format!("{word}: {name}: {why}"));
+            step::progress(&format!("{word}: {name}: {why}"));
         }
         lines.push(line);
     }
@@ -171,22 +171,22 @@ fn tell(device: &str, lines: &[String]) -> usize {
                 Some(why) => *expected.entry(why).or_default() += 1,
                 None => failed += 1,
             },
-            _ => step::detail(line),
+            _ => step::progress(line),
         }
     }
     let (known, absent) = (expected.values().sum::<usize>(), missing.values().sum::<usize>());
     let ours = passed + noted + known + failed;
     let share = 100.0 * (passed + noted) as f64 / ours.max(1) as f64;
-    step::say(&format!(
+    step::heading(&format!(
         "{device}: {} of {ours} passed ({share:.2} %, {noted} of them by being as exact as torch), {} failed, {absent} not supported",
         passed + noted,
         known + failed
     ));
     for (why, count) in expected {
-        step::detail(&format!("failed, as expected: {count}: {why}"));
+        step::progress(&format!("failed, as expected: {count}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not supported: {count} because of {why}"));
+        step::progress(&format!("not supported: {count} because of {why}"));
     }
     failed
 }

@@ -126,14 +126,14 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     userland.prefer(management_library(repo)?);
     userland.prefer(REFERENCE);
     let mut tally = Tally::default();
-    step::say("rocBLAS: rocblas-bench, verified");
+    step::heading("rocBLAS: rocblas-bench, verified");
     for function in FUNCTIONS {
         let name = format!("rocblas-bench {}", function.name);
         if selection.takes(&name) {
             tally.add(bench(repo, built, &userland, function, &name, selection.quick)?);
         }
     }
-    step::say("rocBLAS: rocblas-test (it reads its data for minutes before the first test)");
+    step::heading("rocBLAS: rocblas-test (it reads its data for minutes before the first test)");
     if selection.takes("rocblas-test") {
         let command = || {
             let mut command = userland.command(built, MODEL, TEST);
@@ -183,7 +183,7 @@ fn verified(command: &mut Command, log: &Path, bound: f64) -> Result<Option<Stri
     }
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let status = command.status().with_context(|| format!("cannot start {}", step::shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", step::command_line(command)))?;
     let text = String::from_utf8_lossy(&fs::read(log)?).into_owned();
     if !status.success() {
         return Ok(Some(format!("{status}; log: {}", log.display())));
@@ -214,7 +214,7 @@ fn management_library(repo: &Repo) -> Result<PathBuf> {
     cc.arg(folder.join("librocm_smi64.so.1")).arg(repo.root.join("conformance/rocblas/rocm_smi.c"));
     let output = cc.output().context("cannot start the C compiler `cc`")?;
     if !output.status.success() {
-        bail!("{} failed\n{}", step::shown(&cc), String::from_utf8_lossy(&output.stderr));
+        bail!("{} failed\n{}", step::command_line(&cc), String::from_utf8_lossy(&output.stderr));
     }
     Ok(folder)
 }

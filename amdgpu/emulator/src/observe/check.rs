@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use isa::Op;
+use isa::{AccessKind, Op};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::accesses::{Access, Kind, Space};
+use super::accesses::{Access, Space};
 use super::listing::Listing;
 use super::local_shadow::LocalShadow;
 use super::{ObservedLaunch, Step};
@@ -110,7 +110,7 @@ pub(crate) struct Who {
     pub group: u64,
     pub wave: u32,
     pub lane: Option<u32>,
-    pub kind: Kind,
+    pub kind: AccessKind,
 }
 
 /// Two conflicting accesses, or one invalid access, as found by a shadow memory.
@@ -273,9 +273,9 @@ impl ObservedLaunch {
             instruction: program.zip(at).map_or(String::new(), |(program, at)| listing.text(program, at)),
             source: listing.source(who.instruction),
             verb: match who.kind {
-                Kind::Load => "reads",
-                Kind::Store => "writes",
-                Kind::Atomic => "updates",
+                AccessKind::Load => "reads",
+                AccessKind::Store => "writes",
+                AccessKind::Atomic => "updates",
             },
             workgroup: [
                 (who.group % groups[0]) as u32,
@@ -327,7 +327,7 @@ impl Checker {
                 Space::Global => self.global(step.launch, access, &who),
                 Space::Private => {}
             }
-            if access.kind == Kind::Store && access.space != Space::Private {
+            if access.kind == AccessKind::Store && access.space != Space::Private {
                 same_place(access, &who, wave, &mut self.clashes);
             }
             if !self.clashes.is_empty() {
@@ -346,7 +346,7 @@ impl Checker {
 
     fn global(&mut self, launch: &ObservedLaunch, access: &Access, who: &Who) {
         let mut shadow = launch.global.lock();
-        if access.kind == Kind::Atomic || access.coherent {
+        if access.kind == AccessKind::Atomic || access.coherent {
             self.synced = shadow.now();
             self.local.synchronise(who.wave);
             return;

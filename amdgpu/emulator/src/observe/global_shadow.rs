@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::accesses::{Access, Kind};
+use isa::AccessKind;
+
+use super::accesses::Access;
 use super::check::{Clash, Problem, Who};
 use crate::memory::Range;
 
@@ -120,13 +122,13 @@ impl GlobalShadow {
 }
 
 /// Records an access to a dword. Returns the access that it races with.
-fn touch(dword: &mut Dword, kind: Kind, mark: Mark, synced: u32) -> Option<(Mark, Kind)> {
+fn touch(dword: &mut Dword, kind: AccessKind, mark: Mark, synced: u32) -> Option<(Mark, AccessKind)> {
     let races = |other: &Mark| {
         other.time > synced && other.time > 0 && other.group != mark.group && other.bytes & mark.bytes != 0
     };
-    let mut race = races(&dword.write).then_some((dword.write, Kind::Store));
-    if kind == Kind::Store {
-        race = race.or(dword.reads.iter().find(|read| races(read)).map(|read| (*read, Kind::Load)));
+    let mut race = races(&dword.write).then_some((dword.write, AccessKind::Store));
+    if kind == AccessKind::Store {
+        race = race.or(dword.reads.iter().find(|read| races(read)).map(|read| (*read, AccessKind::Load)));
         let same = dword.write.group == mark.group && dword.write.time > 0;
         dword.write = Mark { bytes: mark.bytes | if same { dword.write.bytes } else { 0 }, ..mark };
     } else {

@@ -4,7 +4,9 @@
 //! atomic load or store cannot be distinguished from a plain one here. A wave that has used an atomic since the other wave's
 //! access counts as ordered after it.
 
-use super::accesses::{Access, Kind};
+use isa::AccessKind;
+
+use super::accesses::Access;
 use super::check::{Clash, Problem, Who};
 
 /// Maximum number of waves in a workgroup.
@@ -68,7 +70,7 @@ impl LocalShadow {
     /// Checks an access by `who` to LDS of `size` bytes.
     pub fn access(&mut self, access: &Access, who: &Who, size: u32, clashes: &mut Vec<Clash>) {
         self.time += 1;
-        if access.kind == Kind::Atomic {
+        if access.kind == AccessKind::Atomic {
             self.synced[who.wave as usize % WAVES] = self.time;
         }
         if self.bytes.len() < size as usize {
@@ -104,37 +106,37 @@ impl LocalShadow {
     }
 
     /// Records an access to one byte. Returns whether it read an uninitialised byte, and the access that it races with.
-    fn touch(&mut self, at: usize, kind: Kind, who: &Who) -> (bool, Option<Who>) {
+    fn touch(&mut self, at: usize, kind: AccessKind, who: &Who) -> (bool, Option<Who>) {
         let since = self.ordered.max(self.synced[who.wave as usize % WAVES]);
         let byte = &mut self.bytes[at];
         let wave = who.wave as u8;
         let lane = who.lane.map_or(64, |lane| lane as u8);
         let mark = Mark { time: self.time, instruction: who.instruction, wave, lane };
         let races = |mark: &Mark| mark.time > since && mark.wave != wave;
-        let other = |mark: &Mark, kind: Kind| Who {
+        let other = |mark: &Mark, kind: AccessKind| Who {
             instruction: mark.instruction,
             group: who.group,
             wave: u32::from(mark.wave),
             lane: (mark.lane < 64).then_some(u32::from(mark.lane)),
             kind,
         };
-        let unset = kind != Kind::Store && byte.set < self.started;
-        let mut race = races(&byte.write).then(|| other(&byte.write, Kind::Store));
+        let unset = kind != AccessKind::Store && byte.set < self.started;
+        let mut race = races(&byte.write).then(|| other(&byte.write, AccessKind::Store));
         match kind {
-            Kind::Atomic => {
+            AccessKind::Atomic => {
                 byte.set = self.time;
                 race = None;
             }
-            Kind::Load => {
+            AccessKind::Load => {
                 // Two readers of different waves are enough: a writer differs from at least one of them.
                 let stale = |mark: &Mark| mark.time <= self.ordered || mark.wave == wave;
                 if let Some(slot) = byte.reads.iter_mut().find(|mark| stale(mark)) {
                     *slot = mark;
                 }
             }
-            Kind::Store => {
+            AccessKind::Store => {
                 let reader = byte.reads.iter().find(|mark| races(mark));
-                race = race.or(reader.map(|mark| other(mark, Kind::Load)));
+                race = race.or(reader.map(|mark| other(mark, AccessKind::Load)));
                 byte.write = mark;
                 byte.set = self.time;
             }

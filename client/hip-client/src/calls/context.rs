@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, device, set};
-use crate::runtime::{Context, Runtime, runtime};
-use crate::thread;
+use crate::state::runtime::{Context, Runtime, runtime};
+use crate::state::thread;
 
 pub unsafe fn hipCtxCreate(context: *mut hipCtx_t, flags: c_uint, device: hipDevice_t) -> Status {
     let runtime = runtime()?;

@@ -11,9 +11,10 @@ pub use super::copy_box::*;
 use super::stream::{self, StreamRef};
 use super::{Status, set};
 use crate::graph::node::{Copy as CopyNode, Work};
-use crate::memory::{Kind, Place};
-use crate::runtime::{Runtime, runtime};
-use crate::{registry, variables};
+use crate::state::memory::{Kind, Place};
+use crate::state::registry;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::variables;
 
 /// When the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::copy::{Until, copy};
 use super::copy_box::{Side, copy_box};
 use super::stream;
 use super::{Status, set_if_wanted};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 
 /// Attributes are hints (where memory lies, when a source may be read): reading every source during the call satisfies
 /// all.

@@ -11,9 +11,9 @@ use super::copy::{Until, check_kind, end_write, is_ours, must_wait, wait_if};
 use super::stream::{self, StreamRef};
 use crate::graph::lower::Block;
 use crate::graph::node::{Copy, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 /// One side of a copy: rows `pitch` bytes apart, slices `rows` rows apart.
 #[derive(Clone, Copy, Debug)]

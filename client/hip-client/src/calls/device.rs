@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, set, set_if_wanted, text};
-use crate::runtime::{Device, existing, runtime};
-use crate::{exports, soname, thread};
+use crate::abi::exports;
+use crate::process::soname;
+use crate::state::runtime::{Device, existing, runtime};
+use crate::state::thread;
 
 pub unsafe fn hipInit(flags: c_uint) -> Status {
     if flags != 0 {

@@ -8,8 +8,8 @@ use hip_api::types::*;
 
 use super::{Status, set, stream};
 use crate::graph::node::Work;
-use crate::progress::{Mark, Standing, Watched};
-use crate::runtime::{Event, Runtime, runtime};
+use crate::state::runtime::{Event, Runtime, runtime};
+use session::progress::{Completion, ProgressMark, WatchTarget};
 
 /// After the program has polled this many events, new ones are watched from the start.
 const HABIT: u32 = 4;
@@ -43,7 +43,7 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
         device: index,
         flags,
         recorded: AtomicBool::new(false),
-        mark: Arc::new(Mark::default()),
+        mark: Arc::new(ProgressMark::default()),
     };
     let (id, made) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     if runtime.polled_events.load(Ordering::Relaxed) >= HABIT {
@@ -61,7 +61,7 @@ pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
     let gone = runtime.events.remove(event as u64).ok_or(hipErrorContextIsDestroyed)?;
     if gone.mark.is_polled() {
-        runtime.connection.progress().forget(Watched::Event(gone.id));
+        runtime.connection.progress().forget(WatchTarget::Event(gone.id));
     }
     runtime.post(&wire::DestroyEvent { event: event as u64 }, &[])
 }
@@ -135,15 +135,15 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     if !found.recorded.load(Ordering::Acquire) {
         return Ok(());
     }
-    if found.mark.standing() == Standing::Pending {
-        runtime.connection.take_news();
+    if found.mark.completion() == Completion::Pending {
+        runtime.connection.read_available();
     }
-    match found.mark.standing() {
-        Standing::Reached(0) => Ok(()),
-        Standing::Reached(status) => Err(hipError_t(status as u32)),
-        Standing::Pending => not_ready(runtime),
+    match found.mark.completion() {
+        Completion::Reached(0) => Ok(()),
+        Completion::Reached(status) => Err(hipError_t(status as u32)),
+        Completion::Pending => not_ready(runtime),
         // The first query of this event; from now on it is watched.
-        Standing::Unknown => {
+        Completion::Unknown => {
             let stamp = found.mark.latest();
             found.mark.watch(stamp);
             if !runtime.call(&wire::QueryEventWatched { event: found.id, stamp })?.done {
@@ -157,7 +157,7 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
 
 /// Registers for notifications of this event's records.
 fn expect_polls(runtime: &Runtime, event: &Event) {
-    runtime.connection.progress().attach(Watched::Event(event.id), &event.mark);
+    runtime.connection.progress().attach(WatchTarget::Event(event.id), &event.mark);
     event.mark.note_poll();
 }
 

@@ -31,8 +31,8 @@ use hip_api::types::*;
 use super::{Status, set, text};
 use crate::graph::dot;
 use crate::graph::node::Work;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::runtime::{Runtime, runtime};
 
 /// A list of node handles passed by the program.
 ///

@@ -10,13 +10,13 @@ use hip_api::types::*;
 use super::stream::StreamRef;
 use super::{Status, event, set, stream};
 use crate::graph::node::{Arguments, Host, Kernel, Work};
-use crate::kernarg::{Kernarg, KernargError};
-use crate::module::Function;
-use crate::occupancy::groups_per_compute_unit;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
-use crate::thread::{self, CallConfiguration};
+use crate::process::soname;
+use crate::state::kernarg::{Kernarg, KernargError};
+use crate::state::module::Function;
+use crate::state::occupancy::groups_per_compute_unit;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::{self, CallConfiguration};
+use crate::telemetry::report;
 
 /// The largest workgroup on any device of these architectures, in work-items.
 const MOST_WORK_ITEMS: u64 = 1024;

@@ -10,8 +10,8 @@ use hip_api::types::*;
 
 pub use super::link::{hipLinkAddData, hipLinkAddFile, hipLinkComplete, hipLinkCreate, hipLinkDestroy};
 use super::{Status, module, set, text};
-use crate::module::{Function, Module};
-use crate::runtime::{Library, Runtime, runtime};
+use crate::state::module::{Function, Module};
+use crate::state::runtime::{Library, Runtime, runtime};
 
 fn find(runtime: &Runtime, library: hipLibrary_t) -> Result<Arc<Library>, hipError_t> {
     runtime.libraries.get(library as u64).ok_or(hipErrorInvalidResourceHandle)

@@ -8,10 +8,10 @@ use hip_api::types::*;
 
 use super::pinned::refuse;
 use super::{Status, set, stream};
-use crate::advice::{Advice, HOST, NOWHERE};
-use crate::env;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::{Runtime, runtime};
+use crate::process::env;
+use crate::state::advice::{Advice, HOST, NOWHERE};
+use crate::state::memory::{Allocation, Kind};
+use crate::state::runtime::{Runtime, runtime};
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     let known = flags == hipMemAttachGlobal || flags == hipMemAttachHost;

@@ -8,10 +8,10 @@ use hip_api::types::*;
 pub use super::managed::*;
 pub use super::pinned::*;
 use super::{Status, set, set_if_wanted};
-use crate::arena::charge;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::{Allocation, Kind};
+use crate::state::runtime::{Runtime, runtime};
+use session::arena::charge;
 
 /// Rows of a pitched allocation start on this boundary.
 const PITCH: usize = 256;
@@ -96,7 +96,7 @@ impl Runtime {
         self.binaries.lock().retain(|(_, on), _| *on != device);
         self.stubs.write().retain(|(_, on), _| *on != device);
         drop(modules);
-        crate::thread::forget_streams();
+        crate::state::thread::forget_streams();
     }
 }
 

@@ -7,8 +7,8 @@ use hip_api::types::*;
 use super::Status;
 use super::stream::{self, StreamRef};
 use crate::graph::node::{Fill, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 /// Fills `count` elements of `width` bytes.
 fn fill(

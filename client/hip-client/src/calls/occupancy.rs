@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, launch, set};
-use crate::module::Function;
-use crate::occupancy::{best_block, groups_per_compute_unit};
-use crate::runtime::{Runtime, runtime};
+use crate::state::module::Function;
+use crate::state::occupancy::{best_block, groups_per_compute_unit};
+use crate::state::runtime::{Runtime, runtime};
 
 fn active_blocks(
     runtime: &Runtime,

@@ -5,10 +5,13 @@ use std::ffi::{c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::arena::charge;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::{Runtime, runtime};
-use crate::{env, report, thread, variables};
+use crate::process::env;
+use crate::state::memory::{Allocation, Kind};
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread;
+use crate::state::variables;
+use crate::telemetry::report;
+use session::arena::charge;
 
 const PAGE: usize = 4096;
 /// Kinds of memory on the wire.

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, ipc, set, stream};
-use crate::descriptor::{self, Kind};
 use crate::graph::node::{Allocate, Work};
-use crate::runtime::{Pool, Runtime, runtime};
+use crate::state::descriptor::{self, Kind};
+use crate::state::runtime::{Pool, Runtime, runtime};
 
 pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
     let runtime = runtime()?;

@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 pub use super::stream_attribute::*;
 pub use super::stream_value::*;
 use super::{Status, event, set};
-use crate::capture::View;
-use crate::credit::Credit;
+use crate::graph::capture::View;
 use crate::graph::node::Work;
-use crate::progress::{Standing, Watched};
-use crate::runtime::{Runtime, Stream, runtime};
-use crate::{report, thread};
+use crate::state::credit::Credit;
+use crate::state::runtime::{Runtime, Stream, runtime};
+use crate::state::thread;
+use crate::telemetry::report;
+use session::progress::{Completion, WatchTarget};
 
 /// A resolved stream argument.
 #[derive(Clone, Copy, Debug)]
@@ -166,17 +167,17 @@ pub unsafe fn hipStreamAttachMemAsync(
 impl Runtime {
     /// Whether a stream is idle. Queries the worker once after each new request; then its notifications suffice.
     fn query_stream(&self, stream: u64) -> Status {
-        let mark = self.connection.progress().mark(Watched::Stream(stream));
+        let mark = self.connection.progress().mark(WatchTarget::Stream(stream));
         let mut asked_at = mark.asked_at.lock();
         if *asked_at == self.connection.requests() {
-            if mark.standing() == Standing::Pending {
-                self.connection.take_news();
+            if mark.completion() == Completion::Pending {
+                self.connection.read_available();
             }
-            match mark.standing() {
-                Standing::Reached(0) => return Ok(()),
-                Standing::Reached(status) => return Err(hipError_t(status as u32)),
-                Standing::Pending => return event::not_ready(self),
-                Standing::Unknown => {}
+            match mark.completion() {
+                Completion::Reached(0) => return Ok(()),
+                Completion::Reached(status) => return Err(hipError_t(status as u32)),
+                Completion::Pending => return event::not_ready(self),
+                Completion::Unknown => {}
             }
         }
         // The query itself counts as one. If other requests were made meanwhile, the count is too low and the next query
@@ -268,7 +269,7 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
     gone.credit.forget(runtime);
     runtime.fences.leave(stream as u64);
     runtime.captures.abandon(runtime, stream as u64);
-    runtime.connection.progress().forget(Watched::Stream(stream as u64));
+    runtime.connection.progress().forget(WatchTarget::Stream(stream as u64));
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
 }
 

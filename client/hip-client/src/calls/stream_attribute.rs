@@ -3,7 +3,7 @@
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 
 /// Whether an attribute can be set; the priority of a stream is fixed when it is created.
 fn is_kept(attribute: hipLaunchAttributeID) -> bool {

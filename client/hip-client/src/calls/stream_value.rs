@@ -9,9 +9,9 @@ use hip_api::types::*;
 
 use super::Status;
 use super::stream::{self, StreamRef};
-use crate::memory::Place;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
+use crate::telemetry::report;
 
 /// Bytes of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use std::sync::Once;
 use hip_api::types::*;
 
 use super::{Status, set, stream};
-use crate::memory::Place;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
-use crate::texture::{self, Element, Texture};
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::texture::{self, Element, Texture};
+use crate::telemetry::report;
 
 pub unsafe fn hipCreateChannelDesc(
     x: c_int,

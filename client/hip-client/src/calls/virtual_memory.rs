@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::descriptor::{self, Kind};
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
-use crate::virtual_memory::GRANULARITY;
+use crate::process::soname;
+use crate::state::descriptor::{self, Kind};
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::virtual_memory::GRANULARITY;
 
 pub unsafe fn hipMemAddressReserve(
     pointer: *mut *mut c_void,

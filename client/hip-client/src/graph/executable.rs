@@ -18,7 +18,7 @@ use super::node::Work;
 use super::object::Holdings;
 use crate::calls::Status;
 use crate::calls::stream::{self, StreamRef};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 /// Node definitions are sent in frames of about this size.
 const PIECE: usize = 128 << 10;

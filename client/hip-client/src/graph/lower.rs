@@ -11,9 +11,9 @@ use wire::{Bytes, GraphStep};
 
 use super::node::{Copy, Fill, Host, Work as NodeWork};
 use crate::calls::copy::check_kind;
-use crate::capture::Work;
-use crate::memory::Place;
-use crate::runtime::Runtime;
+use crate::graph::capture::Work;
+use crate::state::memory::Place;
+use crate::state::runtime::Runtime;
 
 /// An action of this process when its turn in the graph comes, with an otherwise idle stream to use.
 #[derive(Clone)]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::arena::charge;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::Runtime;
+use crate::state::memory::{Allocation, Kind};
+use crate::state::runtime::Runtime;
+use session::arena::charge;
 
 /// Memory of an allocation node.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use hip_api::types::*;
 use super::Graph;
 use super::lower::Block;
 use super::memory::GraphAllocation;
-use crate::module::Function;
-use crate::runtime::{Event, Runtime};
+use crate::state::module::Function;
+use crate::state::runtime::{Event, Runtime};
 
 /// The kinds of node.
 #[derive(Clone, Debug)]

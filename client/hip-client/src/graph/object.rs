@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
 
 /// A reference-counted object. Its destructor is called when the last reference is released.
 #[derive(Debug)]

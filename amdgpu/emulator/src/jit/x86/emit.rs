@@ -14,7 +14,7 @@ use super::mask::{self, Masks};
 use super::register::{Name, Registers};
 use super::target::{AND, BROADCAST_32, COPY, LOAD, OR, Target, Vector, XOR};
 use super::{local_read, template};
-use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane::op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 
 /// Registers of the arguments of a compiled run, as in the calling convention, and other fixed registers.

@@ -10,7 +10,7 @@ use isa::{Inst, Op};
 use super::block::{Item, Run};
 use super::local_read::Read;
 use super::register::Name;
-use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane::op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 
 /// Next event of a value.

@@ -9,7 +9,7 @@ use super::{add, with};
 use crate::graph::Graph;
 use crate::graph::executable::find;
 use crate::graph::node::Work;
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
 
 /// A copy of a graph for use as a child node. A graph that allocates cannot be copied.
 pub(super) fn embedded(runtime: &Runtime, child: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {

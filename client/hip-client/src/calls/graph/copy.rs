@@ -10,7 +10,7 @@ use super::{add, get, with};
 use crate::graph::executable::find;
 use crate::graph::lower;
 use crate::graph::node::{Copy, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 fn copy(work: &mut Work) -> Result<&mut Copy, hipError_t> {
     if let Work::Copy(copy) = work { Ok(copy) } else { Err(hipErrorInvalidValue) }

@@ -8,7 +8,7 @@ use super::super::{Status, event, set};
 use super::{add, with};
 use crate::graph::executable::find;
 use crate::graph::node::Work;
-use crate::runtime::{Event, Runtime, runtime};
+use crate::state::runtime::{Event, Runtime, runtime};
 
 /// The event behind a handle, for use in a node.
 pub(super) fn named(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {

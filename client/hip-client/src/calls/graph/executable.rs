@@ -8,7 +8,7 @@ use super::super::{Status, set, set_if_wanted, stream};
 use super::get;
 use crate::graph::executable::{Executable, Mismatch, find};
 use crate::graph::node::Work;
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 const UPLOAD: u64 = 2;

@@ -9,9 +9,9 @@ use super::{add, get, with};
 use crate::graph::executable::find;
 use crate::graph::lower;
 use crate::graph::node::{Fill, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 fn fill(work: &mut Work) -> Result<&mut Fill, hipError_t> {
     if let Work::Fill(fill) = work { Ok(fill) } else { Err(hipErrorInvalidValue) }

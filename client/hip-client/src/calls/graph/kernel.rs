@@ -7,7 +7,7 @@ use super::super::{Status, set};
 use super::{add, get, with};
 use crate::graph::executable::find;
 use crate::graph::node::{Kernel, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 fn kernel(work: &mut Work) -> Result<&mut Kernel, hipError_t> {
     if let Work::Kernel(kernel) = work { Ok(kernel) } else { Err(hipErrorInvalidValue) }

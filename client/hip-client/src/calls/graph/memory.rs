@@ -7,7 +7,7 @@ use hip_api::types::*;
 use super::super::{Status, set};
 use super::{add, get, with};
 use crate::graph::node::{Allocate, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 /// The allocation described by parameters.
 ///

@@ -7,7 +7,7 @@ use hip_api::types::*;
 
 use super::super::{Status, set};
 use crate::graph::object::{UserObject, find};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 
 /// The only flag, and it is mandatory: destructors are not synchronized with the device.
 const NO_DESTRUCTOR_SYNC: c_uint = 1;
