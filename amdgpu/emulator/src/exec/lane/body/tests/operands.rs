@@ -2,7 +2,6 @@
 
 use fastrand::Rng;
 use isa::Operand;
-pub use isa_reference::random::Random;
 
 use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
