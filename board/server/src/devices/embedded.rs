@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::{Address, PlaceError};
+use super::{Address, DeviceError};
 
 /// Timeout until a new worker listens.
 const START: Duration = Duration::from_secs(60);
@@ -61,17 +61,17 @@ impl Embedded {
         Arc::new(Embedded { phase: seen, generation, stop, ended })
     }
 
-    pub async fn ready(&self) -> Result<Address, PlaceError> {
+    pub async fn ready(&self) -> Result<Address, DeviceError> {
         let mut phase = self.phase.clone();
         let waited = tokio::time::timeout(START, phase.wait_for(|phase| matches!(phase, Phase::Up(_)))).await;
         match waited {
             Ok(Ok(up)) => match &*up {
                 Phase::Up(address) => Ok(address.clone()),
-                _ => Err(PlaceError::Embedded("it is starting".to_owned())),
+                _ => Err(DeviceError::Embedded("it is starting".to_owned())),
             },
             _ => match &*self.phase.borrow() {
-                Phase::Down(why) => Err(PlaceError::Embedded(why.clone())),
-                _ => Err(PlaceError::Embedded("it takes too long".to_owned())),
+                Phase::Down(why) => Err(DeviceError::Embedded(why.clone())),
+                _ => Err(DeviceError::Embedded("it takes too long".to_owned())),
             },
         }
     }

@@ -13,7 +13,7 @@ use super::rest::RestError;
 use super::run::{Identity, Offer, Run, RunSpec, Status};
 use super::tunnel::{Tunnel, TunnelError};
 use super::{Market, Phase, Shared, Up};
-use crate::places::Address;
+use crate::devices::Address;
 
 /// Polling interval of a starting run, and of a working one.
 const STARTING: Duration = Duration::from_secs(2);

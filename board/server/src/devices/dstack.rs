@@ -16,24 +16,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use board_contract::DeviceState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::{Address, DeviceState, PlaceError};
+use super::{Address, DeviceError};
 use keeper::Keeper;
 pub use project::Project;
 
 /// A submission's requirements on a device.
-pub struct Want<'a> {
+pub struct DeviceRequest<'a> {
     /// Price per hour at which the submission was accepted; a more expensive device is refused. Zero for no limit.
     pub price: f64,
     /// Callback for progress messages while a device starts.
-    pub tell: &'a (dyn Fn(String) + Send + Sync),
+    pub progress: &'a (dyn Fn(String) + Send + Sync),
 }
 
-impl std::fmt::Debug for Want<'_> {
+impl std::fmt::Debug for DeviceRequest<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Want").field("price", &self.price).finish_non_exhaustive()
+        formatter.debug_struct("DeviceRequest").field("price", &self.price).finish_non_exhaustive()
     }
 }
 
@@ -69,7 +70,7 @@ struct Shared {
     phase: watch::Sender<Phase>,
     /// Number of the last failed start attempt, and the reason.
     failed: watch::Sender<(u64, String)>,
-    wanted: Mutex<Vec<Wish>>,
+    wanted: Mutex<Vec<PendingRequest>>,
     /// Notified when the first request for the device arrives or the last one ends.
     changed: Notify,
     /// Number of times a worker was lost.
@@ -80,7 +81,7 @@ struct Shared {
 
 /// A request for the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Wish {
+struct PendingRequest {
     /// The last failed attempt when the request arrived. A later failure is reported to the request, which then ends.
     since: u64,
     /// Highest acceptable price.
@@ -121,37 +122,40 @@ impl Dstack {
         Dstack { shared, ended }
     }
 
-    /// Waits until its worker answers. The device is not stopped as idle while the holder exists.
-    pub async fn ready(&self, want: &Want<'_>) -> Result<(Address, u64, Holder), PlaceError> {
+    /// Waits until its worker answers. The device is not stopped as idle while the guard exists.
+    pub async fn ready(
+        &self,
+        request: &DeviceRequest<'_>,
+    ) -> Result<(Address, u64, RentalGuard), DeviceError> {
         let mut phase = self.shared.phase.subscribe();
         let mut failed = self.shared.failed.subscribe();
-        let holder = Holder::new(&self.shared, want.price);
+        let guard = RentalGuard::new(&self.shared, request.price);
         loop {
             let now = phase.borrow_and_update().clone();
             match now {
                 Phase::Up(up) => {
-                    if want.price > 0.0 && up.price > want.price * 1.001 {
-                        return Err(PlaceError::Dstack(format!(
+                    if request.price > 0.0 && up.price > request.price * 1.001 {
+                        return Err(DeviceError::Dstack(format!(
                             "the running {} costs ${:.2} per hour, more than the ${:.2} at which this submission was accepted",
-                            self.shared.gpu, up.price, want.price
+                            self.shared.gpu, up.price, request.price
                         )));
                     }
-                    return Ok((up.address, up.generation, holder));
+                    return Ok((up.address, up.generation, guard));
                 }
-                Phase::Starting(message) => (want.tell)(message),
+                Phase::Starting(message) => (request.progress)(message),
                 Phase::Cold => {}
             }
             tokio::select! {
                 changed = phase.changed() => changed.map_err(|_| gone())?,
-                failure = failed.wait_for(|(attempt, _)| *attempt > holder.wish.since) => {
+                failure = failed.wait_for(|(attempt, _)| *attempt > guard.request.since) => {
                     let failure = failure.map_err(|_| gone())?;
-                    return Err(PlaceError::Dstack(failure.1.clone()));
+                    return Err(DeviceError::Dstack(failure.1.clone()));
                 }
             }
         }
     }
 
-    /// Returns whether the worker of a lease is gone. dstack may notice later than the user of the device, so the worker itself is probed.
+    /// Returns whether the worker of a guard is gone. dstack may notice later than the user of the device, so the worker itself is probed.
     pub async fn was_lost(&self, generation: u64) -> bool {
         let now = self.shared.phase.borrow().clone();
         let up = match now {
@@ -196,30 +200,30 @@ impl Dstack {
     }
 }
 
-fn gone() -> PlaceError {
-    PlaceError::Dstack("the server is stopping".to_owned())
+fn gone() -> DeviceError {
+    DeviceError::Dstack("the server is stopping".to_owned())
 }
 
 /// Guard that keeps a device from being stopped.
 #[derive(Debug)]
-pub struct Holder {
+pub struct RentalGuard {
     shared: Arc<Shared>,
-    wish: Wish,
+    request: PendingRequest,
 }
 
-impl Holder {
-    fn new(shared: &Arc<Shared>, price: f64) -> Holder {
-        let wish = Wish { since: shared.failed.borrow().0, price };
-        shared.wanted.lock().push(wish);
+impl RentalGuard {
+    fn new(shared: &Arc<Shared>, price: f64) -> RentalGuard {
+        let request = PendingRequest { since: shared.failed.borrow().0, price };
+        shared.wanted.lock().push(request);
         shared.changed.notify_one();
-        Holder { shared: Arc::clone(shared), wish }
+        RentalGuard { shared: Arc::clone(shared), request }
     }
 }
 
-impl Drop for Holder {
+impl Drop for RentalGuard {
     fn drop(&mut self) {
         let mut wanted = self.shared.wanted.lock();
-        if let Some(index) = wanted.iter().position(|wish| *wish == self.wish) {
+        if let Some(index) = wanted.iter().position(|request| *request == self.request) {
             wanted.swap_remove(index);
         }
         drop(wanted);
@@ -229,18 +233,18 @@ impl Drop for Holder {
 
 impl Shared {
     /// Returns the requests that no failure has been reported to. A request with a failure may not have been dropped yet.
-    fn wishes(&self) -> Vec<Wish> {
+    fn pending(&self) -> Vec<PendingRequest> {
         let failed = self.failed.borrow().0;
-        self.wanted.lock().iter().copied().filter(|wish| wish.since >= failed).collect()
+        self.wanted.lock().iter().copied().filter(|request| request.since >= failed).collect()
     }
 
     fn is_wanted(&self) -> bool {
-        !self.wishes().is_empty()
+        !self.pending().is_empty()
     }
 
     /// Returns the highest price per hour that all waiting requests accept.
     fn most(&self) -> Option<f64> {
-        let told = self.wishes().into_iter().map(|wish| wish.price).filter(|price| *price > 0.0);
+        let told = self.pending().into_iter().map(|request| request.price).filter(|price| *price > 0.0);
         told.chain(self.project.config.max_price).reduce(f64::min)
     }
 

@@ -7,36 +7,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Serialize;
+use board_contract::DeviceState;
 
 use crate::config::{Config, DeviceConfig, PlaceConfig};
-use dstack::{Dstack, Project, Want};
+use dstack::{DeviceRequest, Dstack, Project};
 use embedded::Embedded;
 
 /// Why a device is not available.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum DeviceError {
     #[error("the software GPU could not be started: {0}")]
     Embedded(String),
     #[error("{0}")]
     Dstack(String),
 }
 
-impl PlaceError {
+impl DeviceError {
     /// Returns whether an immediate retry is pointless or would cost money again.
     pub fn is_final(&self) -> bool {
-        matches!(self, PlaceError::Dstack(_))
+        matches!(self, DeviceError::Dstack(_))
     }
-}
-
-/// Whether a device accepts work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceState {
-    Ready,
-    Draining,
-    Offline,
-    Provisioning,
 }
 
 /// Address and token of a worker, for the judge.
@@ -95,24 +85,24 @@ impl Device {
     }
 
     /// Waits until the device is ready.
-    pub async fn ready(&self, want: &Want<'_>) -> Result<Lease, PlaceError> {
+    pub async fn ready(&self, request: &DeviceRequest<'_>) -> Result<DeviceGuard, DeviceError> {
         let (address, generation, holder) = match &self.place {
             Place::Embedded(embedded) => (embedded.ready().await?, embedded.generation(), None),
             Place::Worker(address) => (address.clone(), 0, None),
             Place::Dstack(dstack) => {
-                let (address, generation, holder) = dstack.ready(want).await?;
+                let (address, generation, holder) = dstack.ready(request).await?;
                 (address, generation, Some(holder))
             }
-            Place::Broken(why) => return Err(PlaceError::Dstack(why.clone())),
+            Place::Broken(why) => return Err(DeviceError::Dstack(why.clone())),
         };
-        Ok(Lease { address, generation, _holder: holder })
+        Ok(DeviceGuard { address, generation, _holder: holder })
     }
 
-    /// Returns whether the worker of a lease has ended since the lease was created.
-    pub async fn was_lost(&self, lease: &Lease) -> bool {
+    /// Returns whether the worker of a guard has ended since the guard was created.
+    pub async fn was_lost(&self, guard: &DeviceGuard) -> bool {
         match &self.place {
-            Place::Embedded(embedded) => embedded.generation() != lease.generation,
-            Place::Dstack(dstack) => dstack.was_lost(lease.generation).await,
+            Place::Embedded(embedded) => embedded.generation() != guard.generation,
+            Place::Dstack(dstack) => dstack.was_lost(guard.generation).await,
             Place::Worker(_) | Place::Broken(_) => false,
         }
     }
@@ -189,12 +179,12 @@ impl Device {
     }
 }
 
-/// A device in use. A rented device is not stopped while the lease exists.
+/// A device in use. A rented device is not stopped while the guard exists.
 #[derive(Debug)]
-pub struct Lease {
+pub struct DeviceGuard {
     pub address: Address,
     generation: u64,
-    _holder: Option<dstack::Holder>,
+    _holder: Option<dstack::RentalGuard>,
 }
 
 /// Opens the dstack project for rented devices; `None` if no device is rented.
