@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
-use limits::{HostMemory, Seat};
+use limits::{HostMemory, SessionSlot};
 use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
 use wire::{
@@ -89,7 +89,7 @@ fn begin(
     control: Control,
     config: &SessionConfig,
     identity: Identity,
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
 ) -> Result<(), WorkerError> {
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     let Some((ToSession::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
@@ -103,7 +103,7 @@ fn begin(
     let resources = confine(config).inspect_err(|error| refuse(one_line(error)))?;
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
-    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(SessionSlot::shares_memory);
     let device = match open_device(config, Some(offered), seat, &resources) {
         Ok(device) => device,
         Err(error) => {
@@ -123,7 +123,7 @@ fn resume(
     config: &SessionConfig,
     (worker, has_compiler): (String, bool),
     link: &Link,
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
     growth: Arc<Growth>,
 ) -> Result<(), WorkerError> {
     let refuse = |text: String| {
@@ -145,7 +145,7 @@ fn resume(
         Ok(arriving) => arriving,
         Err(error) => return refuse(one_line(&error)),
     };
-    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(SessionSlot::shares_memory);
     let host = HostMemory::new(seat.clone());
     let device = match open_device(config, Some(arriving.manifest.arena()), seat, &resources) {
         Ok(device) => device,
@@ -262,7 +262,7 @@ fn equip(
 pub(crate) fn open_device(
     config: &SessionConfig,
     arena: Option<Arena>,
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
     resources: &PreopenedResources,
 ) -> Result<Arc<dyn Device>, DeviceError> {
     Ok(match &config.backend {
