@@ -14,7 +14,7 @@ use hip_api::types::{
     hipLimitStackSize,
 };
 use isa::Arch;
-use limits::{Gate, Seat};
+use limits::{Gate, SessionSlot};
 use parking_lot::Mutex;
 
 use crate::heap::DeviceHeap;
@@ -56,7 +56,7 @@ pub struct Options {
     /// Output files of the observation, if they are already open.
     pub observe_files: Option<Arc<ObserveFiles>>,
     /// Limits that this session shares with the worker's other sessions.
-    pub seat: Option<Seat>,
+    pub seat: Option<SessionSlot>,
     /// Description of the machine, for a sandboxed process that cannot read the machine's files.
     pub host: Option<Host>,
 }

@@ -219,18 +219,18 @@ impl Work for Runner {
     }
 
     fn turn(&self) -> u64 {
-        self.gate.as_ref().map_or(0, Gate::turn)
+        self.gate.as_ref().map_or(0, Gate::generation)
     }
 
     fn pace(&self, device: u32, turn: u64) {
         if let Some(gate) = &self.gate {
-            gate.pass(device, turn);
+            gate.wait(device, turn);
         }
     }
 
     fn give_up(&self) {
         if let Some(gate) = &self.gate {
-            gate.throw_open();
+            gate.release_all();
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use backend::{Arena, DeviceError, MemoryId, MemoryKind, MemoryUse};
 use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 mod accounts;
@@ -165,7 +165,7 @@ impl Memory {
         wanted: Option<Arena>,
         quotas: Vec<u64>,
         totals: Vec<u64>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
         pages: Option<Arc<File>>,
     ) -> Result<Memory, DeviceError> {
         let state = State { accounts: Accounts::new(quotas.clone(), seat), ..State::default() };

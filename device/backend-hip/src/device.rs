@@ -15,7 +15,7 @@ use backend::{
     MemoryKind, MemoryUse, ModuleId, Notifier, ReadSink, Region, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::call;
@@ -65,7 +65,7 @@ impl Hip {
     pub fn open(
         library: Option<&Path>,
         arena: Option<Arena>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
     ) -> Result<Hip, DeviceError> {
         let functions = Arc::new(Functions::load(library)?);
         tracing::info!("loaded {functions:?}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use backend::{Arena, DeviceError};
 use hip_api::types::*;
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::Mutex;
 
 use crate::error::call;
@@ -58,7 +58,7 @@ pub(crate) struct Memory {
     chunk: u64,
     devices: u32,
     /// Limits that this session shares with the worker's other sessions.
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
     state: Mutex<State>,
 }
 
@@ -68,7 +68,7 @@ impl Memory {
         functions: &Arc<Functions>,
         devices: u32,
         wanted: Option<Arena>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
     ) -> Result<Memory, DeviceError> {
         let mut supported = 0;
         call!(

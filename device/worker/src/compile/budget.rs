@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use limits::{Gate, LimitConfig, Seat};
+use limits::{Gate, LimitConfig, SessionSlot};
 
 /// Device that compilers are charged to. A worker with several devices has the same limit on each.
 const DEVICE: u32 = 0;
@@ -20,13 +20,13 @@ pub(crate) struct CompileBudget {
 }
 
 impl CompileBudget {
-    pub(crate) fn new(seat: Seat) -> CompileBudget {
+    pub(crate) fn new(seat: SessionSlot) -> CompileBudget {
         CompileBudget { gate: Arc::new(Gate::new(seat)), processors: processors() as u64 }
     }
 
     /// Waits until the session may use its device again.
     pub(crate) fn admit(&self) {
-        self.gate.pass(DEVICE, self.gate.turn());
+        self.gate.wait(DEVICE, self.gate.generation());
     }
 
     /// Returns a callback that charges CPU time used from now on.
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(at_once(Some(&LimitConfig { compute: Some(0.01), ..limits })), 1);
         assert!(at_once(None) >= at_once(Some(&limits)));
         let page = Arc::new(Page::create(&limits, 1, 1).unwrap());
-        let budget = CompileBudget::new(Seat::new(Arc::clone(&page), 0).unwrap());
+        let budget = CompileBudget::new(SessionSlot::new(Arc::clone(&page), 0).unwrap());
         budget.admit();
         let mut meter = budget.meter();
         let second = Duration::from_secs(1);

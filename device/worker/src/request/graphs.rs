@@ -614,7 +614,7 @@ mod tests {
     fn graphs_count_as_host_memory_and_give_it_back() {
         let limits = limits::LimitConfig { host_memory: Some(1 << 20), ..limits::LimitConfig::default() };
         let page = Arc::new(limits::Page::create(&limits, 1, 1).unwrap());
-        let host = HostMemory::new(limits::Seat::new(page, 0));
+        let host = HostMemory::new(limits::SessionSlot::new(page, 0));
         let mut graphs = Graphs::default();
         graphs.count_against(&host);
         graphs.define(1).unwrap();

@@ -154,7 +154,7 @@ impl Drop for SeatGuard {
 
 #[cfg(test)]
 mod tests {
-    use limits::Seat;
+    use limits::SessionSlot;
 
     use super::*;
 
@@ -164,14 +164,16 @@ mod tests {
         let allowance = Allowance::new(limits, 1, 1).unwrap();
         let taken = allowance.take_seat().unwrap();
         assert!(allowance.take_seat().is_err());
-        let seat = Seat::new(Arc::clone(&allowance.page), taken.number()).unwrap();
+        let seat = SessionSlot::new(Arc::clone(&allowance.page), taken.number()).unwrap();
         seat.take(0, 1 << 20).unwrap();
         seat.charge(0, limits::now(), 1000);
         assert_eq!(allowance.spent_by(taken.number()), [1000]);
         drop(taken);
         let again = allowance.take_seat().unwrap();
         assert_eq!(allowance.spent_by(again.number()), [0]);
-        assert!(Seat::new(Arc::clone(&allowance.page), again.number()).unwrap().take(0, 1 << 20).is_ok());
+        assert!(
+            SessionSlot::new(Arc::clone(&allowance.page), again.number()).unwrap().take(0, 1 << 20).is_ok()
+        );
         let status = allowance.status(0);
         assert_eq!((status.memory, status.compute_percent, status.spent_ns), (Some(1 << 20), 25.0, 1000));
     }

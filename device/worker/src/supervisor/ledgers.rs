@@ -132,7 +132,7 @@ impl Ledgers {
 mod tests {
     use std::sync::Arc;
 
-    use limits::Seat;
+    use limits::SessionSlot;
 
     use super::*;
 
@@ -145,9 +145,9 @@ mod tests {
         (Arc::new(Ledgers::open(&config, &limits, &page).unwrap()), page)
     }
 
-    fn seat((ledgers, page): &(Arc<Ledgers>, Arc<Page>)) -> Seat {
+    fn seat((ledgers, page): &(Arc<Ledgers>, Arc<Page>)) -> SessionSlot {
         let (ledgers, granting) = (Arc::clone(ledgers), Arc::clone(page));
-        let seat = Seat::new(Arc::clone(page), 0).unwrap();
+        let seat = SessionSlot::new(Arc::clone(page), 0).unwrap();
         seat.growing(move |device, bytes| ledgers.grow(&granting, device, bytes))
     }
 
