@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use transport::Endpoint;
 use wire::SessionId;
-use worker::Place;
+use worker::WorkerAddress;
 
 use crate::env::Environment;
 use crate::inspect;
@@ -123,29 +123,29 @@ fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }
 
-fn client_endpoint(named: Option<&str>, to: &Place) -> Result<Endpoint> {
+fn client_endpoint(named: Option<&str>, to: &WorkerAddress) -> Result<Endpoint> {
     Ok(named.map(str::parse).transpose()?.unwrap_or_else(|| to.endpoint.clone()))
 }
 
-fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
+fn named(worker: Option<&str>, environment: &Environment) -> Result<WorkerAddress> {
     let environment = &environment.for_worker(worker);
     let endpoint = environment.worker(None)?.context("no worker given: use --worker or REMORA_WORKER")?;
     inspect::place(endpoint, environment)
 }
 
-fn place(text: &str, environment: &Environment) -> Result<Place> {
+fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
     named(Some(text), environment)
 }
 
 /// The tenant a session belongs to, if its worker has several.
-fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
+fn tenant_of(session: u64, from: &WorkerAddress) -> Result<Option<String>> {
     let status = from.inspect()?;
     let found = status.sessions.into_iter().find(|it| it.id == session).map(|it| it.tenant);
     Ok(found.filter(|tenant| !tenant.is_empty() && tenant != ::worker::DEFAULT_TENANT))
 }
 
 /// Resolves a session ID or `pid:N`.
-fn find(text: &str, place: &Place) -> Result<SessionId> {
+fn find(text: &str, place: &WorkerAddress) -> Result<SessionId> {
     let Some(pid) = text.strip_prefix("pid:") else { return Ok(text.parse()?) };
     let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is not a process ID"))?;
     let status = place.inspect()?;

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::{Program, Running, Worker, WorkerOptions, eventually, toolchain_folder};
-use sandbox::{Apartness, Level, Limits};
+use sandbox::{IsolationRange, Level, Limits};
 use worker::{CompileRequest, CompileResponse, Compiler, CompilerConfig};
 
 /// Compiles small sources without HIP's headers, which take ten times as long to parse.
@@ -27,7 +27,7 @@ fn toolchain() -> PathBuf {
 
 fn compiler(level: Level) -> Compiler {
     let config = CompilerConfig { toolchain: Some(toolchain()), cache: None, unconfined: false };
-    Compiler::new(&config).with_apartness(Apartness { least: level, most: level })
+    Compiler::new(&config).with_isolation(IsolationRange { least: level, most: level })
 }
 
 fn request(source: &str) -> CompileRequest {
@@ -302,7 +302,7 @@ fn a_link_in_a_visible_folder_leads_nowhere() {
     let root = toolchain_with_a_link(&secret);
     let config = CompilerConfig { toolchain: Some(root.path().to_owned()), cache: None, unconfined: false };
     for level in [Level::Limited, Level::Restricted, Level::Namespaces] {
-        let compiler = Compiler::new(&config).with_apartness(Apartness { least: level, most: level });
+        let compiler = Compiler::new(&config).with_isolation(IsolationRange { least: level, most: level });
         let response = compiler.compile(&request("#include <hip/link.h>\n"));
         assert_eq!(secret.is_in(&response), level == Level::Limited, "{level:?}: {}", response.log);
     }

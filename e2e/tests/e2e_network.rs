@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
-use transport::impair::{Impair, Impairment, Silence};
+use transport::impair::{Impair, Impairment, Stall};
 
 fn through(proxy: &Impair, program: &Program) -> Command {
     let mut command = program.command();
@@ -142,7 +142,7 @@ fn a_call_on_a_link_that_falls_silent_gets_its_answer_over_a_new_one_and_two_lin
     let steady = Program::test("steady");
     let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
     running.wait_for_line("round 0");
-    proxy.silence(Silence::Both);
+    proxy.stall(Stall::Both);
     let before = running.stdout_so_far().lines().count();
     e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     let ended = running.finish();
@@ -158,7 +158,7 @@ fn a_link_that_falls_silent_while_the_program_is_idle_is_replaced_without_a_word
     let program = Program::test("hold_memory");
     let running = Running::start(through(&proxy, &program).arg("1").env("REMORA_SILENCE_TIMEOUT", "500ms"));
     running.wait_for_line("holding ");
-    proxy.silence(Silence::Both);
+    proxy.stall(Stall::Both);
     e2e::eventually("the program reconnects", || proxy.accepted() == 2);
     running.finish().expect_silent_success().expect_line("leaving");
 }
@@ -168,8 +168,8 @@ fn one_of_several_links_that_falls_silent_changes_no_byte() {
     let worker = Worker::start();
     let program = Program::test("bulk");
     let direct = program.run(&worker, &[]);
-    let silences = vec![u64::MAX, 2_000_003];
-    let impairment = Impairment { silences, ..Impairment::default() };
+    let stalls = vec![u64::MAX, 2_000_003];
+    let impairment = Impairment { stalls, ..Impairment::default() };
     let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
     let mut command = through(&proxy, &program);
     command.env("REMORA_LINKS", "3").env("REMORA_SILENCE_TIMEOUT", "1");

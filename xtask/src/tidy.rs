@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("loader-audit", &[]),
     ("code-object", &[]),
     ("isa", &[]),
+    ("isa-reference", &["isa"]),
     ("emulator", &["isa", "code-object"]),
     ("limits", &[]),
     ("backend", &["hip-api"]),

@@ -131,7 +131,7 @@ fn command(judge: &Judge, program: Vec<u8>) -> Result<(Command, Door), Ending> {
         .environment("REMORA_WORKER", format!("unix:{}", door.socket().display()))
         .environment("LD_LIBRARY_PATH", &tools.libraries)
         .limits(limits)
-        .apartness(tools.apartness)
+        .isolation(tools.isolation)
         .visible(tools.libraries.join(LIBRARY))
         .socket(door.socket());
     for folder in ["/lib", "/lib64", "/usr/lib", "/usr/lib64"] {

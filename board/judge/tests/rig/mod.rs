@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use board_judge::{Apartness, Endpoint, Event, Job, Limits, Toolchain, Tools};
+use board_judge::{Endpoint, Event, IsolationRange, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
@@ -37,7 +37,7 @@ pub fn rig() -> &'static Rig {
             libraries: e2e::library_folder(),
             cache,
             runner: vec![remora.into(), "judge".into(), "--runner".into()],
-            apartness: Apartness::default(),
+            isolation: IsolationRange::default(),
         };
         Rig { worker, tools }
     })
