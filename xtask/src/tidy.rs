@@ -132,7 +132,7 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
         }
     }
     if !complaints.is_empty() {
-        bail!("{} problems found\n  {}", complaints.len(), complaints.join("\n  "));
+        bail!("problems found: {}\n  {}", complaints.len(), complaints.join("\n  "));
     }
     step::progress("dependencies, file sizes, unfinished work: no problems");
     let mut skipped = Vec::new();

@@ -22,6 +22,7 @@ const NOT_DOCUMENTED_YET: &[&str] = &[
     "mirror",
     "code-object",
     "isa",
+    "isa-reference",
     "emulator",
     "limits",
     "worker",

@@ -29,7 +29,9 @@ pub fn check(root: &Path, limits: &Limits, files: &[PathBuf]) -> Result<Vec<Stri
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let Ok(name) = file.strip_prefix(root.join(folder)) else { continue };
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        complaints.extend(wide_structs(&text, limits.fields).map(|found| format!("{folder}/{}: {found}", name.display())));
+        complaints.extend(
+            wide_structs(&text, limits.fields).map(|found| format!("{folder}/{}: {found}", name.display())),
+        );
         let module = name.with_extension("").to_string_lossy().trim_end_matches("/mod").replace('/', "::");
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         texts.insert(module, code.lines().filter(|line| !line.trim_start().starts_with("//")).collect());
