@@ -2,6 +2,7 @@
 //! sizes, markers of unfinished work, access to the environment; then rustfmt, clippy and rustdoc.
 
 mod manifests;
+mod structure;
 
 use crate::codegen;
 use crate::echo::Skipped;
@@ -119,7 +120,11 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
     let packages = packages(repo)?;
     complaints.extend(arrows(&packages));
     complaints.extend(manifests::check(&packages)?);
-    for path in files(&repo.root)? {
+    let files = files(&repo.root)?;
+    for limits in structure::LIMITS {
+        complaints.extend(structure::check(&repo.root, limits, &files)?);
+    }
+    for path in files {
         let name = path.strip_prefix(&repo.root).unwrap_or(&path).to_string_lossy().into_owned();
         let Ok(text) = fs::read_to_string(&path) else { continue };
         complaints.extend(words(&name, &text));
@@ -129,7 +134,7 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
         }
     }
     if !complaints.is_empty() {
-        bail!("{} problems found\n  {}", complaints.len(), complaints.join("\n  "));
+        bail!("problems found: {}\n  {}", complaints.len(), complaints.join("\n  "));
     }
     step::progress("dependencies, file sizes, unfinished work: no problems");
     let mut skipped = Vec::new();
