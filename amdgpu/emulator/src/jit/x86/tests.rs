@@ -7,9 +7,9 @@ use fastrand::Rng;
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
 use super::template;
-use crate::exec::lane_body_tests::edges;
-use crate::exec::lane_op::{Kind, Operation};
-use crate::exec::{vop1, vop2, vop3, vop3p, vopc};
+use crate::exec::format::{vop1, vop2, vop3, vop3p, vopc};
+use crate::exec::lane::body::tests::operands::edges;
+use crate::exec::lane::op::{Kind, Operation};
 use crate::program::{Options, Program};
 use crate::wave::sreg;
 use crate::workgroup::run_wave;
@@ -50,13 +50,13 @@ fn operation(op: Op) -> Option<(Operation, Format)> {
     let level = Level::Base;
     if op == Op::v_pk_mov_b32 {
         // It has no `Operation`; `v_pk_mul_f32` has the same operands, two dwords per source.
-        return vop3p::operation(Op::v_pk_mul_f32, level).map(|operation| (operation, Format::Vop3p));
+        return vop3p::operation(Op::v_pk_mul_f32, level, false).map(|operation| (operation, Format::Vop3p));
     }
     None.or_else(|| vop1::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop2::operation(op, level).map(|operation| (operation, Format::Vop3)))
+        .or_else(|| vop2::operation(op, level, false).map(|operation| (operation, Format::Vop3)))
         .or_else(|| vopc::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop3::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop3p::operation(op, level).map(|operation| (operation, Format::Vop3p)))
+        .or_else(|| vop3::operation(op, level, false).map(|operation| (operation, Format::Vop3)))
+        .or_else(|| vop3p::operation(op, level, false).map(|operation| (operation, Format::Vop3p)))
 }
 
 /// Every operation with a template.
@@ -252,7 +252,7 @@ macro_rules! at_every_level {
             $(
                 #[test]
                 fn $test() {
-                    if $level <= Level::detect() {
+                    if $level.available() {
                         super::$test($level);
                     }
                 }
