@@ -4,10 +4,10 @@ use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
-use crate::ops::iota::iota;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
 };
+use crate::ops::iota::iota;
 use crate::ops::reduce::{self, finish, sum_over};
 use crate::ops::shape::{broadcast_to, to_shape, unsqueeze};
 use crate::ops::softmax::log_softmax;
