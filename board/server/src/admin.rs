@@ -156,7 +156,11 @@ impl Admin {
     /// Queues a submission behind the waiting ones. Its position and wait are estimates: only the server knows whose turn it is and how
     /// many slots the device has.
     async fn rejudge_one(&self, id: &str) -> Result<()> {
-        let submission = Submission { queued_at: now(), ..self.store.submission_brief(id).await? };
+        let found = self.store.submission_brief(id).await.map_err(|error| match error {
+            StoreError::Missing(_, id) => StoreError::Missing("finished submission", id),
+            error => error,
+        })?;
+        let submission = Submission { queued_at: now(), ..found };
         let position = queue::requeue_position(&self.store.waiting().await?, &submission, &Turns::default());
         let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
         let event = Event::InQueue {

@@ -2,6 +2,8 @@
 //!
 //! Each submission is judged by a separate process.
 
+#![warn(missing_docs)]
+
 pub mod accounts;
 pub mod admin;
 mod app;
@@ -9,6 +11,7 @@ pub mod client;
 pub mod config;
 pub mod devices;
 mod error;
+mod histogram;
 mod http;
 mod hub;
 mod judge;
