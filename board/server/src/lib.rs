@@ -9,7 +9,7 @@ pub mod admin;
 mod app;
 pub mod client;
 pub mod config;
-pub mod devices;
+mod devices;
 mod error;
 mod histogram;
 mod http;

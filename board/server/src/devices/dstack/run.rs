@@ -169,8 +169,6 @@ pub struct Run {
     #[serde(default)]
     pub latest_job_submission: Option<Job>,
     #[serde(default)]
-    pub cost: f64,
-    #[serde(default)]
     pub error: Option<String>,
 }
 
