@@ -1,12 +1,14 @@
 //! Configuration of a server.
 
+mod dstack;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::devices::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
+pub use dstack::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
 /// Complete configuration of a server.
 #[derive(Clone, Debug)]

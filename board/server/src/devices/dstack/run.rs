@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::settings::{DstackConfig, WorkerBackend};
+use crate::config::{DstackConfig, WorkerBackend};
 
 /// Port of the worker inside its container.
 pub const WORKER_PORT: u16 = 18515;
