@@ -209,7 +209,7 @@ impl Work<'_> {
         let mut jailed = Command::new(&command[0])
             .arguments(&command[1..])
             .limits(limits)
-            .apartness(self.compiler.tools.apartness)
+            .isolation(self.compiler.tools.isolation)
             .collect(result);
         for folder in recipe::folders(self.compiler.tools) {
             jailed = jailed.visible(folder);

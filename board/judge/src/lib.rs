@@ -31,6 +31,6 @@ pub use gpu::Gpu;
 pub use job::{Job, Limits};
 pub use judge::run;
 pub use recipe::RecipeError;
-pub use sandbox::{Apartness, Level};
+pub use sandbox::{IsolationRange, Level};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use tools::Tools;

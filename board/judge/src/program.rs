@@ -143,7 +143,7 @@ fn command(context: &Context, program: Vec<u8>) -> Result<(Command, Resources), 
         .environment("REMORA_WORKER", format!("unix:{}", proxy.socket().display()))
         .environment("LD_LIBRARY_PATH", &tools.libraries)
         .limits(limits)
-        .apartness(tools.apartness)
+        .isolation(tools.isolation)
         .visible(tools.libraries.join(LIBRARY))
         .socket(proxy.socket());
     for folder in ["/lib", "/lib64", "/usr/lib", "/usr/lib64"] {

@@ -17,7 +17,7 @@ pub struct Tools {
     /// Command line that runs [`crate::runner::serve`].
     pub runner: Vec<OsString>,
     /// Isolation that untrusted commands require.
-    pub apartness: sandbox::Apartness,
+    pub isolation: sandbox::IsolationRange,
 }
 
 /// File name of the client library, for the current HIP major version.

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod boards;
+mod schema;
 mod submissions;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
+use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, Executor};
 
 pub use accounts::{Key, User};
@@ -98,7 +100,7 @@ impl Store {
             })
             .connect_with(options)
             .await?;
-        sqlx::migrate!("./migrations").run(&pool).await?;
+        Migrator::new(schema::Migrations).await?.run(&pool).await?;
         Ok(Store { pool, sqlite, queued: Arc::default() })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use board_contract::{Endpoint, Event};
-use board_judge::{Apartness, Job, Limits, Toolchain, Tools};
+use board_judge::{IsolationRange, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
@@ -38,7 +38,7 @@ pub fn rig() -> &'static Rig {
             libraries: e2e::library_folder(),
             cache,
             runner: vec![remora.into(), "judge".into(), "--runner".into()],
-            apartness: Apartness::default(),
+            isolation: IsolationRange::default(),
         };
         Rig { worker, tools }
     })
