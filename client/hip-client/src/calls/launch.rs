@@ -7,15 +7,16 @@ use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use crate::state::streams;
-use crate::state::stream::StreamRef;
 use super::{Status, event, set};
 use crate::graph::node::{Arguments, Host, Kernel, Work};
 use crate::process::soname;
 use crate::state::kernarg::{Kernarg, KernargError};
 use crate::state::module::Function;
+use crate::state::objects::Event;
 use crate::state::occupancy::groups_per_compute_unit;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
+use crate::state::streams;
 use crate::state::thread::{self, CallConfiguration};
 use crate::telemetry::report;
 
@@ -37,8 +38,9 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Validates the launch and returns its operation.
-    fn check(&self, runtime: &Runtime) -> Result<wire::Launch, hipError_t> {
+    /// Validates the launch and returns its operation, with the events around it. Changes nothing: a launch that is
+    /// refused must not look recorded.
+    fn check(&self, runtime: &Runtime) -> Result<(wire::Launch, LaunchEvents), hipError_t> {
         let kernel = &self.function.kernel;
         let work_items: u64 = self.block.iter().map(|n| u64::from(*n)).product();
         if work_items == 0 || work_items > MOST_WORK_ITEMS || self.grid.contains(&0) {
@@ -57,9 +59,7 @@ impl Launch<'_> {
         }
         let device = &runtime.devices[self.function.device];
         let limit = device.properties.sharedMemPerBlock as u64;
-        if self.shared_bytes + u64::from(kernel.group_size) > limit {
-            return Err(hipErrorInvalidValue);
-        }
+        let shared_bytes = dynamic_bytes(self.shared_bytes, kernel.group_size, limit)?;
         if self.stream.device != self.function.device {
             return Err(hipErrorInvalidHandle);
         }
@@ -72,27 +72,33 @@ impl Launch<'_> {
                 return Err(hipErrorCooperativeLaunchTooLarge);
             }
         }
-        let start_event = self.event(runtime, self.start)?;
-        let stop_event = self.event(runtime, self.stop)?;
-        Ok(wire::Launch {
+        let events = LaunchEvents([find_event(runtime, self.start)?, find_event(runtime, self.stop)?]);
+        let [start_event, stop_event] = events.ids();
+        let operation = wire::Launch {
             function: self.function.id,
             stream: self.stream.id,
             grid,
             block: self.block,
-            shared_bytes: self.shared_bytes as u32,
+            shared_bytes,
             flags: self.flags,
             start_event,
             stop_event,
-        })
+        };
+        Ok((operation, events))
     }
 
     fn send(&self, runtime: &Runtime, kernarg: &Kernarg) -> Status {
-        let operation = self.check(runtime)?;
+        let (operation, events) = self.check(runtime)?;
         let kept = runtime.record(self.stream, || {
             let symbol = self.function.id as usize;
             Ok(Work::Kernel(self.node(operation.clone(), symbol, kernarg.bytes(), false)))
         });
-        kept.unwrap_or_else(|| runtime.post(&operation, kernarg.bytes()))
+        if let Some(kept) = kept {
+            return kept.inspect(|()| events.note_record());
+        }
+        // Before sending, as another thread may query the events at once.
+        events.note_record();
+        runtime.post(&operation, kernarg.bytes())
     }
 
     /// The launch as a graph node.
@@ -108,16 +114,34 @@ impl Launch<'_> {
             attributes: HashMap::new(),
         }
     }
+}
 
-    fn event(&self, runtime: &Runtime, handle: hipEvent_t) -> Result<u64, hipError_t> {
-        if handle.is_null() {
-            return Ok(0);
-        }
-        let event = event::find(runtime, handle)?;
-        event.mark.advance();
-        event.recorded.store(true, Ordering::Release);
-        Ok(event.id)
+/// The events that a launch records, if the program gave any: at its start and at its end.
+struct LaunchEvents([Option<Arc<Event>>; 2]);
+
+impl LaunchEvents {
+    /// Their numbers on the wire; 0 for none.
+    fn ids(&self) -> [u64; 2] {
+        self.0.each_ref().map(|event| event.as_ref().map_or(0, |event| event.id))
     }
+
+    /// Notes that a launch records them.
+    fn note_record(&self) {
+        for event in self.0.iter().flatten() {
+            event.mark.advance();
+            event.recorded.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn find_event(runtime: &Runtime, handle: hipEvent_t) -> Result<Option<Arc<Event>>, hipError_t> {
+    if handle.is_null() { Ok(None) } else { event::find(runtime, handle).map(Some) }
+}
+
+/// The dynamic shared memory of a launch, if it fits beside the kernel's own.
+fn dynamic_bytes(dynamic: u64, own: u32, limit: u64) -> Result<u32, hipError_t> {
+    let whole = dynamic.checked_add(own.into()).filter(|whole| *whole <= limit);
+    whole.and_then(|_| u32::try_from(dynamic).ok()).ok_or(hipErrorInvalidValue)
 }
 
 /// Builds a kernel node from its parameters, for the given device.
@@ -147,7 +171,7 @@ pub unsafe fn kernel_node(
         start: std::ptr::null_mut(),
         stop: std::ptr::null_mut(),
     };
-    let operation = launch.check(runtime)?;
+    let (operation, _) = launch.check(runtime)?;
     let (params, extra) = (parameters.kernelParams.cast_const(), parameters.extra.cast_const());
     // SAFETY: guaranteed by the caller.
     let kernarg = unsafe { Kernarg::gather(&function.kernel, params, extra) };
@@ -684,4 +708,18 @@ pub unsafe fn hipFuncSetCacheConfig(symbol: *const c_void, _config: hipFuncCache
 
 pub unsafe fn hipFuncSetSharedMemConfig(symbol: *const c_void, _config: hipSharedMemConfig) -> Status {
     by_symbol(runtime()?, symbol).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_that_would_overflow_is_refused() {
+        let limit = 64 << 10;
+        assert_eq!(dynamic_bytes(1 << 10, 63 << 10, limit), Ok(1 << 10));
+        assert_eq!(dynamic_bytes((1 << 10) + 1, 63 << 10, limit), Err(hipErrorInvalidValue));
+        assert_eq!(dynamic_bytes(u64::MAX, 1 << 10, limit), Err(hipErrorInvalidValue));
+        assert_eq!(dynamic_bytes(1 << 32, 0, u64::MAX), Err(hipErrorInvalidValue));
+    }
 }
