@@ -65,7 +65,7 @@ impl Connection {
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
         let inline = Header::BYTES + operation.size() + body.len();
-        if shared.is_attentive || inline > shared.ring.largest() {
+        if shared.is_attentive() || inline > shared.ring.largest() {
             return self.post_attentively(operation, body, cause);
         }
         self.append::<O, false>(operation, body, cause)?;

@@ -49,9 +49,9 @@ pub struct Shared {
     pub counters: Counters,
     pub ending: Ending,
     /// This session, for threads that it starts.
-    pub(crate) this: Weak<Shared>,
+    this: Weak<Shared>,
     /// Posted requests take the slow path: strict mode waits for them, or an observer records them.
-    pub(crate) is_attentive: bool,
+    is_attentive: bool,
 }
 
 /// What is being sent.
@@ -245,6 +245,17 @@ impl Shared {
         lent.retain(|(number, _)| *number > self.ring.freed());
         lent.push((number, body));
         Ok(number)
+    }
+
+    /// Whether posted requests take the slow path.
+    #[inline]
+    pub fn is_attentive(&self) -> bool {
+        self.is_attentive
+    }
+
+    /// This session, for a thread that it starts; `None` while it is being dropped.
+    pub fn owned(&self) -> Option<Arc<Shared>> {
+        self.this.upgrade()
     }
 
     /// The reason that the session is over.
