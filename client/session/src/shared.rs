@@ -18,6 +18,7 @@ use crate::link::handshake::Identity;
 use crate::link::liveness::Liveness;
 use crate::memory::mirrors::Mirrors;
 use crate::os::direct_copy::DirectCopy;
+use crate::os::fork;
 use crate::receive::callbacks::Callbacks;
 use crate::receive::deliveries::Deliveries;
 use crate::receive::incoming::Incoming;
@@ -319,7 +320,7 @@ impl Shared {
         self.ending.closing.store(true, Ordering::Release);
         let descriptor = self.links.descriptor.swap(-1, Ordering::AcqRel);
         // SAFETY: the child's copy of the socket; the parent's stays open, and nothing in the child uses it.
-        unsafe { libc::close(descriptor) };
+        unsafe { fork::close(descriptor) };
     }
 
     pub fn statistics(&self) -> Statistics {

@@ -2,7 +2,7 @@
 
 use hip_api::types::*;
 
-use super::super::launch::kernel_node;
+use super::super::launch_request::kernel_node;
 use super::super::{Status, set};
 use super::arguments::{add, find, get, with};
 use crate::graph::node::{Kernel, Work};
