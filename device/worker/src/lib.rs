@@ -4,6 +4,8 @@
 //! worker owns sessions, their grace periods and limits. Kernels are the business of the back ends, and reading the environment
 //! is its caller's.
 
+#![warn(missing_docs)]
+
 mod administration;
 /// Run-time compilation: compilers in the sandbox, and the service process that runs them.
 mod compile;

@@ -61,10 +61,13 @@ pub struct CompilerConfig {
 pub struct Request {
     /// ISA of the device, used unless the options name a target.
     pub isa: String,
+    /// Name of the source in messages.
     pub name: String,
+    /// The program.
     pub source: String,
     /// Names and contents of headers that the source may include.
     pub headers: Vec<(String, String)>,
+    /// Options of the compiler.
     pub options: Vec<String>,
     /// Name expressions whose lowered symbol names are requested.
     pub expressions: Vec<String>,
@@ -73,15 +76,21 @@ pub struct Request {
 /// Result of a compilation.
 #[derive(Clone, Debug)]
 pub struct Response {
+    /// Result of the compilation.
     pub status: hiprtcResult,
+    /// Messages of the compiler.
     pub log: String,
+    /// Mangled names of the expressions, in their order.
     pub lowered: Vec<String>,
+    /// The code object; empty if there is none.
     pub code: Vec<u8>,
+    /// LLVM bitcode, if it was requested.
     pub bitcode: Vec<u8>,
 }
 
 /// Error that kept the compiler from producing a result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum CompileError {
     #[error("the worker has no run-time compiler: {0}")]
     Toolchain(#[from] ToolchainProblem),

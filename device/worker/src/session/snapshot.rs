@@ -68,6 +68,7 @@ impl Kind {
 
 /// Error in a session's file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum SnapshotError {
     #[error("this is not a session snapshot")]
     Magic,
