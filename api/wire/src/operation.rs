@@ -1,5 +1,6 @@
 //! The operation table: opcode, direction, fields and reply of every operation. Everything else about an operation is derived
-//! from its row. Opcodes are permanent: rows may be added but never renumbered (a test pins them).
+//! from its row. Opcodes are permanent: rows may be added but never renumbered (a test pins them). docs/protocol.md says what else
+//! may change.
 
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
