@@ -89,7 +89,7 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
         taken.suspend()?;
     }
     let what = if arguments.keep { "continues and was copied to" } else { "is suspended and saved in" };
-    say(&format!("session {session} {what} {}", arguments.out.display()))
+    print_line(&format!("session {session} {what} {}", arguments.out.display()))
 }
 
 pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<()> {
@@ -99,31 +99,31 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
     let session = SessionId(::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
-        let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
-        ::worker::redirect(&from, session.0, &seen_at)?;
+        let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
+        ::worker::redirect(&from, session.0, &client_endpoint)?;
     }
-    say(&format!("session {session} continues at {}", to.endpoint))
+    print_line(&format!("session {session} continues at {}", to.endpoint))
 }
 
 pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Result<()> {
     let from = place(&arguments.from, environment)?;
     let to = place(&arguments.to, environment)?;
     let session = find(&arguments.session, &from)?;
-    let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
+    let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
     let tenant = match &arguments.tenant {
         Some(tenant) => Some(tenant.clone()),
         None => tenant_of(session.0, &from)?,
     };
     let patience = patience(arguments.patience)?;
-    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&seen_at))?;
-    say(&format!("session {session} was moved to {seen_at}"))
+    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&client_endpoint))?;
+    print_line(&format!("session {session} was moved to {client_endpoint}"))
 }
 
-fn say(text: &str) -> Result<()> {
+fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }
 
-fn seen_at(named: Option<&str>, to: &WorkerAddress) -> Result<Endpoint> {
+fn client_endpoint(named: Option<&str>, to: &WorkerAddress) -> Result<Endpoint> {
     Ok(named.map(str::parse).transpose()?.unwrap_or_else(|| to.endpoint.clone()))
 }
 

@@ -16,7 +16,7 @@ use sandbox::{IsolationRange, Level, Limits};
 use worker::{CompileRequest, CompileResponse, Compiler, CompilerConfig};
 
 /// Compiles small sources without HIP's headers, which take ten times as long to parse.
-const ALONE: &str = "-D__REMORA_NO_HEADERS__";
+const NO_HEADERS: &str = "-D__REMORA_NO_HEADERS__";
 /// Printed by sources that detect whether a file exists.
 const FOUND: &str = "the_oracle_found_it";
 const SMALL: &str = "extern \"C\" __attribute__((global)) void k(int* p) { *p = 1; }";
@@ -35,7 +35,7 @@ fn request(source: &str) -> CompileRequest {
         isa: "gfx942".to_owned(),
         name: "attack.hip".to_owned(),
         source: source.to_owned(),
-        options: vec![ALONE.to_owned()],
+        options: vec![NO_HEADERS.to_owned()],
         ..CompileRequest::default()
     }
 }
@@ -443,8 +443,8 @@ fn a_client_that_goes_away_takes_its_compiler_its_files_and_its_session_with_it(
     let worker = Worker::start_in(&options, &[("TMPDIR", temporary.path().as_os_str())]);
     let source = endless();
     let mark = format!("-DMARK_{}", std::process::id());
-    let mut command = Program::own("rtc_source").on(&worker);
-    let client = Running::start(command.arg(source.path()).args([&mark, ALONE]));
+    let mut command = Program::test("rtc_source").on(&worker);
+    let client = Running::start(command.arg(source.path()).args([&mark, NO_HEADERS]));
     client.wait_for_line("compiling");
     // The client process has the mark among its arguments too.
     eventually("the compiler runs", || processes_with(&mark) > 1);
@@ -465,7 +465,7 @@ fn compilers_are_charged_to_the_compute_limit() {
         Worker::start_with(&WorkerOptions::with(&["--compute-limit", "90", "--toolchain", &toolchain]));
     let source = tempfile::NamedTempFile::new().unwrap();
     fs::write(source.path(), format!("{SMALL}\n// {}\n", std::process::id())).unwrap();
-    let ended = Program::own("rtc_source").run(&worker, &[&source.path().display().to_string(), ALONE]);
+    let ended = Program::test("rtc_source").run(&worker, &[&source.path().display().to_string(), NO_HEADERS]);
     ended.expect_success();
     let spent = worker.status().devices()[0]["limits"]["spent_ns"].as_u64().unwrap();
     assert!(spent > 1_000_000, "{spent} ns; no kernel ran, so all of it is the compiler's");
@@ -474,7 +474,7 @@ fn compilers_are_charged_to_the_compute_limit() {
 #[test]
 fn a_program_that_compiles_nothing_starts_no_compiler_service() {
     let worker = Worker::start();
-    let holder = Running::start(Program::own("hold_memory").on(&worker).arg("1"));
+    let holder = Running::start(Program::test("hold_memory").on(&worker).arg("1"));
     holder.wait_for_line("holding");
     let processes = worker.processes();
     assert!(

@@ -2,7 +2,7 @@
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
 
-fn on(worker: &Worker, program: &Program) -> Ended {
+fn run_on(worker: &Worker, program: &Program) -> Ended {
     let mut command = program.command();
     command.env("REMORA_WORKER", worker.endpoint().to_string()).env("REMORA_STATS", "1");
     let ended = Running::start(&mut command).finish();
@@ -11,7 +11,7 @@ fn on(worker: &Worker, program: &Program) -> Ended {
 }
 
 /// Sum of bytes sent and received, from the statistics line of REMORA_STATS=1.
-fn moved(ended: &Ended) -> u64 {
+fn bytes_on_socket(ended: &Ended) -> u64 {
     let count = |after: &str| {
         ended.stderr.lines().find_map(|line| {
             let (before, _) = line.strip_prefix("remora: ")?.split_once(after)?;
@@ -32,19 +32,24 @@ fn over_unix(folder: &tempfile::TempDir) -> Worker {
 #[test]
 fn large_copies_leave_the_socket_and_bring_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::own("bulk");
-    let apart = on(&Worker::start(), &program);
-    let together = on(&over_unix(&folder), &program);
+    let program = Program::test("bulk");
+    let apart = run_on(&Worker::start(), &program);
+    let together = run_on(&over_unix(&folder), &program);
     assert_eq!(together.stdout, apart.stdout);
     // Prefetched data still comes over the socket: a third of all.
-    assert!(moved(&together) < moved(&apart) / 2, "{} of {}", moved(&together), moved(&apart));
+    assert!(
+        bytes_on_socket(&together) < bytes_on_socket(&apart) / 2,
+        "{} of {}",
+        bytes_on_socket(&together),
+        bytes_on_socket(&apart)
+    );
 }
 
 #[test]
 fn large_copies_keep_their_place_in_every_stream() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::own("copies_in_order");
+    let program = Program::test("copies_in_order");
     for worker in [Worker::start(), over_unix(&folder)] {
-        on(&worker, &program).expect_line("PASS copies_in_order");
+        run_on(&worker, &program).expect_line("PASS copies_in_order");
     }
 }

@@ -8,7 +8,7 @@ use e2e::{Ended, Program, Running, Worker, eventually, remora};
 use serde_json::Value;
 
 /// The numbers of calls that a program prints.
-fn said(stdout: &str) -> BTreeMap<String, u64> {
+fn printed_counts(stdout: &str) -> BTreeMap<String, u64> {
     let pairs = stdout.lines().filter_map(|line| line.split_once(' '));
     pairs
         .filter(|(name, _)| name.starts_with("hip"))
@@ -96,7 +96,7 @@ impl Trace {
 }
 
 fn traced(worker: &Worker, mode: &str, trace: &Path) -> Ended {
-    let program = Program::own("traced");
+    let program = Program::test("traced");
     let mut command = program.on(worker);
     Running::start(command.arg(mode).env("REMORA_TRACE", trace)).finish()
 }
@@ -109,7 +109,7 @@ fn a_trace_has_every_call_and_what_the_device_did_for_it() {
     let ended = traced(&worker, "work", &path);
     ended.expect_silent_success();
     let trace = Trace::read(&path);
-    let made = said(&ended.stdout);
+    let made = printed_counts(&ended.stdout);
     assert_eq!(made["hipLaunchKernel"], 7);
     for (name, count) in &made {
         assert_eq!(trace.count(name), *count, "{name}");
@@ -185,7 +185,7 @@ fn a_trace_is_whole_after_exit_and_readable_after_abort() {
     let ended = traced(&worker, "exit", &path);
     assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
     let trace = Trace::read(&path);
-    for (name, count) in said(&ended.stdout) {
+    for (name, count) in printed_counts(&ended.stdout) {
         assert_eq!(trace.count(&name), count, "{name}");
     }
 
@@ -226,7 +226,7 @@ fn a_forked_child_has_a_trace_of_its_own_or_none() {
 #[test]
 fn a_summary_counts_what_was_called() {
     let worker = Worker::start();
-    let program = Program::own("traced");
+    let program = Program::test("traced");
     let ended = Running::start(program.on(&worker).env("REMORA_SUMMARY", "1")).finish();
     ended.expect_success();
     let rows: BTreeMap<&str, Vec<f64>> = ended
@@ -239,7 +239,7 @@ fn a_summary_counts_what_was_called() {
             Some((name, values.filter(|values| values.len() == 7)?))
         })
         .collect();
-    let made = said(&ended.stdout);
+    let made = printed_counts(&ended.stdout);
     for (name, count) in &made {
         assert_eq!(rows[name.as_str()][0], *count as f64, "{name} in\n{}", ended.stderr);
     }
@@ -281,7 +281,7 @@ fn top(worker: &Worker) -> Value {
 fn top_sees_a_session_its_memory_and_its_calls() {
     let worker = Worker::start();
     assert_eq!(top(&worker)["sessions"], serde_json::json!([]));
-    let holder = Running::start(Program::own("hold_memory").on(&worker).arg("96"));
+    let holder = Running::start(Program::test("hold_memory").on(&worker).arg("96"));
     holder.wait_for_line("holding");
     let seen = top(&worker);
     let session = &seen["sessions"][0];
@@ -298,7 +298,7 @@ fn top_sees_a_session_its_memory_and_its_calls() {
     assert_eq!(session["rates"]["calls"], 0.0, "it only holds memory");
 
     // A program that works continuously: its counters grow, so its rates are not 0.
-    let busy = Running::start(&mut Program::own("steady").on(&worker));
+    let busy = Running::start(&mut Program::test("steady").on(&worker));
     let rates = |seen: &Value| {
         let sessions = seen["sessions"].as_array().expect("sessions").clone();
         let session = sessions.into_iter().find(|session| session["pid"] == busy.pid())?;
@@ -326,7 +326,7 @@ fn top_without_a_terminal_prints_plain_tables_and_survives_its_worker() {
 #[test]
 fn a_trace_that_could_not_be_written_to_its_end_says_so_in_one_line() {
     let worker = Worker::start();
-    let ended = Running::start(Program::own("traced").on(&worker).env("REMORA_TRACE", "/dev/full")).finish();
+    let ended = Running::start(Program::test("traced").on(&worker).env("REMORA_TRACE", "/dev/full")).finish();
     ended.expect_success();
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("/dev/full is truncated"), "{}", ended.stderr);

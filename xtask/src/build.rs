@@ -47,7 +47,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
     client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
     audit_lib::build(repo)?;
-    provider_lib::place(repo, &output, arguments.debug)?;
+    provider_lib::install(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };
     step::progress(&format!("program: {}", built.remora.display()));
     step::progress(&format!("libraries: {}", built.lib.display()));

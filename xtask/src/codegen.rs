@@ -39,7 +39,8 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     }
-    for file in files(repo)? {
+    let contract = contract(repo)?;
+    for file in files(repo)?.into_iter().chain([contract]) {
         if file.is_current() {
             step::progress(&format!("{} is up to date", file.path));
         } else {
@@ -84,6 +85,16 @@ fn files(repo: &Repo) -> Result<Vec<Generated>> {
         Ok(Generated { path: section.path, found, wanted })
     });
     pages.chain(sections).collect()
+}
+
+/// The types of the board's web pages. A separate program prints them, so that xtask itself builds quickly; a test of that crate
+/// checks that the file is current.
+fn contract(repo: &Repo) -> Result<Generated> {
+    let path = "board/ui/src/contract.ts";
+    let mut program = repo.cargo();
+    program.args(["run", "--quiet", "--package", "board-contract", "--example", "typescript"]);
+    let found = fs::read_to_string(repo.root.join(path)).unwrap_or_default();
+    Ok(Generated { path, found, wanted: step::output(&mut program)? })
 }
 
 /// The page with the text between the markers of a section replaced; `None` without markers.

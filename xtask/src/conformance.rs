@@ -108,7 +108,7 @@ impl Selection {
 /// The software GPU of the suites that run whole libraries: Debian builds them for its architecture.
 const MODEL: &str = "mi210";
 /// Timeout of a program.
-const PATIENCE: Limits =
+const TIME_LIMITS: Limits =
     Limits { test: Duration::from_secs(3 * 3600), program: Duration::from_secs(3 * 3600) };
 
 /// The major versions of the client library that the suites load.

@@ -2,6 +2,7 @@
 //! sizes, markers of unfinished work, access to the environment; then rustfmt, clippy and rustdoc.
 
 mod manifests;
+mod structure;
 
 use crate::codegen;
 use crate::echo::Skipped;
@@ -24,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("loader-audit", &[]),
     ("code-object", &[]),
     ("isa", &[]),
+    ("isa-reference", &["isa"]),
     ("emulator", &["isa", "code-object"]),
     ("limits", &[]),
     ("backend", &["hip-api"]),
@@ -50,10 +52,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("provider", &[]),
     ("agent", &["http-serve", "limits", "sandbox", "transport", "wire", "worker"]),
     ("http-serve", &[]),
+    ("board-contract", &[]),
     ("board-problems", &[]),
     ("sandbox", &[]),
-    ("board-judge", &["board-problems", "sandbox", "toolchain", "code-object", "isa"]),
-    ("board-server", &["board-problems", "board-judge", "http-serve"]),
+    ("board-judge", &["board-contract", "board-problems", "sandbox", "toolchain", "code-object", "isa"]),
+    ("board-server", &["board-contract", "board-problems", "board-judge", "http-serve"]),
     ("tensor-core", &[]),
     ("tensor-cpu", &["tensor-core"]),
     ("tensor-rocm", &["tensor-core", "hip-api"]),
@@ -68,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend-emulator",
             "backend-hip",
             "agent",
+            "board-contract",
             "board-problems",
             "board-judge",
             "board-server",
@@ -116,7 +120,11 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
     let packages = packages(repo)?;
     complaints.extend(arrows(&packages));
     complaints.extend(manifests::check(&packages)?);
-    for path in files(&repo.root)? {
+    let files = files(&repo.root)?;
+    for limits in structure::LIMITS {
+        complaints.extend(structure::check(&repo.root, limits, &files)?);
+    }
+    for path in files {
         let name = path.strip_prefix(&repo.root).unwrap_or(&path).to_string_lossy().into_owned();
         let Ok(text) = fs::read_to_string(&path) else { continue };
         complaints.extend(words(&name, &text));
@@ -126,7 +134,7 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
         }
     }
     if !complaints.is_empty() {
-        bail!("{} problems found\n  {}", complaints.len(), complaints.join("\n  "));
+        bail!("problems found: {}\n  {}", complaints.len(), complaints.join("\n  "));
     }
     step::progress("dependencies, file sizes, unfinished work: no problems");
     let mut skipped = Vec::new();

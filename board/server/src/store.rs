@@ -20,7 +20,7 @@ use sqlx::{AnyPool, Executor};
 
 pub use accounts::{Key, User};
 pub use boards::{Entry, ProblemCount};
-pub use submissions::{Filter, Finish, NewSubmission, State, StoredEvent, Submission, Waiting};
+pub use submissions::{Ending, Filter, NewSubmission, StoredEvent, Submission, Waiting};
 
 /// Number of the PostgreSQL advisory lock that the active server of a database holds.
 const SERVER_LOCK: i64 = 0x0072_656d_6f72_6100;

@@ -1,6 +1,6 @@
 //! Call benchmarks: waiting calls, posted calls, copies, object creation.
 
-use super::affinity::{self, Confined};
+use super::affinity::{self, PinnedThread};
 use super::peer::Peer;
 use super::program::{BenchProcess, Counters, Programs};
 use super::report::{Aim, Copies, Report, Row};
@@ -85,11 +85,11 @@ impl Bench<'_> {
 
     /// Measures waiting calls and raw exchanges alternately, from the first core to the core at `far`.
     fn in_turns(&self, call: &str, (sent, received): (u64, u64), far: usize) -> Result<Pair> {
-        let there = Confined::to(far..far + 1)?;
+        let there = PinnedThread::to(far..far + 1)?;
         let worker = LocalWorker::start(&self.built.remora, DEVICE, &self.programs.log("worker-calls"))?;
         let mut peer = Peer::start()?;
         drop(there);
-        let _here = Confined::to(0..1)?;
+        let _here = PinnedThread::to(0..1)?;
         let mut program = self.programs.start(&self.programs.calls, &worker)?;
         let count = self.extent.calls;
         let mut pair = Pair::default();
@@ -129,22 +129,15 @@ impl Bench<'_> {
             for _ in 0..10 * self.extent.rounds {
                 sample.push(program.seconds(&format!("{command} {LAUNCHES}"))? / LAUNCHES as f64);
             }
-            report.push(Row {
-                best: sample.best() * MICRO,
-                median: sample.median() * MICRO,
-                aim,
-                ..Row::plain(group, command, name, "us")
-            });
+            report.push(Row { aim, ..Row::plain(group, command, name, "us").timed(&sample, MICRO) });
         }
         let mut sample = Sample::default();
         for nanoseconds in program.query(&format!("lone {}", 10 * self.extent.rounds))? {
             sample.push(nanoseconds as f64 * 1e-9);
         }
-        report.push(Row {
-            best: sample.best() * MICRO,
-            median: sample.median() * MICRO,
-            ..Row::plain(group, "lone", "first launch after a pause of 2 ms", "us")
-        });
+        report.push(
+            Row::plain(group, "lone", "first launch after a pause of 2 ms", "us").timed(&sample, MICRO),
+        );
         program.finish().map(drop)
     }
 

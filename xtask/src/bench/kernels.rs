@@ -3,7 +3,7 @@
 //! Other load on the machine must not count. On one core, speeds are per second of CPU time. On all cores, they are by elapsed
 //! time less the time that the busiest thread waited for a CPU, alternating with one core.
 
-use super::affinity::{self, Confined};
+use super::affinity::{self, PinnedThread};
 use super::cpu_time::Sessions;
 use super::program::{BenchProcess, Programs};
 use super::report::{Aim, Report, Row};
@@ -291,7 +291,7 @@ impl Device {
         variables: &[(&str, &str)],
     ) -> Result<Device> {
         let others = Sessions::find();
-        let confined = Confined::to(0..cores)?;
+        let confined = PinnedThread::to(0..cores)?;
         let log = programs.log(&format!("worker-{cores}{name}"));
         let mut remora = Command::new(&built.remora);
         remora.envs(variables.iter().copied());

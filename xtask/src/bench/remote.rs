@@ -321,26 +321,23 @@ impl Bench<'_> {
         program.finish()?;
         let group = "B2, B3: posted calls, time in the calling thread";
         report.push(Row {
-            best: posting.best() * MICRO,
-            median: posting.median() * MICRO,
             aim: Some(Aim::AtMost(0.3)),
             ..Row::plain(group, key("launch", delay), named("kernel<<<...>>>(...)", delay), "us")
+                .timed(&posting, MICRO)
         });
-        report.push(Row {
-            best: pairs.best() * MICRO,
-            median: pairs.median() * MICRO,
-            ..Row::plain(group, key("pair", delay), named("hipMalloc and hipFree", delay), "us")
-        });
-        report.push(Row {
-            best: all.best() * MILLI,
-            median: all.median() * MILLI,
-            ..Row::plain(
+        report.push(
+            Row::plain(group, key("pair", delay), named("hipMalloc and hipFree", delay), "us")
+                .timed(&pairs, MICRO),
+        );
+        report.push(
+            Row::plain(
                 "B5: 10,000 launches and one wait",
                 key("storm", delay),
                 named("total time", delay),
                 "ms",
             )
-        });
+            .timed(&all, MILLI),
+        );
         Ok(())
     }
 
@@ -380,16 +377,14 @@ impl Bench<'_> {
                 ..Row::plain(group, key("setup_trips_connected", delay), named(name, delay), "")
             });
         }
-        report.push(Row {
-            best: making.best() * MILLI,
-            median: making.median() * MILLI,
-            ..Row::plain(group, key("setup", delay), named("time, without connecting", delay), "ms")
-        });
-        report.push(Row {
-            best: connecting.best() * MILLI,
-            median: connecting.median() * MILLI,
-            ..Row::plain(group, key("connect", delay), named("time to connect", delay), "ms")
-        });
+        report.push(
+            Row::plain(group, key("setup", delay), named("time, without connecting", delay), "ms")
+                .timed(&making, MILLI),
+        );
+        report.push(
+            Row::plain(group, key("connect", delay), named("time to connect", delay), "ms")
+                .timed(&connecting, MILLI),
+        );
         Ok(())
     }
 

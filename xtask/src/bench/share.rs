@@ -26,13 +26,13 @@ const ALLOCATING: &str = "Allocation of a share of a GPU";
 const GONE: &str = "Killed client: time until its resources are free";
 const AGENT: &str = "The agent";
 /// Polling interval and timeout for the resources of a killed client to be freed.
-const LOOK: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The shares of two clients, in percent.
 const PARTS: [f64; 2] = [25.0, 50.0];
 /// The shares of two clients under CPU contention, and the number of competing threads per CPU.
-const FIRM: [f64; 2] = [25.0, 75.0];
-const CROWD: usize = 4;
+const CONTENDED_PARTS: [f64; 2] = [25.0, 75.0];
+const LOAD_THREADS: usize = 4;
 
 pub fn measure(built: &Built, programs: &Programs, extent: Extent) -> Result<Report> {
     let mut report = Report::new(Machine::detect());
@@ -245,24 +245,24 @@ impl Agent {
     fn contention(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
         let over = Arc::new(AtomicBool::new(false));
         let processors = std::thread::available_parallelism()?.get();
-        let others: Vec<_> = (0..processors * CROWD)
+        let others: Vec<_> = (0..processors * LOAD_THREADS)
             .map(|_| {
                 let over = Arc::clone(&over);
                 std::thread::spawn(move || while !over.load(Ordering::Relaxed) {})
             })
             .collect();
-        let used = self.usage(programs, &FIRM, seconds);
+        let used = self.usage(programs, &CONTENDED_PARTS, seconds);
         over.store(true, Ordering::Relaxed);
         for other in others {
             let _ = other.join();
         }
         let (used, _) = used?;
-        for (part, used) in FIRM.iter().zip(&used) {
+        for (part, used) in CONTENDED_PARTS.iter().zip(&used) {
             let name = format!("used with a limit and a request of {part} %");
             let row = Row::plain(CONTENDED, format!("contended_{part}"), name, "%");
             report.push(Row { best: *used, median: *used, ..row });
         }
-        let off = 100.0 * (used[1] / used[0] / (FIRM[1] / FIRM[0]) - 1.0).abs();
+        let off = 100.0 * (used[1] / used[0] / (CONTENDED_PARTS[1] / CONTENDED_PARTS[0]) - 1.0).abs();
         let row =
             Row::plain(CONTENDED, "contended_off", "  deviation from the proportion of the requests", "%");
         report.push(Row { best: off, median: off, aim: Some(Aim::AtMost(10.0)), ..row });
@@ -270,13 +270,13 @@ impl Agent {
     }
 }
 
-/// Returns the seconds from an action until a condition holds; fails after [`PATIENCE`].
+/// Returns the seconds from an action until a condition holds; fails after [`TIMEOUT`].
 fn until(act: impl FnOnce() -> Result<()>, mut holds: impl FnMut() -> Result<bool>) -> Result<f64> {
     let start = Instant::now();
     act()?;
     while !holds()? {
-        ensure!(start.elapsed() < PATIENCE, "the condition did not hold within {PATIENCE:?}");
-        std::thread::sleep(LOOK);
+        ensure!(start.elapsed() < TIMEOUT, "the condition did not hold within {TIMEOUT:?}");
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(start.elapsed().as_secs_f64())
 }

@@ -141,7 +141,7 @@ pub fn row(line: &str, device: &str) -> Result<Row> {
     if reference.is_empty() {
         let mut sample = Sample::default();
         ours.into_iter().for_each(|one| sample.push(one));
-        return Ok(Row { best: sample.best() * scale, median: sample.median() * scale, ..plain });
+        return Ok(plain.timed(&sample, scale));
     }
     let mut pair = Pair::default();
     ours.into_iter().zip(reference).for_each(|(a, b)| pair.push(a, b));

@@ -49,7 +49,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         if !output.status.success() {
             bail!("nodes.py failed before the last model: {}", String::from_utf8_lossy(&output.stderr));
         }
-        failed += tell(device, &String::from_utf8_lossy(&output.stdout));
+        failed += print_result(device, &String::from_utf8_lossy(&output.stdout));
     }
     if failed > 0 {
         bail!("{failed} models failed unexpectedly");
@@ -58,7 +58,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
 }
 
 /// Prints the results of all models; returns the number of unexpected failures.
-fn tell(device: &str, lines: &str) -> usize {
+fn print_result(device: &str, lines: &str) -> usize {
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut passed, mut failed) = (0, Vec::new());
     for line in lines.lines() {

@@ -94,7 +94,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         samples.env("LD_LIBRARY_PATH", join_paths(&paths.libraries)?);
         samples.env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1");
         samples.env("REMORA_WORKER", worker.address().to_string());
-        failed += tell(device, &cases(repo, device, &mut samples)?);
+        failed += print_result(device, &cases(repo, device, &mut samples)?);
     }
     if failed > 0 {
         bail!("{failed} cases failed unexpectedly");
@@ -159,7 +159,7 @@ fn known(name: &str) -> Option<&'static str> {
 }
 
 /// Prints the results of all cases; returns the number of unexpected failures.
-fn tell(device: &str, lines: &[String]) -> usize {
+fn print_result(device: &str, lines: &[String]) -> usize {
     let (mut missing, mut expected) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     let (mut passed, mut noted, mut failed) = (0, 0, 0);
     for line in lines {
@@ -203,7 +203,7 @@ mod tests {
             "any uint8 0\tfailed\tdtype",
             "fft.fft\tnot ours\tno",
         ];
-        assert_eq!(tell("cpu", &lines.map(str::to_owned)), 1);
+        assert_eq!(print_result("cpu", &lines.map(str::to_owned)), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::gtest::{self, Tests};
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
 use super::verdict::Problem;
-use super::{MODEL, PATIENCE, Selection};
+use super::{MODEL, Selection, TIME_LIMITS};
 use crate::build::Built;
 use crate::repo::Repo;
 use crate::step;
@@ -144,7 +144,7 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
         let filter = if selection.quick { QUICK_TESTS } else { TESTS };
         let log = repo.logs().join("rocblas/rocblas-test.log");
         let started = Instant::now();
-        let verdict = gtest::run("rocblas-test", command, Tests::Filter(filter), &log, PATIENCE)?;
+        let verdict = gtest::run("rocblas-test", command, Tests::Filter(filter), &log, TIME_LIMITS)?;
         tally.add(Row::of("rocblas-test".to_owned(), verdict, started.elapsed()));
     }
     tally.finish(KNOWN)

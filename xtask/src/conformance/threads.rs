@@ -19,7 +19,7 @@ const DEVICE: &str = "mi300x";
 const ARCHITECTURE: &str = "gfx942";
 /// Suppression of a benign race. A thread that submits work compares all device-visible memory with its last state, even memory
 /// that another thread is writing. Whatever it reads is sent; the writer's own next call sends the final content.
-const ARGUED: &str = "race:mirror::twin\n";
+const SUPPRESSIONS: &str = "race:mirror::twin\n";
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -55,7 +55,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
         return Ok(());
     }
 
-    let client = watched_client(repo)?;
+    let client = sanitized_client(repo)?;
     let object = folder.join("hammer-watched.o");
     compile(repo, toolchain, &["-Xarch_host", "-fsanitize=thread", "-g"], &object)?;
     let program = folder.join("hammer-watched");
@@ -67,7 +67,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     command.args([&threads, &arguments.watched_rounds.to_string()]);
     command.env("REMORA_WORKER", worker.address().to_string());
     let argued = folder.join("argued");
-    fs::write(&argued, ARGUED).with_context(|| format!("cannot write {}", argued.display()))?;
+    fs::write(&argued, SUPPRESSIONS).with_context(|| format!("cannot write {}", argued.display()))?;
     // The exit code is 66 if any other race was found.
     let options = format!("halt_on_error=0:exitcode=66:suppressions={}", argued.display());
     command.env("TSAN_OPTIONS", options);
@@ -88,7 +88,7 @@ fn compile(repo: &Repo, toolchain: &Toolchain, flags: &[&str], object: &Path) ->
 }
 
 /// Builds the client as an archive in which every memory access is instrumented.
-fn watched_client(repo: &Repo) -> Result<PathBuf> {
+fn sanitized_client(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("watched");
     let mut cargo = Command::new("cargo");
     cargo.current_dir(&repo.root).args([

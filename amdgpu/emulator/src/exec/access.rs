@@ -3,4 +3,6 @@
 pub(crate) mod address;
 pub(crate) mod atomic;
 pub(crate) mod element;
+pub(crate) mod operand;
 pub(crate) mod private;
+pub(crate) mod to_local;

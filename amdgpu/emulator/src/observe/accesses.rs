@@ -132,7 +132,8 @@ impl Shape {
             addresses,
         };
         if matches!(self.form, Form::Scalar | Form::ScalarBuffer) {
-            if let Some(address) = smem::placed(wave, uop, inst, self.bytes, self.form == Form::ScalarBuffer)
+            if let Some(address) =
+                smem::observed_address(wave, uop, inst, self.bytes, self.form == Form::ScalarBuffer)
             {
                 out.push(Access { scalar: true, data: None, ..access(Space::Global, 1, [address; 64]) });
             }
@@ -220,7 +221,7 @@ impl Shape {
         access: impl Fn(Space, u64, [u64; 64]) -> Access,
         out: &mut Accesses,
     ) {
-        let (addresses, within, stride) = mubuf::placed(wave, uop, exec, self.bytes);
+        let (addresses, within, stride) = mubuf::observed_access(wave, uop, exec, self.bytes);
         let private = wave.private as u64;
         let private_bytes = 64 * u64::from(wave.private_size);
         let dwords = self.bytes.div_ceil(4) as usize;

@@ -15,7 +15,7 @@ use super::listing::offset;
 use super::{ObservedLaunch, Step};
 use crate::compile::scalar_index;
 use crate::wave::sreg;
-use crate::workgroup::Surroundings;
+use crate::workgroup::WaveContext;
 use crate::{Flow, Wave};
 
 /// Line width, and width of the instruction column.
@@ -63,14 +63,9 @@ impl Trace {
     }
 
     /// Creates a tracer, if the selected wave is in this workgroup.
-    pub fn workgroup(
-        &self,
-        launch: &ObservedLaunch,
-        surroundings: &Surroundings,
-        waves: usize,
-    ) -> Option<Tracer> {
+    pub fn workgroup(&self, launch: &ObservedLaunch, context: &WaveContext, waves: usize) -> Option<Tracer> {
         let options = &self.options;
-        if surroundings.workgroup != options.workgroup || options.wave as usize >= waves {
+        if context.workgroup != options.workgroup || options.wave as usize >= waves {
             return None;
         }
         self.waves.fetch_add(1, Ordering::Relaxed);

@@ -4,8 +4,8 @@ use emulator::compile::Compiler;
 use emulator::{Level, exec};
 use isa::{Arch, Op};
 
-use super::random::Random;
 use super::words::{self, Form};
+use isa_reference::random::Random;
 
 /// Every encoding and mnemonic of the gfx90a and gfx942 code in a set of real libraries and compiled kernels.
 const CENSUS: &str = include_str!("../../../isa/tests/data/census.tsv");

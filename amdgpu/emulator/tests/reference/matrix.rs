@@ -6,10 +6,10 @@
 
 use isa::{Arch, DataType, ENCODINGS, Element, Encoding, Flags, decode};
 
-use super::exact::{F16, F32, F64, NEAREST, Number};
 use super::machine::{ACCUMULATORS, Machine, REGISTERS};
-use super::random::Random;
 use super::run;
+use isa_reference::exact::{F16, F32, F64, NEAREST, Number};
+use isa_reference::random::Random;
 
 /// `blocks` products of `m x k` and `k x n` matrices.
 #[derive(Clone, Copy, Debug)]

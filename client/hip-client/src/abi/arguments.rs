@@ -96,7 +96,7 @@ impl ShownAsSuch for &&Shown<*const c_void> {
 
 impl ShownAsSuch for &&Shown<hipFunction_t> {
     fn show(&self, name: &str, out: &mut Members) {
-        let found = runtime::existing().and_then(|runtime| runtime.functions.get(self.0 as u64));
+        let found = runtime::existing().and_then(|runtime| runtime.tables.functions.get(self.0 as u64));
         match found {
             Some(function) => out.string("kernel", &demangled(&function.kernel.name)),
             None => out.address(name, self.0 as usize),

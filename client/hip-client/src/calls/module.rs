@@ -11,7 +11,7 @@ use crate::state::runtime::{Runtime, runtime};
 use crate::telemetry::report;
 
 fn find(runtime: &Runtime, module: hipModule_t) -> Result<Arc<Module>, hipError_t> {
-    runtime.modules.get(module as u64).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.modules.get(module as u64).ok_or(hipErrorInvalidResourceHandle)
 }
 
 pub unsafe fn hipModuleLoad(module: *mut hipModule_t, file: *const c_char) -> Status {

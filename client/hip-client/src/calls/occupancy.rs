@@ -35,7 +35,7 @@ fn potential(
 }
 
 fn handle(runtime: &Runtime, function: hipFunction_t) -> Result<std::sync::Arc<Function>, hipError_t> {
-    runtime.functions.get(function as u64).ok_or(hipErrorInvalidValue)
+    runtime.tables.functions.get(function as u64).ok_or(hipErrorInvalidValue)
 }
 
 pub unsafe fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -221,7 +221,7 @@ pub unsafe fn hipMemGetAllocationPropertiesFromHandle(
     properties: *mut hipMemAllocationProp,
     handle: hipMemGenericAllocationHandle_t,
 ) -> Status {
-    let found = runtime()?.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime()?.tables.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
     // SAFETY: the caller's out-pointer, to a struct with the layout of its HIP version.
     unsafe {
         match soname::hip_major() {
@@ -241,7 +241,7 @@ pub unsafe fn hipMemExportToShareableHandle(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let found = runtime.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime.tables.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
     if found.properties.0.requestedHandleType != kind {
         return Err(hipErrorInvalidValue);
     }

@@ -14,15 +14,12 @@ use std::thread::ThreadId;
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::calls::Status;
-use crate::calls::stream::StreamRef;
-use crate::graph::Graph;
-use crate::graph::node::Work as NodeWork;
-use crate::state::runtime::Runtime;
-use crate::state::thread;
-
-/// A captured piece of work that can be executed repeatedly.
-pub type Work = Arc<dyn Fn(&Runtime, StreamRef) -> Status + Send + Sync>;
+use super::Graph;
+use super::node::Work;
+use super::tables::GraphTables;
+use crate::state::handles::Table;
+use crate::state::stream::{Stream, StreamRef};
+use crate::state::{Status, thread};
 
 /// Streams up to this number are the null streams of the devices.
 const LAST_NULL_STREAM: u64 = 0xff;
@@ -118,9 +115,10 @@ impl State {
 }
 
 impl Captures {
+    /// Starts a capture on a stream, into a new graph or into a given one after the given nodes.
     pub fn begin(
         &self,
-        runtime: &Runtime,
+        graphs: &GraphTables,
         at: StreamRef,
         mode: hipStreamCaptureMode,
         into: Option<(Arc<Graph>, Vec<u64>)>,
@@ -132,7 +130,7 @@ impl Captures {
         let owned = into.is_none();
         let (graph, after) = match into {
             Some(into) => into,
-            None => (runtime.new_graph(at.device, 0)?, Vec::new()),
+            None => (graphs.new_graph(at.device, 0)?, Vec::new()),
         };
         let apart = graph.nodes();
         state.next += 1;
@@ -145,7 +143,8 @@ impl Captures {
         Ok(())
     }
 
-    pub fn end(&self, runtime: &Runtime, at: StreamRef) -> Result<Arc<Graph>, hipError_t> {
+    /// Ends the capture that began on a stream.
+    pub fn end(&self, graphs: &GraphTables, at: StreamRef) -> Result<Arc<Graph>, hipError_t> {
         let mut state = self.state.lock();
         let member = state.streams.get(&at.id).ok_or(hipErrorIllegalState)?;
         let (id, after) = (member.capture, member.after.clone());
@@ -168,7 +167,7 @@ impl Captures {
         };
         let Some(failure) = failure else { return Ok(capture.graph) };
         if capture.owned {
-            runtime.destroy_graph(capture.graph.id)?;
+            graphs.destroy(capture.graph.id)?;
         }
         Err(failure)
     }
@@ -202,32 +201,24 @@ impl Captures {
         }
     }
 
+    /// Whether no stream is capturing.
     #[inline]
-    fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0
     }
 
     /// Adds work of a capturing stream as a node; `None` if the stream is not capturing and the work must be executed.
-    #[inline]
-    pub fn record(
-        &self,
-        runtime: &Runtime,
-        at: StreamRef,
-        work: impl FnOnce() -> Result<NodeWork, hipError_t>,
-    ) -> Option<Status> {
-        if self.is_idle() { None } else { self.put(runtime, at, work) }
-    }
-
     #[cold]
-    fn put(
+    pub fn add(
         &self,
-        runtime: &Runtime,
+        graphs: &GraphTables,
+        streams: &Table<Stream>,
         at: StreamRef,
-        work: impl FnOnce() -> Result<NodeWork, hipError_t>,
+        work: impl FnOnce() -> Result<Work, hipError_t>,
     ) -> Option<Status> {
         let mut state = self.state.lock();
         if at.id <= LAST_NULL_STREAM {
-            return self.implicit(runtime, &mut state).map(Err);
+            return self.implicit(streams, &mut state).map(Err);
         }
         let capture = state.of(at.id)?;
         if capture.invalid {
@@ -235,28 +226,28 @@ impl Captures {
         }
         let graph = Arc::clone(&capture.graph);
         let member = state.streams.get_mut(&at.id)?;
-        let added = work().and_then(|work| runtime.add_node(&graph, &member.after, work));
+        let added = work().and_then(|work| graphs.add_node(&graph, &member.after, work));
         Some(added.map(|node| member.after = vec![node]))
     }
 
     /// Work on the null stream would implicitly wait for blocking streams, which execute nothing while capturing.
-    fn implicit(&self, runtime: &Runtime, state: &mut State) -> Option<hipError_t> {
+    fn implicit(&self, streams: &Table<Stream>, state: &mut State) -> Option<hipError_t> {
         let blocking =
-            |id: u64| runtime.streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
+            |id: u64| streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
         let broken: Vec<u64> =
             state.streams.iter().filter(|(id, _)| blocking(**id)).map(|(_, it)| it.capture).collect();
         state.invalidate(|id, _| broken.contains(&id)).then_some(hipErrorStreamCaptureImplicit)
     }
 
     /// Whether a query of the null stream also involves capturing streams.
-    pub fn involves_null_stream(&self, runtime: &Runtime) -> bool {
+    pub fn involves_null_stream(&self, streams: &Table<Stream>) -> bool {
         if self.is_idle() {
             return false;
         }
         let state = self.state.lock();
         state.streams.iter().any(|(id, member)| {
             let active = state.captures.get(&member.capture).is_some_and(|it| !it.invalid);
-            active && runtime.streams.get(*id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0)
+            active && streams.get(*id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0)
         })
     }
 
@@ -424,7 +415,7 @@ impl Captures {
     }
 
     /// Ends the capture of a stream that is destroyed.
-    pub fn abandon(&self, runtime: &Runtime, stream: u64) {
+    pub fn abandon(&self, graphs: &GraphTables, stream: u64) {
         if self.is_idle() {
             return;
         }
@@ -436,7 +427,7 @@ impl Captures {
         drop(state);
         if let Some(capture) = ended.filter(|it| it.owned) {
             // The program cannot have destroyed this graph: it never received its handle.
-            let _ = runtime.destroy_graph(capture.graph.id);
+            let _ = graphs.destroy(capture.graph.id);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use code_object::FatBinary;
 use parking_lot::RwLock;
 
-use crate::state::runtime::Spread;
+use super::address_hash::AddressHash;
 
 /// One registered fat binary. `id` is never reused.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ pub struct Symbol {
 #[derive(Debug, Default)]
 struct Registry {
     binaries: HashMap<u64, Registered>,
-    functions: HashMap<usize, Symbol, Spread>,
-    variables: HashMap<usize, Symbol, Spread>,
+    functions: HashMap<usize, Symbol, AddressHash>,
+    variables: HashMap<usize, Symbol, AddressHash>,
     next_id: u64,
 }
 
@@ -131,7 +131,7 @@ pub fn remove_binary(id: u64) -> Option<(Arc<Binary>, Vec<usize>)> {
 }
 
 /// Removes the symbols that still belong to a binary: another may have registered the same address since.
-fn forget(symbols: &mut HashMap<usize, Symbol, Spread>, addresses: &[usize], binary: u64) {
+fn forget(symbols: &mut HashMap<usize, Symbol, AddressHash>, addresses: &[usize], binary: u64) {
     for address in addresses {
         if symbols.get(address).is_some_and(|symbol| symbol.binary.id == binary) {
             symbols.remove(address);

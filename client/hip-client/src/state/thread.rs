@@ -20,11 +20,14 @@ pub struct CallConfiguration {
 
 /// A per-thread stream, destroyed with its thread.
 #[derive(Debug)]
-struct OwnedStream(u64);
+struct OwnedStream {
+    id: u64,
+    destroy: fn(u64),
+}
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
-        crate::state::runtime::forget_thread_stream(self.0);
+        (self.destroy)(self.id);
     }
 }
 
@@ -159,18 +162,19 @@ pub fn context() -> Option<u64> {
     CONTEXTS.with_borrow(|it| it.last().copied())
 }
 
-/// This thread's default stream on `device`, created by `make` on first use.
+/// This thread's default stream on `device`, created by `make` on first use and destroyed by `destroy` with the thread.
 pub fn default_stream(
     device: usize,
     make: impl FnOnce() -> Result<u64, hipError_t>,
+    destroy: fn(u64),
 ) -> Result<u64, hipError_t> {
-    let known = STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.0));
+    let known = STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.id));
     if let Some(stream) = known {
         return Ok(stream);
     }
     let stream = make()?;
     clean_up_at_end();
-    STREAMS.with_borrow_mut(|it| it.push((device, OwnedStream(stream))));
+    STREAMS.with_borrow_mut(|it| it.push((device, OwnedStream { id: stream, destroy })));
     Ok(stream)
 }
 

@@ -8,7 +8,7 @@ use wire::{Handle, Header, MAX_BODY_BYTES};
 use crate::outgoing::deliver;
 use crate::request::Dispatcher;
 use crate::request::answer::{Answer, RequestError};
-use crate::request::region::{ReadRegion, Transfer};
+use crate::request::region::{PackedTransfer, Transfer};
 
 /// Implements the handlers of copies and fills.
 macro_rules! handle_transfers {
@@ -81,7 +81,7 @@ impl Handle<wire::Reach> for Dispatcher {
 
 impl Dispatcher {
     /// Reads rows, which are the reply, packed.
-    fn read_region<O: ReadRegion>(&self, header: &Header, it: &O) -> Result<Answer<O>, RequestError> {
+    fn read_region<O: PackedTransfer>(&self, header: &Header, it: &O) -> Result<Answer<O>, RequestError> {
         let (stream, from) = it.region();
         Ok(Answer::Read(stream, read(from, self.reply_sink(header, None))?))
     }

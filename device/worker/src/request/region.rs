@@ -12,15 +12,9 @@ pub(crate) trait Transfer: Operation {
     fn command(&self) -> (StreamId, Command);
 }
 
-/// A read whose bytes, packed, are the reply.
-pub(crate) trait ReadRegion: Operation {
-    /// Returns the stream and the source.
-    fn region(&self) -> (StreamId, Region);
-}
-
-/// A write of packed rows that follow in the request's body.
-pub(crate) trait WriteRegion: Operation {
-    /// Returns the stream and the destination.
+/// A read whose packed rows are the reply, or a write of packed rows that follow in the request's body.
+pub(crate) trait PackedTransfer: Operation {
+    /// Returns the stream, and the region on the device.
     fn region(&self) -> (StreamId, Region);
 }
 
@@ -71,26 +65,26 @@ impl Transfer for wire::FillBox {
     }
 }
 
-impl ReadRegion for wire::ReadRect {
+impl PackedTransfer for wire::ReadRect {
     fn region(&self) -> (StreamId, Region) {
         (self.stream, Region::rect(self.source, self.pitch, self.width, self.height))
     }
 }
 
-impl ReadRegion for wire::ReadBox {
+impl PackedTransfer for wire::ReadBox {
     fn region(&self) -> (StreamId, Region) {
         let extent = Extent { width: self.width, height: self.height, depth: self.depth };
         (self.stream, Region { address: self.source, pitch: self.pitch, rows: self.rows, extent })
     }
 }
 
-impl WriteRegion for wire::WriteRect {
+impl PackedTransfer for wire::WriteRect {
     fn region(&self) -> (StreamId, Region) {
         (self.stream, Region::rect(self.destination, self.pitch, self.width, self.height))
     }
 }
 
-impl WriteRegion for wire::WriteBox {
+impl PackedTransfer for wire::WriteBox {
     fn region(&self) -> (StreamId, Region) {
         let extent = Extent { width: self.width, height: self.height, depth: self.depth };
         (self.stream, Region { address: self.destination, pitch: self.pitch, rows: self.rows, extent })

@@ -9,7 +9,7 @@ use wire::{Handle, HandleBody, Header, Operation};
 use crate::request::answer::{Answer, RequestError};
 use crate::request::packed::{self, Unpacked};
 use crate::request::payload::Payload;
-use crate::request::region::WriteRegion;
+use crate::request::region::PackedTransfer;
 use crate::request::{Dispatcher, tag};
 
 impl HandleBody<wire::Write> for Dispatcher {
@@ -127,7 +127,7 @@ impl HandleBody<wire::Packed> for Dispatcher {
 
 impl Dispatcher {
     /// Writes tightly packed rows to a rectangle or box on the device.
-    fn write_region<O: WriteRegion>(
+    fn write_region<O: PackedTransfer>(
         &self,
         it: &O,
         body: &mut Payload<'_>,

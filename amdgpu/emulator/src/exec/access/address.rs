@@ -118,8 +118,8 @@ fn find(wave: &Wave, address: u64) -> Option<Range> {
             access: crate::memory::Access::ReadWrite,
         });
     }
-    // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
-    unsafe { wave.surroundings.as_ref() }?.find(address)
+    // SAFETY: `context` is null or points to the context of the running workgroup.
+    unsafe { wave.context.as_ref() }?.find(address)
 }
 
 #[cold]
@@ -285,5 +285,14 @@ pub(crate) fn load_local(
     if within != 0 {
         // SAFETY: destination registers were checked at compile time; the caller checked the addresses of the `within` lanes.
         unsafe { (element.run)(vector_mut(wave, dst), addresses, within, 4) };
+    }
+}
+
+/// Stores to LDS from `src`; lanes that are not in `within` are dropped.
+#[inline(always)]
+pub(crate) fn store_local(wave: &Wave, element: &StoreElement, src: u16, addresses: &Addresses, within: u64) {
+    if within != 0 {
+        // SAFETY: the lanes are within LDS; registers were checked at compile time.
+        unsafe { (element.run)(vector(wave, src), addresses, within, 4) };
     }
 }

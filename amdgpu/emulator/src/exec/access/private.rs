@@ -7,8 +7,9 @@ use crate::exec::access::atomic::*;
 use crate::exec::access::element::*;
 use crate::exec::format::scalar;
 use crate::fault::FaultKind;
+use crate::level::ActiveBody;
 use crate::wave::sreg;
-use crate::{Body, Flow, Uop, Wave};
+use crate::{Flow, Uop, Wave};
 
 /// Bits of `Uop::flags`: the instruction has a scalar address (`SADDR`), a vector address (`VADDR`, SCRATCH only).
 pub(crate) const SADDR: u32 = 1;
@@ -184,26 +185,18 @@ fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
 }
 
 pub(crate) struct ScratchLoad;
-impl Body for ScratchLoad {
+impl ActiveBody for ScratchLoad {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         private_load(wave, loads(uop), uop.dst, &scratch_offsets(wave, uop), exec)
     }
 }
 
 /// `scratch_load_lds_*`: writes each active lane's element to LDS at M0 + offset + 4 * lane.
 pub(crate) struct ScratchToLocal;
-impl Body for ScratchToLocal {
+impl ActiveBody for ScratchToLocal {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let (offsets, element) = (scratch_offsets(wave, uop), loads(uop));
         if let Some(fault) = private_fault(wave, &offsets, exec, element.bytes as u32) {
             wave.fault = Some(fault);
@@ -230,13 +223,9 @@ impl Body for ScratchToLocal {
 }
 
 pub(crate) struct ScratchStore;
-impl Body for ScratchStore {
+impl ActiveBody for ScratchStore {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         private_store(wave, stores(uop), uop.src[1].index, &scratch_offsets(wave, uop), exec)
     }
 }

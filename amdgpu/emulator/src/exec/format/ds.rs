@@ -10,6 +10,7 @@ use crate::exec::access::address::*;
 use crate::exec::access::atomic::*;
 use crate::exec::access::element::*;
 use crate::exec::lane::permute::{Bpermute, Permute, Swizzle, swizzled};
+use crate::level::ActiveBody;
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, SrcKind, Uop, Wave, handler};
 
@@ -55,37 +56,30 @@ fn within(wave: &Wave, addresses: &Addresses, bytes: u32, exec: u64) -> u64 {
     within & exec
 }
 
+/// [`addresses`] of a one-address form.
+#[inline(always)]
+fn place(wave: &Wave, uop: &Uop, bytes: u32, exec: u64) -> (Addresses, u64) {
+    addresses(wave, uop.src[0].index, offset(uop) as u32, bytes, exec)
+}
+
 struct Read;
-impl Body for Read {
+impl ActiveBody for Read {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = loads(uop);
-        let (addresses, within) =
-            addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
+        let (addresses, within) = place(wave, uop, element.bytes as u32, exec);
         load_local(wave, element, uop.dst, &addresses, exec, within);
         Flow::Next
     }
 }
 
 struct Write;
-impl Body for Write {
+impl ActiveBody for Write {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = stores(uop);
-        let (addresses, within) =
-            addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
-        if within != 0 {
-            // SAFETY: the lanes are within LDS; registers were checked at compile time.
-            unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
-        }
+        let (addresses, within) = place(wave, uop, element.bytes as u32, exec);
+        store_local(wave, element, uop.src[1].index, &addresses, within);
         Flow::Next
     }
 }
@@ -104,13 +98,9 @@ const RETURNS: u32 = 16;
 
 /// Two reads at two offsets.
 struct Read2;
-impl Body for Read2 {
+impl ActiveBody for Read2 {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = loads(uop);
         // No closures here: they would not be compiled with the target features of the handler's CPU level.
         let [first, second] = two_offsets(uop);
@@ -124,37 +114,26 @@ impl Body for Read2 {
 }
 
 struct Write2;
-impl Body for Write2 {
+impl ActiveBody for Write2 {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = stores(uop);
         let at = two_offsets(uop);
         for k in 0..2 {
             let (addresses, within) = addresses(wave, uop.src[0].index, at[k], element.bytes as u32, exec);
-            if within != 0 {
-                // SAFETY: the lanes are within LDS; registers were checked at compile time.
-                unsafe { (element.run)(vector(wave, uop.src[1 + k].index), &addresses, within, 4) };
-            }
+            store_local(wave, element, uop.src[1 + k].index, &addresses, within);
         }
         Flow::Next
     }
 }
 
 struct Atomic;
-impl Body for Atomic {
+impl ActiveBody for Atomic {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = atomics(uop);
         let bytes = 4 * element.registers as u32;
-        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, bytes, exec);
+        let (addresses, within) = place(wave, uop, bytes, exec);
         let operands = Operands {
             data: uop.src[1].index,
             extra: uop.src[2].index,
@@ -169,13 +148,9 @@ impl Body for Atomic {
 
 /// Two exchanges at two offsets; both old values are returned.
 struct Exchange2;
-impl Body for Exchange2 {
+impl ActiveBody for Exchange2 {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let registers = atomics(uop).registers;
         let placed =
             two_offsets(uop).map(|at| addresses(wave, uop.src[0].index, at, 4 * registers as u32, exec));
@@ -260,9 +235,9 @@ impl Body for GridBarrier {
         let first = wave.exec().trailing_zeros() as usize & 63;
         // SAFETY: the data register was checked at compile time.
         let last = unsafe { (*vector(wave, uop.src[1].index)).0[first] };
-        // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
-        let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return Flow::Next };
-        if surroundings.grid().arrive(&mut wave.arrived, last.saturating_add(1)) {
+        // SAFETY: `context` is null or points to the context of the running workgroup.
+        let Some(context) = (unsafe { wave.context.as_ref() }) else { return Flow::Next };
+        if context.grid().arrive(&mut wave.arrived, last.saturating_add(1)) {
             Flow::Next
         } else {
             Flow::Retry

@@ -5,13 +5,14 @@ use isa::{Arch, Format, Inst, Operand};
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Unsupported};
 use crate::exec::access::address::*;
 use crate::exec::access::atomic::*;
-use crate::exec::access::element::*;
+use crate::exec::access::operand::{put_atomic, put_load, put_store};
 use crate::exec::access::private::{
     SADDR, ScratchLoad, ScratchStore, ScratchToLocal, VADDR, offsets, private_atomic, private_load,
     private_store,
 };
-use crate::wave::sreg;
-use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
+use crate::exec::access::to_local::to_local;
+use crate::level::ActiveBody;
+use crate::{Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// Bit of `Uop::flags`: an atomic returns the old value.
 const RETURNS: u32 = 2;
@@ -36,6 +37,14 @@ fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
             }
         }
     }
+    out
+}
+
+/// Like [`addresses`], with inactive lanes filled in.
+#[inline(always)]
+fn active_addresses(wave: &Wave, uop: &Uop, exec: u64) -> Addresses {
+    let mut out = addresses(wave, uop);
+    out.fill_inactive(exec);
     out
 }
 
@@ -75,13 +84,9 @@ fn fetch_ahead(start: u64) {
 }
 
 struct GlobalLoad;
-impl Body for GlobalLoad {
+impl ActiveBody for GlobalLoad {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         if let Some(start) = row(wave, uop, loads(uop).bytes, false) {
             fetch_ahead(start);
             // SAFETY: `row` checked that 256 bytes from `start` are readable; the destination was checked at compile time.
@@ -93,13 +98,9 @@ impl Body for GlobalLoad {
 }
 
 struct GlobalStore;
-impl Body for GlobalStore {
+impl ActiveBody for GlobalStore {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         if let Some(start) = row(wave, uop, stores(uop).bytes, true) {
             // SAFETY: `row` checked that 256 bytes from `start` are writable; the source was checked at compile time.
             unsafe { (start as *mut [u32; 64]).write_unaligned((*vector(wave, uop.src[1].index)).0) };
@@ -110,15 +111,10 @@ impl Body for GlobalStore {
 }
 
 struct GlobalAtomic;
-impl Body for GlobalAtomic {
+impl ActiveBody for GlobalAtomic {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let mut addresses = addresses(wave, uop);
-        addresses.fill_inactive(exec);
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let addresses = active_addresses(wave, uop, exec);
         let element = atomics(uop);
         if !check(wave, uop, &addresses, exec, 4 * element.registers as u64, true) {
             return Flow::Fault;
@@ -160,15 +156,10 @@ fn localise(wave: &Wave, addresses: &Addresses, lanes: u64, bytes: u64) -> (Addr
 
 /// FLAT load. Most FLAT accesses are global, so the apertures are checked only on a range-cache miss.
 struct FlatLoad;
-impl Body for FlatLoad {
+impl ActiveBody for FlatLoad {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let mut addresses = addresses(wave, uop);
-        addresses.fill_inactive(exec);
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let addresses = active_addresses(wave, uop, exec);
         let (low, high) = addresses.bounds();
         let element = loads(uop);
         if cached(wave, uop, low, high, element.bytes, false) {
@@ -200,15 +191,10 @@ fn flat_load(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Fl
 }
 
 struct FlatStore;
-impl Body for FlatStore {
+impl ActiveBody for FlatStore {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let mut addresses = addresses(wave, uop);
-        addresses.fill_inactive(exec);
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let addresses = active_addresses(wave, uop, exec);
         let (low, high) = addresses.bounds();
         let element = stores(uop);
         if cached(wave, uop, low, high, element.bytes, true) {
@@ -230,10 +216,7 @@ fn flat_store(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> F
     }
     if local != 0 {
         let (addresses, within) = localise(wave, addresses, local, element.bytes);
-        if within != 0 {
-            // SAFETY: the lanes are within LDS.
-            unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
-        }
+        store_local(wave, element, uop.src[1].index, &addresses, within);
     }
     if private != 0 {
         return private_store(wave, element, uop.src[1].index, &offsets(addresses), private);
@@ -242,15 +225,10 @@ fn flat_store(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> F
 }
 
 struct FlatAtomic;
-impl Body for FlatAtomic {
+impl ActiveBody for FlatAtomic {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let mut addresses = addresses(wave, uop);
-        addresses.fill_inactive(exec);
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let mut addresses = active_addresses(wave, uop, exec);
         let (local, private) = segments(&addresses, exec);
         let element = atomics(uop);
         let operands = memory_operands(uop, uop.flags & RETURNS != 0);
@@ -281,15 +259,10 @@ impl Body for FlatAtomic {
 
 /// `global_load_lds_*`: writes each active lane's element to LDS; see [`to_local`] for the destination address.
 struct LoadToLocal;
-impl Body for LoadToLocal {
+impl ActiveBody for LoadToLocal {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let mut addresses = addresses(wave, uop);
-        addresses.fill_inactive(exec);
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let addresses = active_addresses(wave, uop, exec);
         let element = loads(uop);
         if !check(wave, uop, &addresses, exec, element.bytes, false) {
             return Flow::Fault;
@@ -300,41 +273,9 @@ impl Body for LoadToLocal {
     }
 }
 
-/// Copies elements to LDS at M0 + `offset` + lane * element size (in whole dwords). Active lanes that are not in `within` write
-/// zero.
-///
-/// # Safety
-/// The address of every lane in `within` must be readable for the element's bytes.
-pub(crate) unsafe fn to_local(
-    wave: &mut Wave,
-    element: &LoadElement,
-    addresses: &Addresses,
-    exec: u64,
-    within: u64,
-    offset: i64,
-) {
-    let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(offset);
-    for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-        for register in 0..element.registers {
-            let to = base.wrapping_add(4 * (lane * element.registers + register) as u64);
-            if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
-                // SAFETY: the caller guarantees the source; the destination is within LDS.
-                unsafe {
-                    let value = match within >> lane & 1 {
-                        0 => 0,
-                        _ => (element.one)(0, (addresses.0[lane] as *const u8).add(4 * register)),
-                    };
-                    wave.lds.add(to as usize).cast::<u32>().write_unaligned(value);
-                }
-            }
-        }
-    }
-}
-
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let name = inst.op.name();
     let level = compiler.level;
-    let unsupported = Unsupported::Instruction(name);
     // `global_load_dword` -> `load`, `dword`.
     let (kind, suffix) = name
         .split_once('_')
@@ -345,24 +286,17 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     let mut uop = compiler.uop(handler::<LoadToLocal>(Level::Base), inst_index);
     match kind {
         "load" => {
-            let element = load_by_suffix(to_local.unwrap_or(suffix), level).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
-            if to_local.is_none() {
-                uop.dst = compiler.vector(inst, &inst.dst, element.registers as u16)?;
-                uop.run = match inst.format {
-                    Format::Flat => handler::<FlatLoad>(level),
-                    Format::Scratch => handler::<ScratchLoad>(level),
-                    _ => handler::<GlobalLoad>(level),
-                };
-            } else if inst.format == Format::Scratch {
-                uop.run = handler::<ScratchToLocal>(Level::Base);
-            }
+            put_load(compiler, inst, &mut uop, to_local.unwrap_or(suffix), to_local.is_some())?;
+            uop.run = match inst.format {
+                Format::Scratch if to_local.is_some() => handler::<ScratchToLocal>(Level::Base),
+                _ if to_local.is_some() => handler::<LoadToLocal>(Level::Base),
+                Format::Flat => handler::<FlatLoad>(level),
+                Format::Scratch => handler::<ScratchLoad>(level),
+                _ => handler::<GlobalLoad>(level),
+            };
         }
         "store" => {
-            let element = store_by_suffix(suffix, level).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
-            let index = compiler.vector(inst, &inst.src[1], element.registers as u16)?;
-            uop.src[1] = Src { kind: SrcKind::Vector, index };
+            put_store(compiler, inst, &mut uop, suffix)?;
             uop.run = match inst.format {
                 Format::Flat => handler::<FlatStore>(level),
                 Format::Scratch => handler::<ScratchStore>(level),
@@ -370,21 +304,13 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
             };
         }
         "atomic" if inst.format != Format::Scratch => {
-            let element = atomic_by_suffix(suffix).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
-            let registers = element.registers as u16;
-            let width = if element.pair { 2 * registers } else { registers };
-            uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], width)? };
+            put_atomic(compiler, inst, &mut uop, suffix, RETURNS)?;
             uop.run = match inst.format {
                 Format::Flat => handler::<FlatAtomic>(level),
                 _ => handler::<GlobalAtomic>(level),
             };
-            if inst.memory.glc && inst.dst != Operand::None {
-                uop.flags |= RETURNS;
-                uop.dst = compiler.vector(inst, &inst.dst, registers)?;
-            }
         }
-        _ => return Err(unsupported),
+        _ => return Err(Unsupported::Instruction(name)),
     }
     if !matches!(inst.src[2], Operand::None) {
         uop.flags |= SADDR;

@@ -5,16 +5,18 @@
 
 use std::ops::Range;
 
-use isa::{Inst, Operand};
+use isa::Inst;
 
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::exec::access::address::*;
 use crate::exec::access::atomic::*;
 use crate::exec::access::element::*;
-use crate::exec::format::flat::to_local;
+use crate::exec::access::operand::{put_atomic, put_load, put_store};
+use crate::exec::access::to_local::to_local;
 use crate::exec::format::{scalar, typed_buffer};
+use crate::level::ActiveBody;
 use crate::wave::sreg;
-use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
+use crate::{Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// Bits of `Uop::flags`.
 const OFFEN: u32 = 1;
@@ -49,7 +51,7 @@ impl Resource {
 }
 
 /// Resolved addresses of a buffer access: each lane's element and which of its dwords are in range.
-pub(crate) struct Placed {
+pub(crate) struct BufferAccess {
     pub addresses: Addresses,
     /// Active lanes whose dword `k` is in range; `within[0]` also covers elements smaller than a dword.
     pub within: [u64; 4],
@@ -61,7 +63,7 @@ pub(crate) struct Placed {
     base: u64,
 }
 
-impl Placed {
+impl BufferAccess {
     /// Address of byte `k` of a lane's element. Elements may be unaligned, because private memory accessed through a buffer has
     /// no alignment requirement.
     pub fn byte(&self, lane: usize, k: usize) -> u64 {
@@ -97,7 +99,7 @@ impl Placed {
 }
 
 #[inline(always)]
-pub(crate) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
+pub(crate) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> BufferAccess {
     const ELEMENT: u32 = 4;
     let resource = Resource::read(wave, uop.src[2].index);
     let soffset = scalar::dword(wave, &uop.src[3], 0);
@@ -159,7 +161,7 @@ pub(crate) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             }
         }
         let stride = (ELEMENT * resource.index_stride) as usize;
-        return Placed { addresses, within, stride, across: across & exec, base };
+        return BufferAccess { addresses, within, stride, across: across & exec, base };
     }
     let structured = resource.stride != 0 && (uop.flags & IDXEN != 0 || resource.add_tid);
     let mut highest = 0u64;
@@ -186,38 +188,34 @@ pub(crate) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             *within &= inside;
         }
     }
-    Placed { addresses, within, stride: 4, across: 0, base }
+    BufferAccess { addresses, within, stride: 4, across: 0, base }
 }
 
 /// Resolves a buffer access for observers: the address of each lane, the in-range lanes of each dword, and the distance in bytes
 /// between dwords.
-pub(crate) fn placed(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> ([u64; 64], [u64; 4], usize) {
-    let placed = place(wave, uop, exec, bytes);
-    (placed.addresses.0, placed.within, placed.stride)
+pub(crate) fn observed_access(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> ([u64; 64], [u64; 4], usize) {
+    let access = place(wave, uop, exec, bytes);
+    (access.addresses.0, access.within, access.stride)
 }
 
 struct BufferLoad;
-impl Body for BufferLoad {
+impl ActiveBody for BufferLoad {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = loads(uop);
-        let mut placed = place(wave, uop, exec, element.bytes as u32);
-        if placed.stride == 4 && placed.within[element.registers - 1] == exec {
-            return load_global(wave, uop, &mut placed.addresses, exec);
+        let mut access = place(wave, uop, exec, element.bytes as u32);
+        if access.stride == 4 && access.within[element.registers - 1] == exec {
+            return load_global(wave, uop, &mut access.addresses, exec);
         }
-        partial_load(wave, uop, &placed, exec)
+        partial_load(wave, uop, &access, exec)
     }
 }
 
 /// The addresses of dword `register` of each lane's element.
-fn dword_addresses(placed: &Placed, register: usize, lanes: u64) -> Addresses {
-    let mut addresses = placed.addresses;
+fn dword_addresses(access: &BufferAccess, register: usize, lanes: u64) -> Addresses {
+    let mut addresses = access.addresses;
     for address in &mut addresses.0 {
-        *address = address.wrapping_add((register * placed.stride) as u64);
+        *address = address.wrapping_add((register * access.stride) as u64);
     }
     addresses.fill_inactive(lanes);
     addresses
@@ -225,11 +223,11 @@ fn dword_addresses(placed: &Placed, register: usize, lanes: u64) -> Addresses {
 
 /// Loads dword by dword, for swizzled elements and buffers that end inside an element.
 #[inline(never)]
-fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
+fn partial_load(wave: &mut Wave, uop: &Uop, access: &BufferAccess, exec: u64) -> Flow {
     let whole = loads(uop);
     let dword = if whole.whole { load_element::<B32>(Level::Base) } else { whole };
     for register in 0..whole.registers {
-        let within = placed.within[register];
+        let within = access.within[register];
         let dst = uop.dst + register as u16;
         if within != exec {
             load_zero(wave, dword, dst, exec & !within);
@@ -237,23 +235,23 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
         if within == 0 {
             continue;
         }
-        if !check_dword(wave, uop, placed, register, dword.bytes, within, false) {
+        if !check_dword(wave, uop, access, register, dword.bytes, within, false) {
             return Flow::Fault;
         }
-        if placed.across & within != 0 {
+        if access.across & within != 0 {
             let bytes = 4 * register..4 * register + dword.bytes as usize;
             for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
                 let mut copy = [0u8; 4];
                 // SAFETY: both dwords that an element can span were checked; registers were checked at compile time.
                 unsafe {
-                    placed.gather(lane, bytes.clone(), &mut copy);
+                    access.gather(lane, bytes.clone(), &mut copy);
                     let to = &mut (*vector_mut(wave, dst)).0[lane];
                     *to = (dword.one)(*to, copy.as_ptr());
                 }
             }
             continue;
         }
-        let addresses = dword_addresses(placed, register, within);
+        let addresses = dword_addresses(access, register, within);
         // SAFETY: the addresses were checked.
         unsafe { (dword.run)(vector_mut(wave, dst), &addresses, within, 4) };
     }
@@ -264,61 +262,57 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
 pub(crate) fn check_dword(
     wave: &mut Wave,
     uop: &Uop,
-    placed: &Placed,
+    access: &BufferAccess,
     register: usize,
     bytes: u64,
     lanes: u64,
     write: bool,
 ) -> bool {
-    if placed.across & lanes == 0 {
-        return check(wave, uop, &dword_addresses(placed, register, lanes), lanes, bytes, write);
+    if access.across & lanes == 0 {
+        return check(wave, uop, &dword_addresses(access, register, lanes), lanes, bytes, write);
     }
     let (first, last) = (4 * register, 4 * register + bytes as usize - 1);
-    check(wave, uop, &placed.bytes(first, lanes), lanes, 1, write)
-        && check(wave, uop, &placed.bytes(last, lanes), lanes, 1, write)
+    check(wave, uop, &access.bytes(first, lanes), lanes, 1, write)
+        && check(wave, uop, &access.bytes(last, lanes), lanes, 1, write)
 }
 
 struct BufferStore;
-impl Body for BufferStore {
+impl ActiveBody for BufferStore {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = stores(uop);
-        let mut placed = place(wave, uop, exec, element.bytes as u32);
-        if placed.stride == 4 && placed.within[element.registers - 1] == exec {
-            return store_global(wave, uop, &mut placed.addresses, exec);
+        let mut access = place(wave, uop, exec, element.bytes as u32);
+        if access.stride == 4 && access.within[element.registers - 1] == exec {
+            return store_global(wave, uop, &mut access.addresses, exec);
         }
-        partial_store(wave, uop, &placed)
+        partial_store(wave, uop, &access)
     }
 }
 
 #[inline(never)]
-fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
+fn partial_store(wave: &mut Wave, uop: &Uop, access: &BufferAccess) -> Flow {
     let whole = stores(uop);
     let dword = if whole.whole { store_element::<B32>(Level::Base) } else { whole };
     for register in 0..whole.registers {
-        let within = placed.within[register];
+        let within = access.within[register];
         if within == 0 {
             continue;
         }
-        if !check_dword(wave, uop, placed, register, dword.bytes, within, true) {
+        if !check_dword(wave, uop, access, register, dword.bytes, within, true) {
             return Flow::Fault;
         }
     }
     // Lane by lane, like all stores, so that the highest lane wins where elements overlap.
     for lane in 0..64 {
-        for register in (0..whole.registers).filter(|register| placed.within[*register] >> lane & 1 != 0) {
-            let to = placed.addresses.0[lane].wrapping_add((register * placed.stride) as u64);
+        for register in (0..whole.registers).filter(|register| access.within[*register] >> lane & 1 != 0) {
+            let to = access.addresses.0[lane].wrapping_add((register * access.stride) as u64);
             // SAFETY: the address was checked for writing; registers were checked at compile time.
             unsafe {
                 let value = (*vector(wave, uop.src[1].index + register as u16)).0[lane];
-                if placed.across >> lane & 1 != 0 {
+                if access.across >> lane & 1 != 0 {
                     let mut copy = [0u8; 4];
                     (dword.one)(copy.as_mut_ptr(), value);
-                    placed.scatter(lane, 4 * register, &copy[..dword.bytes as usize]);
+                    access.scatter(lane, 4 * register, &copy[..dword.bytes as usize]);
                 } else {
                     (dword.one)(to as *mut u8, value);
                 }
@@ -329,71 +323,63 @@ fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
 }
 
 struct BufferAtomic;
-impl Body for BufferAtomic {
+impl ActiveBody for BufferAtomic {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = atomics(uop);
         let bytes = 4 * element.registers as u32;
-        let mut placed = place(wave, uop, exec, bytes);
-        let within = placed.within[element.registers - 1];
+        let mut access = place(wave, uop, exec, bytes);
+        let within = access.within[element.registers - 1];
         let operands = memory_operands(uop, uop.flags & RETURNS != 0);
         zero_results(wave, element, operands, exec & !within);
         if within == 0 {
             return Flow::Next;
         }
-        placed.addresses.fill_inactive(within);
-        if !check(wave, uop, &placed.addresses, within, u64::from(bytes), true) {
+        access.addresses.fill_inactive(within);
+        if !check(wave, uop, &access.addresses, within, u64::from(bytes), true) {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked for writing.
-        unsafe { (element.global)(wave, &placed.addresses, within, operands) }
+        unsafe { (element.global)(wave, &access.addresses, within, operands) }
     }
 }
 
 /// Loads with the `lds` bit: writes each active lane's element to LDS; see [`to_local`] for the destination address.
 struct BufferToLocal;
-impl Body for BufferToLocal {
+impl ActiveBody for BufferToLocal {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let element = loads(uop);
-        let mut placed = place(wave, uop, exec, element.bytes as u32);
-        let within = placed.within[element.registers - 1];
-        if placed.across & within != 0 {
-            return across_to_local(wave, uop, &placed, exec);
+        let mut access = place(wave, uop, exec, element.bytes as u32);
+        let within = access.within[element.registers - 1];
+        if access.across & within != 0 {
+            return across_to_local(wave, uop, &access, exec);
         }
         if within != 0 {
-            placed.addresses.fill_inactive(within);
-            if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
+            access.addresses.fill_inactive(within);
+            if !check(wave, uop, &access.addresses, within, element.bytes, false) {
                 return Flow::Fault;
             }
         }
         // SAFETY: the addresses of the in-range lanes were checked.
-        unsafe { to_local(wave, element, &placed.addresses, exec, within, offset(uop)) };
+        unsafe { to_local(wave, element, &access.addresses, exec, within, offset(uop)) };
         Flow::Next
     }
 }
 
 /// Like `BufferToLocal`, for elements that span two dwords: gathers their bytes into contiguous copies first.
 #[cold]
-fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
+fn across_to_local(wave: &mut Wave, uop: &Uop, access: &BufferAccess, exec: u64) -> Flow {
     let element = loads(uop);
-    let within = placed.within[element.registers - 1];
+    let within = access.within[element.registers - 1];
     let bytes = element.bytes as usize;
-    if !check_dword(wave, uop, placed, 0, element.bytes, within, false) {
+    if !check_dword(wave, uop, access, 0, element.bytes, within, false) {
         return Flow::Fault;
     }
     let mut copies = [[0u8; 16]; 64];
     for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
         // SAFETY: both dwords that an element can span were checked.
-        unsafe { placed.gather(lane, 0..bytes, &mut copies[lane]) };
+        unsafe { access.gather(lane, 0..bytes, &mut copies[lane]) };
     }
     let addresses = Addresses(std::array::from_fn(|lane| copies[lane].as_ptr() as u64));
     // SAFETY: each copy is as long as the longest element.
@@ -403,19 +389,15 @@ fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Fl
 
 /// `buffer_store_lds_dword`: stores the LDS dword at M0 + immediate offset + 4 * lane to the buffer.
 struct LocalToBuffer;
-impl Body for LocalToBuffer {
+impl ActiveBody for LocalToBuffer {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
-        let placed = place(wave, uop, exec, 4);
-        let within = placed.within[0];
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
+        let access = place(wave, uop, exec, 4);
+        let within = access.within[0];
         if within == 0 {
             return Flow::Next;
         }
-        if !check_dword(wave, uop, &placed, 0, 4, within, true) {
+        if !check_dword(wave, uop, &access, 0, 4, within, true) {
             return Flow::Fault;
         }
         let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + offset(uop) as u64;
@@ -426,7 +408,7 @@ impl Body for LocalToBuffer {
             unsafe {
                 let value =
                     if inside { wave.lds.add(from as usize).cast::<u32>().read_unaligned() } else { 0 };
-                placed.scatter(lane, 0, &value.to_le_bytes());
+                access.scatter(lane, 0, &value.to_le_bytes());
             }
         }
         Flow::Next
@@ -442,17 +424,14 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     if inst.memory.tfe {
         return Err(Unsupported::Form { mnemonic: name, what: "texture fail enable (TFE) is not supported" });
     }
-    let unsupported = Unsupported::Instruction(name);
     let mut uop = compiler.uop(handler::<BufferToLocal>(Level::Base), inst_index);
     // `buffer_load_dword` -> `load`, `dword`.
     let operation = name.strip_prefix("buffer_").and_then(|operation| operation.split_once('_'));
     match operation.ok_or(Unsupported::Instruction(name))? {
         ("load", suffix) => {
-            let element = load_by_suffix(suffix, level).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
+            put_load(compiler, inst, &mut uop, suffix, inst.memory.lds)?;
             if !inst.memory.lds {
                 uop.run = handler::<BufferLoad>(level);
-                uop.dst = compiler.vector(inst, &inst.dst, element.registers as u16)?;
             }
         }
         ("store", "lds_dword") => {
@@ -460,25 +439,14 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
             uop.flags = (inst.imm << 8) as u32;
         }
         ("store", suffix) => {
-            let element = store_by_suffix(suffix, level).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
+            put_store(compiler, inst, &mut uop, suffix)?;
             uop.run = handler::<BufferStore>(level);
-            let index = compiler.vector(inst, &inst.src[1], element.registers as u16)?;
-            uop.src[1] = Src { kind: SrcKind::Vector, index };
         }
         ("atomic", suffix) => {
-            let element = atomic_by_suffix(suffix).ok_or(unsupported)?;
-            put_element(&mut uop, element, inst.imm);
+            put_atomic(compiler, inst, &mut uop, suffix, RETURNS)?;
             uop.run = handler::<BufferAtomic>(level);
-            let registers = element.registers as u16;
-            let width = if element.pair { 2 * registers } else { registers };
-            uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], width)? };
-            if inst.memory.glc && inst.dst != Operand::None {
-                uop.flags |= RETURNS;
-                uop.dst = compiler.vector(inst, &inst.dst, registers)?;
-            }
         }
-        _ => return Err(unsupported),
+        _ => return Err(Unsupported::Instruction(name)),
     }
     put_address(compiler, inst, &mut uop)?;
     Ok(uop)

@@ -37,7 +37,13 @@ fn buffer(wave: &Wave, uop: &Uop) -> (u64, u64) {
 }
 
 /// Address that an instruction is about to access, for observers; `None` if it is beyond its buffer.
-pub(crate) fn placed(wave: &Wave, uop: &Uop, inst: &Inst, bytes: u32, buffered: bool) -> Option<u64> {
+pub(crate) fn observed_address(
+    wave: &Wave,
+    uop: &Uop,
+    inst: &Inst,
+    bytes: u32,
+    buffered: bool,
+) -> Option<u64> {
     let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
     let offset = i64::from(inst.imm) + register;
     if !buffered {

@@ -87,8 +87,8 @@ fn read_register(wave: &Wave, register: u32) -> u32 {
         }
         // Wave slot and SIMD are derived from the wave's index, compute unit and shader engine from the workgroup's.
         hwreg::HW_ID => {
-            // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
-            let linear = unsafe { wave.surroundings.as_ref() }.map_or(0, |s| s.linear_workgroup as u32);
+            // SAFETY: `context` is null or points to the context of the running workgroup.
+            let linear = unsafe { wave.context.as_ref() }.map_or(0, |s| s.linear_workgroup as u32);
             (wave.index >> 2 & 15) | (wave.index & 3) << 4 | (linear & 15) << 8 | (linear >> 4 & 7) << 13
         }
         hwreg::LDS_ALLOC => wave.lds_size.div_ceil(512) << 12,

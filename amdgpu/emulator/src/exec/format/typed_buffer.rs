@@ -8,9 +8,10 @@ use isa::{Format, Inst};
 
 use crate::compile::{Compiler, Unsupported};
 use crate::exec::access::address::*;
-use crate::exec::format::mubuf::{Placed, check_dword, place, put_address};
+use crate::exec::format::mubuf::{BufferAccess, check_dword, place, put_address};
 use crate::exec::math::float::{f32_to_half, half_to_f32};
-use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
+use crate::level::ActiveBody;
+use crate::{Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// Parameters of a typed access, packed into a micro-op's `imm`.
 #[derive(Clone, Copy, Debug)]
@@ -141,15 +142,15 @@ impl Layout {
 }
 
 /// Checks all dwords of the elements and returns the in-range lanes; `None` after a fault.
-fn reachable(wave: &mut Wave, uop: &Uop, placed: &Placed, bytes: u32, write: bool) -> Option<u64> {
+fn reachable(wave: &mut Wave, uop: &Uop, access: &BufferAccess, bytes: u32, write: bool) -> Option<u64> {
     let dwords = bytes.div_ceil(4).max(1);
-    let within = placed.within[dwords as usize - 1];
+    let within = access.within[dwords as usize - 1];
     if within == 0 || bytes == 0 {
         return Some(0);
     }
     for dword in 0..dwords {
         let size = u64::from((bytes - 4 * dword).min(4));
-        if !check_dword(wave, uop, placed, dword as usize, size, within, write) {
+        if !check_dword(wave, uop, access, dword as usize, size, within, write) {
             return None;
         }
     }
@@ -157,23 +158,19 @@ fn reachable(wave: &mut Wave, uop: &Uop, placed: &Placed, bytes: u32, write: boo
 }
 
 struct TypedLoad;
-impl Body for TypedLoad {
+impl ActiveBody for TypedLoad {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let typed = Typed::unpack(uop.imm);
         let layout = Layout::of(wave, uop, typed);
-        let placed = place(wave, uop, exec, layout.bytes.max(1));
-        let Some(within) = reachable(wave, uop, &placed, layout.bytes, false) else { return Flow::Fault };
+        let access = place(wave, uop, exec, layout.bytes.max(1));
+        let Some(within) = reachable(wave, uop, &access, layout.bytes, false) else { return Flow::Fault };
         for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
             let mut element = 0_u128;
             if within >> lane & 1 != 0 {
                 for k in 0..layout.bytes {
                     // SAFETY: the element's bytes were checked for this lane.
-                    let byte = unsafe { (placed.byte(lane, k as usize) as *const u8).read() };
+                    let byte = unsafe { (access.byte(lane, k as usize) as *const u8).read() };
                     element |= u128::from(byte) << (8 * k);
                 }
             }
@@ -222,17 +219,13 @@ fn one(layout: &Layout) -> u32 {
 }
 
 struct TypedStore;
-impl Body for TypedStore {
+impl ActiveBody for TypedStore {
     #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        if exec == 0 {
-            return Flow::Next;
-        }
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow {
         let typed = Typed::unpack(uop.imm);
         let layout = Layout::of(wave, uop, typed);
-        let placed = place(wave, uop, exec, layout.bytes.max(1));
-        let Some(within) = reachable(wave, uop, &placed, layout.bytes, true) else { return Flow::Fault };
+        let access = place(wave, uop, exec, layout.bytes.max(1));
+        let Some(within) = reachable(wave, uop, &access, layout.bytes, true) else { return Flow::Fault };
         for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
             let register = |n: usize| {
                 // SAFETY: data registers were checked at compile time.
@@ -261,7 +254,7 @@ impl Body for TypedStore {
             }
             for k in 0..layout.bytes {
                 // SAFETY: the element's bytes were checked for writing.
-                unsafe { (placed.byte(lane, k as usize) as *mut u8).write((element >> (8 * k)) as u8) };
+                unsafe { (access.byte(lane, k as usize) as *mut u8).write((element >> (8 * k)) as u8) };
             }
         }
         Flow::Next

@@ -1,7 +1,7 @@
-//! Handlers of vector ALU operations: read the sources, run the operation's lane loop ([`Kernel`]), store the results under EXEC.
+//! Handlers of vector ALU operations: read the sources, run the operation's lane loop ([`LaneLoop`]), store the results under EXEC.
 //!
 //! [`assemble`] chooses the handler: `Narrow` (32-bit, no modifiers), `Compare` (32-bit, mask result), `General` (any shape),
-//! `Decorated` (modifiers or unusual MODE), or a specialised one from `hot.rs`. The micro-op's `imm` is the [`Kernel`]; its
+//! `WithModifiers` (modifiers or unusual MODE), or a specialised one from `hot.rs`. The micro-op's `imm` is the [`LaneLoop`]; its
 //! `flags` are the packed [`Shape`] and the bits below.
 
 mod half_rounding;
@@ -13,7 +13,7 @@ use isa::{Format, Inst, Op, Operand};
 
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::exec::lane::mask::Cpu;
-use crate::exec::lane::op::{Kernel, Kind, Operation, Shape};
+use crate::exec::lane::op::{Kind, LaneLoop, Operation, Shape};
 use crate::exec::lane::source::{RESULTS, Results, SPARE, Sources, lanes};
 use crate::exec::lane::{dpp, modifier, sdwa};
 use crate::wave::sreg;
@@ -57,9 +57,9 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     let modifiers = &inst.modifiers;
     let mut flags = shape.pack();
     let mut src = [Src::default(); 4];
-    let mut decorated =
+    let mut modified =
         inst.dpp.is_some() || inst.sdwa.is_some() || operation.preserves || modifiers.omod != 0;
-    decorated |= modifiers.clamp && shape.dst.float();
+    modified |= modifiers.clamp && shape.dst.float();
     for (n, &kind) in shape.src.iter().enumerate() {
         if n == 2 && operation.accumulates {
             let dst = c.vector(inst, &inst.dst, if kind.wide() { 2 } else { 1 })?;
@@ -75,7 +75,7 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
         };
         // Only VOP3P has fields that select halves of packed sources.
         let packed = matches!(kind, Kind::Pk16 | Kind::PkF16 | Kind::PkF32);
-        decorated |= modifier::modifies(kind, n, modifiers) && (!packed || inst.format == Format::Vop3p);
+        modified |= modifier::modifies(kind, n, modifiers) && (!packed || inst.format == Format::Vop3p);
     }
     if let Some(dpp) = &inst.dpp
         && (!dpp::known(dpp.ctrl) || src[0].kind != SrcKind::Vector)
@@ -95,8 +95,8 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     let narrow = |kind: Kind| !kind.wide() && kind != Kind::Mask;
     let plain = shape.src.iter().all(|&kind| narrow(kind));
     let count = shape.source_count();
-    if decorated {
-        uop.run = per_level!(c.level, Decorated);
+    if modified {
+        uop.run = per_level!(c.level, WithModifiers);
     } else if let Some(run) = operation.hot.filter(|_| inst.op.is_hot() && !modifiers.clamp) {
         uop.run = run;
     } else if plain && shape.dst == Kind::None && shape.mask_out {
@@ -116,7 +116,7 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     }
     uop.src = src;
     uop.flags = flags;
-    uop.imm = operation.kernel as usize as i64;
+    uop.imm = operation.lane_loop as usize as i64;
     Ok(uop)
 }
 
@@ -160,14 +160,14 @@ pub(super) fn unusual(wave: &Wave, uop: &Uop) -> bool {
     uop.flags & (FLUSHABLE | ROUNDABLE) != 0 && !usual
 }
 
-/// Runs a micro-op without modifiers under a non-default MODE, through `Decorated`, the only handler that honours MODE.
+/// Runs a micro-op without modifiers under a non-default MODE, through `WithModifiers`, the only handler that honours MODE.
 ///
 /// # Safety
 /// As for [`crate::Handler`].
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn run_unusual<C: Cpu>(wave: &mut Wave, uop: &Uop) -> Flow {
-    Decorated::<C>::run(wave, uop)
+    WithModifiers::<C>::run(wave, uop)
 }
 
 fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
@@ -193,9 +193,9 @@ fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
 /// # Safety
 /// The micro-op must come from [`assemble`].
 #[inline(always)]
-unsafe fn kernel(uop: &Uop) -> Kernel {
+unsafe fn lane_loop(uop: &Uop) -> LaneLoop {
     // SAFETY: `assemble` stored a function pointer of this type.
-    unsafe { std::mem::transmute::<usize, Kernel>(uop.imm as usize) }
+    unsafe { std::mem::transmute::<usize, LaneLoop>(uop.imm as usize) }
 }
 
 /// Stores result lanes under a mask.
@@ -233,7 +233,7 @@ impl<C: Cpu, const N: usize> Body for Narrow<C, N> {
             let b = if N > 1 { &*lanes(wave, uop.src[1], 0, scratch.add(2)) } else { a };
             let c = if N > 2 { &*lanes(wave, uop.src[2], 0, scratch.add(4)) } else { a };
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            kernel(uop)(
+            lane_loop(uop)(
                 &Sources { lo: [a, b, c], hi: [a, b, c], mode: &wave.mode, vcc: wave.vcc() },
                 results,
             );
@@ -260,7 +260,7 @@ impl<C: Cpu> Body for Compare<C> {
             let a = &*lanes(wave, uop.src[0], 0, scratch);
             let b = &*lanes(wave, uop.src[1], 0, scratch.add(2));
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            kernel(uop)(
+            lane_loop(uop)(
                 &Sources { lo: [a, b, b], hi: [a, b, b], mode: &wave.mode, vcc: wave.vcc() },
                 results,
             );
@@ -338,7 +338,7 @@ impl<C: Cpu> Body for General<C> {
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
             let sources =
                 Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
-            kernel(uop)(&sources, results);
+            lane_loop(uop)(&sources, results);
             if shape.dst != Kind::None {
                 let dst = usize::from(uop.dst);
                 store::<C>(exec, &results.lo, wave.vgprs.get_unchecked_mut(dst));
@@ -356,9 +356,9 @@ impl<C: Cpu> Body for General<C> {
 }
 
 /// Any shape, with DPP, SDWA, source and result modifiers.
-struct Decorated<C>(PhantomData<C>);
+struct WithModifiers<C>(PhantomData<C>);
 
-impl<C: Cpu> Body for Decorated<C> {
+impl<C: Cpu> Body for WithModifiers<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -420,7 +420,7 @@ impl<C: Cpu> Body for Decorated<C> {
             if half_rounding::wanted(inst.op, &wave.mode) {
                 half_rounding::run(inst.op, &sources, results);
             } else {
-                mode::with_rounding(rounding, || kernel(uop)(&sources, results));
+                mode::with_rounding(rounding, || lane_loop(uop)(&sources, results));
             }
             if wave.mode.fp16_ovfl {
                 half_rounding::saturate(inst.op, shape, &sources, results);

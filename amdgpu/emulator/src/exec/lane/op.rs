@@ -7,10 +7,10 @@ use crate::exec::lane::source::{Results, Sources};
 use crate::exec::math::float::{f32_to_half, half_to_f32};
 use crate::{Handler, Level};
 
-/// The compiled lane loop of an operation (not a GPU kernel).
+/// The compiled lane loop of an operation.
 ///
 /// `unsafe` because it is compiled with target features, like [`crate::Handler`].
-pub type Kernel = unsafe fn(&Sources<'_>, &mut Results);
+pub type LaneLoop = unsafe fn(&Sources<'_>, &mut Results);
 
 /// Type of a source or destination: its register layout and how float modifiers apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Shape {
 /// A vector operation that can be assembled into micro-ops.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    pub kernel: Kernel,
+    pub lane_loop: LaneLoop,
     pub shape: Shape,
     /// The third source is the destination (`v_fmac`, `v_dot2c`).
     pub accumulates: bool,
@@ -115,7 +115,7 @@ impl Operation {
         let shape = O::SHAPE;
         let flushable = shape.dst.float() || shape.src.iter().any(|kind| kind.float());
         Operation {
-            kernel: kernel::<O>(level),
+            lane_loop: lane_loop::<O>(level),
             shape,
             accumulates: false,
             preserves: false,
@@ -166,7 +166,7 @@ pub trait LaneOp {
 }
 
 /// The lane loop of `O` compiled for `level`.
-fn kernel<O: LaneOp>(level: Level) -> Kernel {
+fn lane_loop<O: LaneOp>(level: Level) -> LaneLoop {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::V4 => apply_v4::<O>,

@@ -15,18 +15,18 @@ const ROW: usize = 16;
 
 /// The micro-op that fills a wave's scalar registers and v0 from its dispatch, according to the wave's index in the workgroup.
 pub fn uop(level: Level) -> Uop {
-    let run = per_level!(level, Begin);
+    let run = per_level!(level, WaveInit);
     Uop { run, dst: 0, sdst: 0, src: [Src::default(); 4], imm: 0, flags: 0, inst: 0 }
 }
 
-struct Begin<C>(PhantomData<C>);
-impl<C: RowVector> Body for Begin<C> {
+struct WaveInit<C>(PhantomData<C>);
+impl<C: RowVector> Body for WaveInit<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, _: &Uop) -> Flow {
-        // SAFETY: a starting wave has surroundings, and work-item IDs for its index in the workgroup; every kernel has v0. The
+        // SAFETY: a starting wave has a context, and work-item IDs for its index in the workgroup; every kernel has v0. The
         // handler runs at a level this CPU has. The last row of scalar registers overlaps the one before it.
         unsafe {
-            let grid = (*wave.surroundings).grid();
+            let grid = (*wave.context).grid();
             let (from, to) = (grid.initial.sgprs().as_ptr(), wave.sgprs.as_mut_ptr());
             for row in 0..sreg::COUNT / ROW {
                 C::store(C::load(from.add(ROW * row)), to.add(ROW * row));

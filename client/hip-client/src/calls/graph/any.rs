@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::super::Status;
 use super::{add, child, copy, event, fill, get, host, kernel, memory, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
 

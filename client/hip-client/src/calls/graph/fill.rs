@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::lower;
 use crate::graph::node::{Fill, Work};
 use crate::process::soname;
@@ -126,7 +126,7 @@ pub(super) fn change(
 ) -> Status {
     let (runtime, executable) = find(executable)?;
     let new = new(runtime)?;
-    executable.with(node as u64, |work| match work {
+    executable.with(runtime, node as u64, |work| match work {
         Work::Fill(old) => {
             let bytes = |it: &Fill| it.parameters.width * it.parameters.elementSize as usize;
             let same = bytes(old) == bytes(&new) && old.parameters.height == new.parameters.height;

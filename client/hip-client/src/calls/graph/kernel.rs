@@ -5,7 +5,7 @@ use hip_api::types::*;
 use super::super::launch::kernel_node;
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::{Kernel, Work};
 use crate::state::runtime::{Runtime, runtime};
 
@@ -82,7 +82,7 @@ pub unsafe fn hipGraphExecKernelNodeSetParams(
     parameters: *const hipKernelNodeParams,
 ) -> Status {
     let (runtime, executable) = find(executable)?;
-    let old = executable.with(node as u64, |work| match work {
+    let old = executable.with(runtime, node as u64, |work| match work {
         Work::Kernel(kernel) => Ok((kernel.attributes.clone(), kernel.function.device)),
         _ => Err(hipErrorInvalidValue),
     })??;
