@@ -9,7 +9,7 @@ use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, tls};
 
-use crate::compile::compiler::CompilerConfig;
+use crate::compile::task::CompilerConfig;
 use crate::store::UploadConfig;
 use crate::supervisor::ledgers::LedgerConfig;
 use crate::supervisor::tokens::TokenConfig;

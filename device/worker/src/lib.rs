@@ -30,10 +30,11 @@ mod supervisor;
 mod worker_address;
 
 pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
-pub use compile::compiler::{
-    CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
-};
+pub use compile::compiler::Compiler;
 pub use compile::service::serve_compiler;
+pub use compile::task::{
+    CompileError, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
+};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig};
 pub use error::WorkerError;
 pub use limits::{LimitConfig, LimitError, Qos};
