@@ -7,6 +7,7 @@ use crate::{Flow, Handler, Uop, Wave};
 
 /// Body of a handler. `run` must be `#[inline(always)]`; otherwise the wrapper's target features do not apply to it.
 pub trait Body {
+    /// Executes one micro-op of one wave.
     fn run(wave: &mut Wave, uop: &Uop) -> Flow;
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Lanes are interleaved like the hardware's swizzle: dword `k` of lane `i` is at `256 * k + 4 * i`.
 
-use crate::exec::access::address::*;
+use crate::exec::access::addresses::*;
 use crate::exec::access::atomic::*;
+use crate::exec::access::checked::*;
 use crate::exec::access::element::*;
-use crate::exec::format::scalar;
 use crate::fault::FaultKind;
 use crate::level::ActiveBody;
 use crate::wave::sreg;
@@ -171,7 +171,7 @@ pub(crate) fn private_atomic(
 fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
     let mut base = offset(uop) as u32;
     if uop.flags & SADDR != 0 {
-        base = base.wrapping_add(scalar::dword(wave, &uop.src[2], 0));
+        base = base.wrapping_add(uop.src[2].dword(wave, 0));
     }
     let mut offsets = [base; 64];
     if uop.flags & VADDR != 0 {
