@@ -5,10 +5,12 @@
 //! those of whole instructions with all their operand forms and modifiers.
 
 mod convert;
+mod evaluate;
 pub mod exact;
 mod float;
 mod integer;
 mod lane;
 pub mod random;
 
-pub use lane::{Lane, Outcome, evaluate};
+pub use evaluate::evaluate;
+pub use lane::{Lane, Outcome};

@@ -6,9 +6,10 @@ use isa::Inst;
 use parking_lot::Mutex;
 
 use super::assembler::Line;
-use super::block::{self, Run};
-use super::emit::{self, Entry};
+use super::block;
 use super::executable::Executable;
+use super::lower::{self, Entry};
+use super::run::Run;
 use super::target::Target;
 use crate::exec::format::sopp;
 use crate::program::Program;
@@ -117,7 +118,7 @@ impl Block {
         let program = unsafe { Program::of(wave) };
         let mut uops = program.uops[self.run.start..self.run.end].to_vec();
         uops[0] = self.head;
-        let made = emit::compile(self.target, &self.run, &uops, &program.insts, &program.constants);
+        let made = lower::compile(self.target, &self.run, &uops, &program.insts, &program.constants);
         let made = made.ok().and_then(|(bytes, pool)| Some((Executable::new(&bytes)?, pool)));
         *compiled = match made {
             Some((code, pool)) => {

@@ -5,7 +5,7 @@
 
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
-use super::template;
+use super::template_table;
 use crate::exec::format::{vop1, vop2, vop3, vop3p, vopc};
 use crate::exec::lane::body::tests::operands::{Random, edges};
 use crate::exec::lane::op::{Kind, Operation};
@@ -63,7 +63,7 @@ fn lowered() -> Vec<(Op, Operation, Format)> {
     let mut all: Vec<(Op, Operation, Format)> = Vec::new();
     for row in isa::ENCODINGS {
         let known = all.iter().any(|(op, ..)| *op == row.op);
-        if !known && template::of(row.op).is_some() {
+        if !known && template_table::of(row.op).is_some() {
             let (operation, format) = operation(row.op).unwrap();
             all.push((row.op, operation, format));
         }
