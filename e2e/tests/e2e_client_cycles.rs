@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use e2e::{Usage, Worker, eventually};
-use hip_client::connection::{Config, Connection};
+use session::{Config, Connection};
 use wire::{Allocate, CreateStream, Fill, MemoryInfo, SynchronizeStream};
 
 /// Number of warm-up sessions, after which all permanent resources are allocated.
@@ -19,18 +19,18 @@ fn sessions_that_come_and_go_leave_nothing_in_their_client() {
         use_a_session(&worker);
     }
     eventually("the first sessions have ended", || worker.status().sessions().is_empty());
-    let before = Usage::own();
+    let before = Usage::of_this_process();
     for _ in 0..e2e::cycles() {
         use_a_session(&worker);
     }
     // Threads, and the mappings of their stacks, may take a moment to disappear.
     eventually(&format!("descriptors, threads and mappings are as before: {before:?}"), || {
-        let now = Usage::own();
+        let now = Usage::of_this_process();
         now.descriptors <= before.descriptors
             && now.threads <= before.threads
             && now.mappings <= before.mappings + 4
     });
-    let after = Usage::own();
+    let after = Usage::of_this_process();
     println!("{} cycles: {before:?}, then {after:?}", e2e::cycles());
     let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
     assert!(grown <= MOST_GROWTH, "{grown} bytes more");
@@ -38,7 +38,7 @@ fn sessions_that_come_and_go_leave_nothing_in_their_client() {
 
 fn use_a_session(worker: &Worker) {
     let config = Config { endpoint: worker.endpoint().clone(), ..Config::default() };
-    let (connection, welcome) = Connection::open_with(config).unwrap();
+    let (connection, welcome) = Connection::open(config).unwrap();
     let address = welcome.arena_base;
     connection.post(&Allocate { device: 0, kind: 0, address, bytes: 1 << 20 }, &[], 0).unwrap();
     connection.post(&CreateStream { device: 0, stream: 0x1234, flags: 0, priority: 0 }, &[], 0).unwrap();

@@ -5,6 +5,7 @@ use crate::program::Program;
 use crate::{Flow, Wave};
 
 /// Runs a wave until a micro-op needs the scheduler (end, barrier, fault, yield), or the budget is used up.
+#[inline]
 pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
     // SAFETY: the wave entered a program of its kernel, and programs live as long as the kernel. A program's last micro-op is a
     // jump, so `pc` stays inside it; branch targets were resolved to micro-ops of the same program.

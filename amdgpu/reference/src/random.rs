@@ -1,21 +1,25 @@
 //! Seeded random numbers, and operand values that are often special cases.
 
+use fastrand::Rng;
+
 use crate::exact::{F16, F32, F64, Format};
 
-/// A small pseudo-random generator (SplitMix64).
+/// Seeded random numbers.
 #[derive(Clone, Debug)]
-pub struct Random(pub u64);
+pub struct Random(Rng);
 
 impl Random {
+    /// Starts a sequence that depends on the seed alone.
+    pub fn new(seed: u64) -> Random {
+        Random(Rng::with_seed(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.u64(..)
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.u64(..limit)
     }
 
     pub fn chance(&mut self, one_in: u64) -> bool {

@@ -33,7 +33,7 @@ macro_rules! copies {
 
         pub unsafe fn $later_spt($($arg: $ty,)* on: hipStream_t) -> Status {
             // SAFETY: the caller's ranges and structs.
-            unsafe { $function($($arg,)* stream::spt(on), Until::Queued) }
+            unsafe { $function($($arg,)* $crate::state::streams::spt(on), Until::Queued) }
         }
     )* };
 }
@@ -48,6 +48,7 @@ pub mod device;
 pub mod error;
 pub mod event;
 pub mod graph;
+mod include;
 pub mod ipc;
 pub mod launch;
 pub mod library;
@@ -71,8 +72,7 @@ pub mod virtual_memory;
 
 use hip_api::types::{hipError_t, hipErrorInvalidValue};
 
-/// Result of most HIP functions.
-pub type Status = Result<(), hipError_t>;
+pub use crate::state::Status;
 
 /// Writes through an out-pointer of the program; null is hipErrorInvalidValue.
 ///

@@ -5,12 +5,20 @@
 
 #![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
 
+mod allocate;
+pub mod block;
+pub mod capture;
 pub mod dot;
 pub mod executable;
+mod instantiate;
+mod launch;
 pub mod lower;
+pub mod lowered;
 pub mod memory;
 pub mod node;
 pub mod object;
+mod record;
+pub mod tables;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -18,7 +26,6 @@ use std::sync::{Arc, Weak};
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::runtime::Runtime;
 use node::Work;
 use object::Holdings;
 
@@ -196,114 +203,5 @@ impl State {
             }
         }
         (sorted.len() == self.order.len()).then_some(sorted)
-    }
-}
-
-impl Runtime {
-    pub fn new_graph(&self, device: usize, original: u64) -> Result<Arc<Graph>, hipError_t> {
-        let make = |id| Graph { id, device, original, state: Mutex::default() };
-        self.graphs.insert_with(make).map(|(_, graph)| graph).ok_or(hipErrorOutOfMemory)
-    }
-
-    pub fn graph(&self, graph: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
-        self.graphs.get(graph as u64).ok_or(hipErrorInvalidValue)
-    }
-
-    /// The graph that a node belongs to.
-    pub fn graph_of(&self, node: hipGraphNode_t) -> Result<Arc<Graph>, hipError_t> {
-        self.nodes.get(node as u64).map(|it| Arc::clone(&it.graph)).ok_or(hipErrorInvalidValue)
-    }
-
-    /// Adds a node that depends on the given ones, which must be distinct and of the same graph.
-    pub fn add_node(&self, graph: &Arc<Graph>, before: &[u64], work: Work) -> Result<u64, hipError_t> {
-        let mut state = graph.state.lock();
-        let mut seen = HashSet::new();
-        if !before.iter().all(|it| state.nodes.contains_key(it) && seen.insert(*it)) {
-            return Err(hipErrorInvalidValue);
-        }
-        if state.order.len() >= wire::MAX_GRAPH_NODES {
-            return Err(hipErrorOutOfMemory);
-        }
-        let made = self.nodes.insert_with(|_| NodeOf { graph: Arc::clone(graph) });
-        let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
-        state.nodes.insert(handle, Node { work, before: Vec::new(), after: Vec::new(), original: handle });
-        state.order.push(handle);
-        for from in before {
-            state.link(*from, handle);
-        }
-        Ok(handle)
-    }
-
-    /// Removes a node and its edges.
-    pub fn remove_node(&self, handle: u64) -> Result<(), hipError_t> {
-        let owner = self.nodes.remove(handle).ok_or(hipErrorInvalidValue)?;
-        let mut state = owner.graph.state.lock();
-        let node = state.nodes.remove(&handle).ok_or(hipErrorInvalidValue)?;
-        state.order.retain(|it| *it != handle);
-        for from in &node.before {
-            if let Some(from) = state.nodes.get_mut(from) {
-                from.after.retain(|it| *it != handle);
-            }
-        }
-        for to in &node.after {
-            if let Some(to) = state.nodes.get_mut(to) {
-                to.before.retain(|it| *it != handle);
-            }
-        }
-        drop(state);
-        if let Work::Child(child) = &node.work {
-            self.destroy_graph(child.id)?;
-        }
-        Ok(())
-    }
-
-    /// Clones a graph, child graphs included.
-    pub fn clone_graph(&self, source: &Graph) -> Result<Arc<Graph>, hipError_t> {
-        let copy = self.new_graph(source.device, source.id)?;
-        let state = source.state.lock();
-        let mut handles = HashMap::new();
-        for handle in &state.order {
-            let node = &state.nodes[handle];
-            let work = match &node.work {
-                Work::Child(child) => Work::Child(self.clone_graph(child)?),
-                work => work.clone(),
-            };
-            let twin = self.add_node(&copy, &[], work)?;
-            copy.with(twin, |it| it.original = *handle)?;
-            handles.insert(*handle, twin);
-        }
-        let mut twins = copy.state.lock();
-        for handle in &state.order {
-            // Keep the order of the original's lists, which programs can see.
-            let (node, twin) = (&state.nodes[handle], handles[handle]);
-            if let Some(it) = twins.nodes.get_mut(&twin) {
-                it.before = node.before.iter().map(|it| handles[it]).collect();
-                it.after = node.after.iter().map(|it| handles[it]).collect();
-            }
-        }
-        twins.objects = state.objects.retained();
-        drop(twins);
-        Ok(copy)
-    }
-
-    /// Destroys a graph, its nodes and its child graphs.
-    pub fn destroy_graph(&self, id: u64) -> Result<(), hipError_t> {
-        let graph = self.graphs.remove(id).ok_or(hipErrorInvalidValue)?;
-        let (nodes, objects) = {
-            let mut state = graph.state.lock();
-            state.order.clear();
-            (std::mem::take(&mut state.nodes), std::mem::take(&mut state.objects))
-        };
-        for (handle, node) in nodes {
-            self.nodes.remove(handle);
-            if let Work::Child(child) = &node.work {
-                // Ignore a child graph that the program has already destroyed.
-                let _ = self.destroy_graph(child.id);
-            }
-        }
-        objects.release(self);
-        drop(graph);
-        self.sweep_graph_memory();
-        Ok(())
     }
 }

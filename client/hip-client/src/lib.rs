@@ -1,54 +1,12 @@
 //! The drop-in HIP runtime: implements every HIP function by forwarding it to a worker process.
+//!
+//! `abi/` exports the C functions, which call `calls/`. Those use the state of the session in `state/` and of graphs in
+//! `graph/`. `process/` has what belongs to the process (environment, exit, fork), `telemetry/` what a user can watch. The
+//! transport is the crate `session`.
 
-pub mod connection;
-pub mod env;
-pub mod trace;
-
-mod alone;
-mod barrier;
-mod callback;
-mod exit;
-mod incoming;
-mod liveness;
-mod mirrors;
-mod neighbour;
-mod outgoing;
-mod output;
-mod progress;
-mod reattach;
-mod reserve;
-mod ring;
-mod strands;
-pub mod upload;
-
-mod advice;
-mod arena;
-mod arguments;
+pub mod abi;
 mod calls;
-mod capture;
-mod chrome;
-mod clock;
-mod credit;
-mod descriptor;
-pub mod exports;
-mod extensions;
-mod fence;
 mod graph;
-mod handles;
-mod include;
-mod kernarg;
-mod linker;
-mod memory;
-mod module;
-mod occupancy;
-mod registry;
-mod report;
-mod runtime;
-mod soname;
-mod summary;
-mod texture;
-mod thread;
-mod unseen;
-mod variables;
-mod virtual_memory;
-mod watch;
+pub mod process;
+mod state;
+mod telemetry;

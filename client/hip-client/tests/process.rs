@@ -1,12 +1,14 @@
 //! The connection at process boundaries: exit, fork, missing worker, kernel output. Each case runs this program again as
 //! the client and checks what the worker and the standard streams received.
 
+#[path = "../../session/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
-use hip_client::connection::Connection;
+use hip_client::process::open::open;
+use session::Connection;
 use simulated::{PRINTING_FUNCTION, Simulated};
 use wire::{Launch, SynchronizeStream};
 
@@ -47,7 +49,7 @@ fn launch(connection: &Connection, function: u64) {
 }
 
 fn exit() {
-    let (connection, _) = Connection::open().expect("a session");
+    let (connection, _) = open().expect("a session");
     for _ in 0..LAUNCHES {
         launch(&connection, 1);
     }
@@ -64,13 +66,13 @@ fn exit_says_goodbye() {
 }
 
 fn fork() -> ExitCode {
-    let (connection, _) = Connection::open().expect("a session");
+    let (connection, _) = open().expect("a session");
     launch(&connection, 1);
     // SAFETY: the child uses only what must work after a fork, which is what this tests.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = connection.post(&SynchronizeStream { stream: 0 }, &[], 0).is_err();
-        let (own, _) = Connection::open().expect("a session of the child");
+        let (own, _) = open().expect("a session of the child");
         for _ in 0..10 {
             launch(&own, 2);
         }
@@ -97,7 +99,7 @@ fn a_child_starts_afresh() {
 
 fn absent() {
     for _ in 0..3 {
-        assert!(Connection::open().is_err());
+        assert!(open().is_err());
     }
 }
 
@@ -112,7 +114,7 @@ fn absence_is_told_once() {
 }
 
 fn output() {
-    let (connection, _) = Connection::open().expect("a session");
+    let (connection, _) = open().expect("a session");
     // SAFETY: prints through C's stdio buffer.
     unsafe { libc::puts(c"before".as_ptr()) };
     launch(&connection, PRINTING_FUNCTION);

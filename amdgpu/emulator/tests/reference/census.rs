@@ -26,7 +26,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
         for arch in [Arch::Gfx90a, Arch::Gfx942].into_iter().filter(|arch| row.opcode(*arch).is_some()) {
             // An operation that has only the long form is generated from its own table.
             let form = if form == Form::Long && !words::has(row, Form::Long) { Form::Short } else { form };
-            let mut random = Random(op as u64);
+            let mut random = Random::new(op as u64);
             for _ in 0..20 {
                 let Some((inst, _)) = words::draw(&mut random, arch, row, form) else {
                     refused.push(format!("{arch:?} {mnemonic}: no operands found"));

@@ -21,7 +21,7 @@ fn sources(random: &mut Random, row: &Encoding) -> [u64; 3] {
 
 /// Whether two settings give different results for some sources; `None` for operations without a reference.
 fn differs(row: &Encoding, settings: [(Mode, bool); 2]) -> Option<bool> {
-    let mut random = Random(row.op as u64);
+    let mut random = Random::new(row.op as u64);
     let mut found = false;
     for _ in 0..4000 {
         let s = sources(&mut random, row);

@@ -91,7 +91,7 @@ fn check(formats: &[Format], rounds: usize) {
             if NO_REFERENCE.iter().any(|(start, _)| name.starts_with(start)) {
                 continue;
             }
-            let mut random = Random(row.op as u64 * 1000 + arch as u64 * 10 + form as u64);
+            let mut random = Random::new(row.op as u64 * 1000 + arch as u64 * 10 + form as u64);
             for _ in 0..rounds {
                 let Some((inst, bytes)) = words::draw(&mut random, arch, row, form) else {
                     failures.push(format!("{arch:?} {name} {form:?}: no operands found"));
@@ -126,7 +126,7 @@ fn check_memory(formats: &[Format], rounds: usize) {
             if NO_MEMORY_REFERENCE.iter().any(|(start, _)| name.starts_with(start)) {
                 continue;
             }
-            let mut random = Random(row.op as u64 * 1000 + arch as u64 * 10);
+            let mut random = Random::new(row.op as u64 * 1000 + arch as u64 * 10);
             for _ in 0..rounds {
                 let Some((inst, bytes)) = words::draw(&mut random, arch, row, form) else {
                     failures.push(format!("{arch:?} {name}: no operands found"));

@@ -309,7 +309,7 @@ fn matrix_operations_match_the_published_layouts() {
             .filter(|row| row.flags.has(Flags::MFMA | Flags::SMFMAC) && row.opcode(arch).is_some());
         for row in matrices {
             operations += 1;
-            let mut random = Random(row.op as u64 + 7);
+            let mut random = Random::new(row.op as u64 + 7);
             for _ in 0..12 {
                 if let Err(difference) = check(&mut random, arch, row) {
                     failures.push(difference);

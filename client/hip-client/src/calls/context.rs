@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, device, set};
-use crate::runtime::{Context, Runtime, runtime};
-use crate::thread;
+use crate::state::objects::Context;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread;
 
 pub unsafe fn hipCtxCreate(context: *mut hipCtx_t, flags: c_uint, device: hipDevice_t) -> Status {
     let runtime = runtime()?;
@@ -17,7 +18,7 @@ pub unsafe fn hipCtxCreate(context: *mut hipCtx_t, flags: c_uint, device: hipDev
         return Err(hipErrorInvalidValue);
     }
     let made = Context { device: device as usize, flags, primary: false };
-    let (handle, _) = runtime.contexts.insert_with(|_| made).ok_or(hipErrorOutOfMemory)?;
+    let (handle, _) = runtime.tables.contexts.insert_with(|_| made).ok_or(hipErrorOutOfMemory)?;
     enter(handle, device as usize);
     // SAFETY: the caller's out-pointer.
     unsafe { set(context, handle as hipCtx_t) }
@@ -28,7 +29,7 @@ pub unsafe fn hipCtxDestroy(context: hipCtx_t) -> Status {
     if find(runtime, context)?.primary {
         return Err(hipErrorInvalidValue);
     }
-    runtime.contexts.remove(context as u64).ok_or(hipErrorInvalidValue)?;
+    runtime.tables.contexts.remove(context as u64).ok_or(hipErrorInvalidValue)?;
     if thread::context() == Some(context as u64) {
         thread::pop_context();
         follow_top(runtime);
@@ -84,8 +85,8 @@ pub unsafe fn hipCtxGetDevice(device: *mut hipDevice_t) -> Status {
 pub unsafe fn hipCtxGetFlags(flags: *mut c_uint) -> Status {
     let runtime = runtime()?;
     let found = match thread::context() {
-        Some(handle) => runtime.contexts.get(handle).ok_or(hipErrorInvalidContext)?.flags,
-        None => runtime.current()?.1.flags.load(Ordering::Relaxed),
+        Some(handle) => runtime.tables.contexts.get(handle).ok_or(hipErrorInvalidContext)?.flags,
+        None => runtime.current()?.1.settings.flags.load(Ordering::Relaxed),
     };
     // SAFETY: the caller's out-pointer.
     unsafe { set(flags, found) }
@@ -155,13 +156,13 @@ pub unsafe fn hipDevicePrimaryCtxGetState(
     let device = runtime()?.device(device)?;
     // SAFETY: the caller's out-pointers.
     unsafe {
-        set(flags, device.flags.load(Ordering::Relaxed))?;
+        set(flags, device.settings.flags.load(Ordering::Relaxed))?;
         set(active, c_int::from(device.primary_context_users.load(Ordering::Relaxed) > 0))
     }
 }
 
 pub unsafe fn hipDevicePrimaryCtxSetFlags(device: hipDevice_t, flags: c_uint) -> Status {
-    runtime()?.device(device)?.flags.store(flags, Ordering::Relaxed);
+    runtime()?.device(device)?.settings.flags.store(flags, Ordering::Relaxed);
     Ok(())
 }
 
@@ -174,7 +175,7 @@ pub unsafe fn hipDevicePrimaryCtxReset(device: hipDevice_t) -> Status {
 }
 
 fn find(runtime: &Runtime, context: hipCtx_t) -> Result<Arc<Context>, hipError_t> {
-    runtime.contexts.get(context as u64).ok_or(hipErrorInvalidContext)
+    runtime.tables.contexts.get(context as u64).ok_or(hipErrorInvalidContext)
 }
 
 fn enter(context: u64, device: usize) {
@@ -184,7 +185,7 @@ fn enter(context: u64, device: usize) {
 
 /// After a pop the current device is that of the context now on top.
 fn follow_top(runtime: &Runtime) {
-    if let Some(context) = thread::context().and_then(|handle| runtime.contexts.get(handle)) {
+    if let Some(context) = thread::context().and_then(|handle| runtime.tables.contexts.get(handle)) {
         thread::set_device(context.device);
     }
 }

@@ -8,12 +8,14 @@ use hip_api::types::*;
 
 pub use super::copy_batch::*;
 pub use super::copy_box::*;
-use super::stream::{self, StreamRef};
+use crate::state::streams;
+use crate::state::stream::StreamRef;
 use super::{Status, set};
 use crate::graph::node::{Copy as CopyNode, Work};
-use crate::memory::{Kind, Place};
-use crate::runtime::{Runtime, runtime};
-use crate::{registry, variables};
+use crate::state::memory::{Kind, Place};
+use crate::state::registry;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::variables;
 
 /// When the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,31 +24,6 @@ pub(super) enum Until {
     Done,
     /// When the copy is queued; the program synchronizes later.
     Queued,
-}
-
-/// Checks a copy direction against the actual locations of the pointers.
-pub fn check_kind(
-    kind: hipMemcpyKind,
-    to: Place,
-    from: Place,
-    runtime: &Runtime,
-    to_at: u64,
-    from_at: u64,
-) -> Status {
-    let pinned = |at| runtime.memory.find(at).is_some();
-    let host = |at| runtime.memory.is_host(at);
-    // Pinned host memory is accessible to the device, so directions that call it device memory are accepted.
-    let to_known = matches!(to, Place::Device) || pinned(to_at);
-    let from_known = matches!(from, Place::Device) || pinned(from_at);
-    let fits = match kind {
-        hipMemcpyDefault => true,
-        hipMemcpyHostToHost => host(to_at) && host(from_at),
-        hipMemcpyHostToDevice => to_known,
-        hipMemcpyDeviceToHost => from_known,
-        hipMemcpyDeviceToDevice | hipMemcpyDeviceToDeviceNoCU => to_known && from_known,
-        _ => return Err(hipErrorInvalidMemcpyDirection),
-    };
-    if fits { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 
 /// Whether the bytes at `source` must be read later than now, because a pending host function may still write them. A
@@ -89,8 +66,8 @@ pub(super) fn copy(
     }
     let (to_view, to_place) = runtime.locate(destination, length)?;
     let (from_view, from_place) = runtime.locate(source, length)?;
-    check_kind(kind, to_place, from_place, runtime, destination, source)?;
-    let kept = runtime.captures.record(runtime, at, || {
+    runtime.check_kind(kind, to_place, from_place, destination, source)?;
+    let kept = runtime.record(at, || {
         Ok(Work::Copy(CopyNode::Flat { to: destination, from: source, bytes, kind }))
     });
     if let Some(kept) = kept {
@@ -133,7 +110,7 @@ pub(super) fn copy(
             wait_if(runtime, at, until == Until::Done && to_host)
         }
         (Place::Device, Place::Host) if must_wait(runtime, source, at, until)? => {
-            stream::when_due(runtime, at, move |runtime, own| {
+            runtime.when_due(at, move |runtime, own| {
                 // SAFETY: the memory is pinned: the program keeps it until it has synchronized.
                 let body = unsafe { std::slice::from_raw_parts(source as *const u8, bytes) };
                 runtime.write(own, to_view, body)
@@ -212,7 +189,7 @@ pub unsafe fn hipMemcpyWithStream(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    copy(runtime, to, from, bytes, kind, stream::resolve(runtime, on)?, Until::Done)
+    copy(runtime, to, from, bytes, kind, runtime.resolve(on)?, Until::Done)
 }
 
 pub unsafe fn hipMemcpyAsync(
@@ -223,7 +200,7 @@ pub unsafe fn hipMemcpyAsync(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    copy(runtime, to, from, bytes, kind, stream::resolve(runtime, on)?, Until::Queued)
+    copy(runtime, to, from, bytes, kind, runtime.resolve(on)?, Until::Queued)
 }
 
 pub unsafe fn hipMemcpyAsync_spt(
@@ -234,7 +211,7 @@ pub unsafe fn hipMemcpyAsync_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's ranges.
-    unsafe { hipMemcpyAsync(to, from, bytes, kind, stream::spt(on)) }
+    unsafe { hipMemcpyAsync(to, from, bytes, kind, streams::spt(on)) }
 }
 
 pub unsafe fn hipMemcpyHtoD(to: hipDeviceptr_t, from: *const c_void, bytes: usize) -> Status {
@@ -305,7 +282,7 @@ pub unsafe fn hipMemcpyPeerAsync(
     let runtime = runtime()?;
     runtime.device(to_device)?;
     runtime.device(from_device)?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     copy(runtime, to, from, bytes, hipMemcpyDeviceToDevice, at, Until::Queued)
 }
 
@@ -363,7 +340,7 @@ unsafe fn copy_to_symbol(
         return Err(hipErrorInvalidMemcpyDirection);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     let to = symbol_range(runtime, symbol, offset, bytes)?;
     copy(runtime, to as *mut c_void, from, bytes, kind, at, until)
 }
@@ -381,7 +358,7 @@ unsafe fn copy_from_symbol(
         return Err(hipErrorInvalidMemcpyDirection);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     let from = symbol_range(runtime, symbol, offset, bytes)?;
     copy(runtime, to, from as *const c_void, bytes, kind, at, until)
 }

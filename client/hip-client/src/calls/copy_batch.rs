@@ -6,9 +6,8 @@ use hip_api::types::*;
 
 use super::copy::{Until, copy};
 use super::copy_box::{Side, copy_box};
-use super::stream;
 use super::{Status, set_if_wanted};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 
 /// Attributes are hints (where memory lies, when a source may be read): reading every source during the call satisfies
 /// all.
@@ -29,7 +28,7 @@ pub unsafe fn hipMemcpyBatchAsync(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     for index in 0..count {
         // SAFETY: the caller's arrays of `count` entries.
         let (to, from, bytes) = unsafe { (*to.add(index), *from.add(index), *sizes.add(index)) };
@@ -53,7 +52,7 @@ pub unsafe fn hipMemcpy3DBatchAsync(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     for index in 0..count {
         // SAFETY: the caller's array of `count` entries.
         let it = unsafe { *operations.add(index) };

@@ -7,13 +7,13 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::Status;
-use super::copy::{Until, check_kind, end_write, is_ours, must_wait, wait_if};
-use super::stream::{self, StreamRef};
-use crate::graph::lower::Block;
+use super::copy::{Until, end_write, is_ours, must_wait, wait_if};
+use crate::state::stream::StreamRef;
+use crate::graph::block::Block;
 use crate::graph::node::{Copy, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 /// One side of a copy: rows `pitch` bytes apart, slices `rows` rows apart.
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +88,11 @@ pub(super) fn copy_box(
     let from_bytes = from.span(&extent).ok_or(hipErrorInvalidValue)?;
     let (to_view, to_place) = runtime.locate(to.address, to_bytes)?;
     let (from_view, from_place) = runtime.locate(from.address, from_bytes)?;
-    check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
+    runtime.check_kind(kind, to_place, from_place, to.address, from.address)?;
     if until == Until::Done {
         runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     }
-    let kept = runtime.captures.record(runtime, at, || {
+    let kept = runtime.record(at, || {
         Ok(Work::Copy(Copy::Rows { to: to.block(&extent), from: from.block(&extent), kind }))
     });
     if let Some(kept) = kept {
@@ -112,7 +112,7 @@ pub(super) fn copy_box(
         (Place::Device, Place::Host) => {
             let write = move |runtime: &Runtime, stream| write_box(runtime, to_device, from, extent, stream);
             if must_wait(runtime, from.address, at, until)? {
-                stream::when_due(runtime, at, write)
+                runtime.when_due(at, write)
             } else {
                 write(runtime, at.id)?;
                 end_write(runtime, at, until)
@@ -236,7 +236,7 @@ unsafe fn copy_2d(
     until: Until,
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     let to = Side::flat(to as u64, to_pitch, height);
     let from = Side::flat(from as u64, from_pitch, height);
     copy_box(runtime, to, from, hipExtent { width, height, depth: 1 }, kind, at, until)
@@ -247,7 +247,7 @@ unsafe fn copy_3d(parameters: *const hipMemcpy3DParms, on: hipStream_t, until: U
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     // SAFETY: the caller's struct, not null.
     let p = unsafe { *parameters };
     let to = pitched_side(p.dstArray, p.dstPtr, p.dstPos, &p.extent)?;
@@ -293,7 +293,7 @@ pub unsafe fn hipMemcpy3DPeerAsync(parameters: *mut hipMemcpy3DPeerParms, on: hi
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     // SAFETY: the caller's struct, not null.
     let p = unsafe { *parameters };
     runtime.device(p.dstDevice)?;
@@ -371,7 +371,7 @@ unsafe fn copy_param_3d(parameters: *const HIP_MEMCPY3D, on: hipStream_t, until:
 /// A driver-style copy of a rectangle or a box.
 fn driver_copy(p: &HIP_MEMCPY3D, on: hipStream_t, until: Until) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     let extent = hipExtent { width: p.WidthInBytes, height: p.Height, depth: p.Depth };
     if extent.width == 0 || extent.height == 0 || extent.depth == 0 {
         return Ok(());

@@ -21,6 +21,6 @@ pub unsafe fn _ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPP
     // SAFETY: the caller's arguments.
     if let Err(error) = unsafe { super::launch::launch_packed(stub, blocks, block, shared_bytes, on, extra) }
     {
-        crate::thread::remember(error);
+        crate::state::thread::remember(error);
     }
 }

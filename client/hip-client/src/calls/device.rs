@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, set, set_if_wanted, text};
-use crate::runtime::{Device, existing, runtime};
-use crate::{exports, soname, thread};
+use crate::abi::exports;
+use crate::process::soname;
+use crate::state::device::Device;
+use crate::state::runtime::{existing, runtime};
+use crate::state::thread;
 
 pub unsafe fn hipInit(flags: c_uint) -> Status {
     if flags != 0 {
@@ -190,7 +193,7 @@ pub unsafe fn hipDeviceGetLimit(value: *mut usize, limit: hipLimit_t) -> Status 
         return Err(hipErrorInvalidValue);
     }
     let (_, device) = runtime()?.current()?;
-    let found = device.limits.lock().get(&limit.0).copied().ok_or(hipErrorUnsupportedLimit)?;
+    let found = device.settings.limits.lock().get(&limit.0).copied().ok_or(hipErrorUnsupportedLimit)?;
     // SAFETY: the caller's out-pointer.
     unsafe { set(value, found as usize) }
 }
@@ -201,24 +204,24 @@ pub unsafe fn hipDeviceSetLimit(limit: hipLimit_t, value: usize) -> Status {
     }
     let runtime = runtime()?;
     let (_, device) = runtime.current()?;
-    if !device.limits.lock().contains_key(&limit.0) {
+    if !device.settings.limits.lock().contains_key(&limit.0) {
         return Err(hipErrorUnsupportedLimit);
     }
     let operation = wire::SetLimit { device: device.ordinal, limit: limit.0 as i32, value: value as u64 };
     let accepted = runtime.call(&operation)?.value;
-    device.limits.lock().insert(limit.0, accepted);
+    device.settings.limits.lock().insert(limit.0, accepted);
     Ok(())
 }
 
 pub unsafe fn hipDeviceGetCacheConfig(config: *mut hipFuncCache_t) -> Status {
     let (_, device) = runtime()?.current()?;
     // SAFETY: the caller's out-pointer.
-    unsafe { set(config, hipFuncCache_t(device.cache_config.load(Ordering::Relaxed))) }
+    unsafe { set(config, hipFuncCache_t(device.settings.cache_config.load(Ordering::Relaxed))) }
 }
 
 pub unsafe fn hipDeviceSetCacheConfig(config: hipFuncCache_t) -> Status {
     let (_, device) = runtime()?.current()?;
-    device.cache_config.store(config.0, Ordering::Relaxed);
+    device.settings.cache_config.store(config.0, Ordering::Relaxed);
     Ok(())
 }
 
@@ -247,7 +250,7 @@ pub unsafe fn hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut 
 pub unsafe fn hipGetDeviceFlags(flags: *mut c_uint) -> Status {
     let (_, device) = runtime()?.current()?;
     // SAFETY: the caller's out-pointer.
-    unsafe { set(flags, device.flags.load(Ordering::Relaxed)) }
+    unsafe { set(flags, device.settings.flags.load(Ordering::Relaxed)) }
 }
 
 pub unsafe fn hipSetDeviceFlags(flags: c_uint) -> Status {
@@ -260,7 +263,7 @@ pub unsafe fn hipSetDeviceFlags(flags: c_uint) -> Status {
         return Err(hipErrorInvalidValue);
     }
     let (_, device) = runtime()?.current()?;
-    device.flags.store(schedule, Ordering::Relaxed);
+    device.settings.flags.store(schedule, Ordering::Relaxed);
     Ok(())
 }
 
@@ -283,14 +286,14 @@ pub unsafe fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> Status {
     if peer as usize == index {
         return Err(hipErrorInvalidDevice);
     }
-    if device.peers.lock().insert(peer as usize) { Ok(()) } else { Err(hipErrorPeerAccessAlreadyEnabled) }
+    if device.settings.peers.lock().insert(peer as usize) { Ok(()) } else { Err(hipErrorPeerAccessAlreadyEnabled) }
 }
 
 pub unsafe fn hipDeviceDisablePeerAccess(peer: c_int) -> Status {
     let runtime = runtime()?;
     runtime.device(peer)?;
     let (_, device) = runtime.current()?;
-    if device.peers.lock().remove(&(peer as usize)) { Ok(()) } else { Err(hipErrorPeerAccessNotEnabled) }
+    if device.settings.peers.lock().remove(&(peer as usize)) { Ok(()) } else { Err(hipErrorPeerAccessNotEnabled) }
 }
 
 pub unsafe fn hipDeviceGetP2PAttribute(
@@ -328,8 +331,8 @@ pub unsafe fn hipDeviceReset() -> Status {
     let (index, device) = runtime.current()?;
     runtime.call(&wire::ResetDevice { device: device.ordinal })?;
     runtime.reset_device(index);
-    device.flags.store(0, Ordering::Relaxed);
-    device.cache_config.store(0, Ordering::Relaxed);
+    device.settings.flags.store(0, Ordering::Relaxed);
+    device.settings.cache_config.store(0, Ordering::Relaxed);
     Ok(())
 }
 

@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::{soname, thread};
+use crate::process::soname;
+use crate::state::thread;
 
 /// HIP 5 returned the name here; the sentences came later.
 fn message(error: hipError_t) -> *const c_char {

@@ -2,21 +2,23 @@
 
 use std::ffi::c_uint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use super::{Status, set, stream};
+use super::{Status, set};
+use crate::state::streams;
 use crate::graph::node::Work;
-use crate::progress::{Mark, Standing, Watched};
-use crate::runtime::{Event, Runtime, runtime};
+use crate::state::objects::Event;
+use crate::state::runtime::{Runtime, runtime};
+use session::progress::{Completion, WatchTarget};
 
 /// After the program has polled this many events, new ones are watched from the start.
 const HABIT: u32 = 4;
 
 /// The event behind a handle.
 pub fn find(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {
-    runtime.events.get(event as u64).ok_or(hipErrorInvalidHandle)
+    runtime.tables.events.get(event as u64).ok_or(hipErrorInvalidHandle)
 }
 
 pub unsafe fn hipEventCreate(event: *mut hipEvent_t) -> Status {
@@ -38,15 +40,9 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
     }
     let runtime = runtime()?;
     let (index, device) = runtime.current()?;
-    let make = |id| Event {
-        id,
-        device: index,
-        flags,
-        recorded: AtomicBool::new(false),
-        mark: Arc::new(Mark::default()),
-    };
-    let (id, made) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
-    if runtime.polled_events.load(Ordering::Relaxed) >= HABIT {
+    let make = |id| Event::new(id, index, flags);
+    let (id, made) = runtime.tables.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    if runtime.waits.polled_events.load(Ordering::Relaxed) >= HABIT {
         expect_polls(runtime, &made);
     }
     runtime.post(&wire::CreateEvent { event: id, device: device.ordinal, flags }, &[])?;
@@ -59,9 +55,9 @@ pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
         return Err(hipErrorInvalidHandle);
     }
     let runtime = runtime()?;
-    let gone = runtime.events.remove(event as u64).ok_or(hipErrorContextIsDestroyed)?;
+    let gone = runtime.tables.events.remove(event as u64).ok_or(hipErrorContextIsDestroyed)?;
     if gone.mark.is_polled() {
-        runtime.connection.progress().forget(Watched::Event(gone.id));
+        runtime.connection.progress().forget(WatchTarget::Event(gone.id));
     }
     runtime.post(&wire::DestroyEvent { event: event as u64 }, &[])
 }
@@ -69,7 +65,7 @@ pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
 pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
-    let at = stream::resolve(runtime, stream)?;
+    let at = runtime.resolve(stream)?;
     if let Some(kept) = runtime.captures.record_event(at, found.id) {
         return kept;
     }
@@ -95,8 +91,8 @@ pub unsafe fn hipEventRecordWithFlags(event: hipEvent_t, stream: hipStream_t, fl
     if flags & hipEventRecordExternal != 0 {
         let runtime = runtime()?;
         let found = find(runtime, event)?;
-        let at = stream::resolve(runtime, stream)?;
-        let kept = runtime.captures.record(runtime, at, || Ok(Work::RecordEvent(found)));
+        let at = runtime.resolve(stream)?;
+        let kept = runtime.record(at, || Ok(Work::RecordEvent(found)));
         if let Some(kept) = kept {
             return kept;
         }
@@ -107,7 +103,7 @@ pub unsafe fn hipEventRecordWithFlags(event: hipEvent_t, stream: hipStream_t, fl
 
 pub unsafe fn hipEventRecord_spt(event: hipEvent_t, stream: hipStream_t) -> Status {
     // SAFETY: no pointers.
-    unsafe { hipEventRecord(event, stream::spt(stream)) }
+    unsafe { hipEventRecord(event, streams::spt(stream)) }
 }
 
 pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Status {
@@ -129,21 +125,21 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     let found = find(runtime, event)?;
     runtime.captures.refuse_event(found.id)?;
     if !found.mark.is_polled() {
-        runtime.polled_events.fetch_add(1, Ordering::Relaxed);
+        runtime.waits.polled_events.fetch_add(1, Ordering::Relaxed);
         expect_polls(runtime, &found);
     }
     if !found.recorded.load(Ordering::Acquire) {
         return Ok(());
     }
-    if found.mark.standing() == Standing::Pending {
-        runtime.connection.take_news();
+    if found.mark.completion() == Completion::Pending {
+        runtime.connection.read_available();
     }
-    match found.mark.standing() {
-        Standing::Reached(0) => Ok(()),
-        Standing::Reached(status) => Err(hipError_t(status as u32)),
-        Standing::Pending => not_ready(runtime),
+    match found.mark.completion() {
+        Completion::Reached(0) => Ok(()),
+        Completion::Reached(status) => Err(hipError_t(status as u32)),
+        Completion::Pending => runtime.not_ready(),
         // The first query of this event; from now on it is watched.
-        Standing::Unknown => {
+        Completion::Unknown => {
             let stamp = found.mark.latest();
             found.mark.watch(stamp);
             if !runtime.call(&wire::QueryEventWatched { event: found.id, stamp })?.done {
@@ -157,16 +153,8 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
 
 /// Registers for notifications of this event's records.
 fn expect_polls(runtime: &Runtime, event: &Event) {
-    runtime.connection.progress().attach(Watched::Event(event.id), &event.mark);
+    runtime.connection.progress().attach(WatchTarget::Event(event.id), &event.mark);
     event.mark.note_poll();
-}
-
-/// hipErrorNotReady, or the failure if the session is over.
-pub fn not_ready(runtime: &Runtime) -> Status {
-    match runtime.connection.ending() {
-        Some(failure) => Err(hipError_t(failure.status as u32)),
-        None => Err(hipErrorNotReady),
-    }
 }
 
 pub unsafe fn hipEventElapsedTime(milliseconds: *mut f32, start: hipEvent_t, stop: hipEvent_t) -> Status {

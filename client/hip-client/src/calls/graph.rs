@@ -25,14 +25,16 @@ pub use memory::*;
 pub use object::*;
 
 use std::ffi::{c_char, c_uint};
+use std::sync::Arc;
 
 use hip_api::types::*;
 
 use super::{Status, set, text};
+use crate::graph::executable::Executable;
 use crate::graph::dot;
 use crate::graph::node::Work;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::runtime::{Runtime, runtime};
 
 /// A list of node handles passed by the program.
 ///
@@ -64,10 +66,10 @@ unsafe fn add(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let graph = runtime.graph(graph)?;
+    let graph = runtime.graphs.graph(graph)?;
     // SAFETY: the caller's array.
     let after = unsafe { handles(after, count)? };
-    let made = runtime.add_node(&graph, &after, make(runtime)?)?;
+    let made = runtime.graphs.add_node(&graph, &after, make(runtime)?)?;
     runtime.captures.set_apart(graph.id, made);
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(node, made as hipGraphNode_t) }
@@ -78,7 +80,7 @@ fn with<R>(
     node: hipGraphNode_t,
     look: impl FnOnce(&mut Work) -> Result<R, hipError_t>,
 ) -> Result<R, hipError_t> {
-    runtime()?.graph_of(node)?.with(node as u64, |it| look(&mut it.work))?
+    runtime()?.graphs.graph_of(node)?.with(node as u64, |it| look(&mut it.work))?
 }
 
 /// Reads through a pointer of the program; null is hipErrorInvalidValue.
@@ -117,7 +119,7 @@ pub unsafe fn hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) -> Status {
     }
     let runtime = runtime()?;
     let (device, _) = runtime.current()?;
-    let made = runtime.new_graph(device, 0)?;
+    let made = runtime.graphs.new_graph(device, 0)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(graph, made.id as hipGraph_t) }
 }
@@ -131,11 +133,11 @@ pub unsafe fn hipGraphClone(clone: *mut hipGraph_t, original: hipGraph_t) -> Sta
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let source = runtime.graph(original)?;
+    let source = runtime.graphs.graph(original)?;
     if source.any(&Work::is_memory) {
         return Err(hipErrorNotSupported);
     }
-    let made = runtime.clone_graph(&source)?;
+    let made = runtime.graphs.clone_graph(&source)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(clone, made.id as hipGraph_t) }
 }
@@ -148,14 +150,14 @@ pub unsafe fn hipGraphNodeFindInClone(
     if node.is_null() || original.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let found = runtime()?.graph(clone)?;
+    let found = runtime()?.graphs.graph(clone)?;
     let twin = if found.original == 0 { None } else { found.clone_of(original as u64) };
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(node, twin.ok_or(hipErrorInvalidValue)? as hipGraphNode_t) }
 }
 
 pub unsafe fn hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize) -> Status {
-    let found = runtime()?.graph(graph)?.topological().ok_or(hipErrorInvalidValue)?;
+    let found = runtime()?.graphs.graph(graph)?.topological().ok_or(hipErrorInvalidValue)?;
     // SAFETY: the caller's array.
     unsafe { give(&found, nodes, count) }
 }
@@ -165,7 +167,7 @@ pub unsafe fn hipGraphGetRootNodes(
     nodes: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Status {
-    let found = runtime()?.graph(graph)?.roots();
+    let found = runtime()?.graphs.graph(graph)?.roots();
     // SAFETY: the caller's array.
     unsafe { give(&found, nodes, count) }
 }
@@ -179,7 +181,7 @@ pub unsafe fn hipGraphGetEdges(
     if from.is_null() != to.is_null() || count.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let (starts, ends): (Vec<u64>, Vec<u64>) = runtime()?.graph(graph)?.edges().into_iter().unzip();
+    let (starts, ends): (Vec<u64>, Vec<u64>) = runtime()?.graphs.graph(graph)?.edges().into_iter().unzip();
     // SAFETY: the caller's arrays, of the same length; the count is not null.
     unsafe {
         let mut room = *count;
@@ -193,7 +195,7 @@ pub unsafe fn hipGraphNodeGetDependencies(
     list: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Status {
-    let found = runtime()?.graph_of(node)?.with(node as u64, |it| it.before.clone())?;
+    let found = runtime()?.graphs.graph_of(node)?.with(node as u64, |it| it.before.clone())?;
     // SAFETY: the caller's array.
     unsafe { give(&found, list, count) }
 }
@@ -203,7 +205,7 @@ pub unsafe fn hipGraphNodeGetDependentNodes(
     list: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Status {
-    let found = runtime()?.graph_of(node)?.with(node as u64, |it| it.after.clone())?;
+    let found = runtime()?.graphs.graph_of(node)?.with(node as u64, |it| it.after.clone())?;
     // SAFETY: the caller's array.
     unsafe { give(&found, list, count) }
 }
@@ -228,7 +230,7 @@ pub unsafe fn hipGraphAddDependencies(
     count: usize,
 ) -> Status {
     // SAFETY: the caller's arrays.
-    runtime()?.graph(graph)?.connect(&unsafe { edges(from, to, count)? })
+    runtime()?.graphs.graph(graph)?.connect(&unsafe { edges(from, to, count)? })
 }
 
 pub unsafe fn hipGraphRemoveDependencies(
@@ -238,7 +240,7 @@ pub unsafe fn hipGraphRemoveDependencies(
     count: usize,
 ) -> Status {
     // SAFETY: the caller's arrays.
-    runtime()?.graph(graph)?.disconnect(&unsafe { edges(from, to, count)? })
+    runtime()?.graphs.graph(graph)?.disconnect(&unsafe { edges(from, to, count)? })
 }
 
 pub unsafe fn hipGraphNodeGetType(node: hipGraphNode_t, kind: *mut hipGraphNodeType) -> Status {
@@ -252,13 +254,23 @@ pub unsafe fn hipGraphDestroyNode(node: hipGraphNode_t) -> Status {
     if with(node, |work| Ok(work.is_memory()))? {
         return Err(hipErrorNotSupported);
     }
-    runtime()?.remove_node(node as u64)
+    let runtime = runtime()?;
+    runtime.graphs.remove_node(node as u64)?;
+    runtime.sweep_graph_memory();
+    Ok(())
 }
 
 pub unsafe fn hipGraphDebugDotPrint(graph: hipGraph_t, path: *const c_char, flags: c_uint) -> Status {
     let runtime = runtime()?;
-    let graph = runtime.graph(graph)?;
+    let graph = runtime.graphs.graph(graph)?;
     // SAFETY: the caller's string.
     let path = unsafe { text(path)? };
     std::fs::write(path, dot::text(&graph, flags)).map_err(|_| hipErrorOperatingSystem)
+}
+
+/// The executable graph behind a handle.
+fn find(executable: hipGraphExec_t) -> Result<(&'static Runtime, Arc<Executable>), hipError_t> {
+    let runtime = runtime()?;
+    let found = runtime.graphs.executables.get(executable as u64).ok_or(hipErrorInvalidValue)?;
+    Ok((runtime, found))
 }

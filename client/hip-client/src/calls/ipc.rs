@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::memory::Kind;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::Kind;
+use crate::state::runtime::{Runtime, runtime};
 
 /// The contents of a 64-byte handle: token, offset of the pointer in its allocation, session.
 #[derive(Clone, Copy)]

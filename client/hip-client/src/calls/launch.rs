@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use super::stream::StreamRef;
-use super::{Status, event, set, stream};
+use crate::state::streams;
+use crate::state::stream::StreamRef;
+use super::{Status, event, set};
 use crate::graph::node::{Arguments, Host, Kernel, Work};
-use crate::kernarg::{Kernarg, KernargError};
-use crate::module::Function;
-use crate::occupancy::groups_per_compute_unit;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
-use crate::thread::{self, CallConfiguration};
+use crate::process::soname;
+use crate::state::kernarg::{Kernarg, KernargError};
+use crate::state::module::Function;
+use crate::state::occupancy::groups_per_compute_unit;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::{self, CallConfiguration};
+use crate::telemetry::report;
 
 /// The largest workgroup on any device of these architectures, in work-items.
 const MOST_WORK_ITEMS: u64 = 1024;
@@ -87,7 +88,7 @@ impl Launch<'_> {
 
     fn send(&self, runtime: &Runtime, kernarg: &Kernarg) -> Status {
         let operation = self.check(runtime)?;
-        let kept = runtime.captures.record(runtime, self.stream, || {
+        let kept = runtime.record(self.stream, || {
             let symbol = self.function.id as usize;
             Ok(Work::Kernel(self.node(operation.clone(), symbol, kernarg.bytes(), false)))
         });
@@ -131,7 +132,7 @@ pub unsafe fn kernel_node(
     if parameters.func.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let function = match runtime.functions.get(parameters.func as u64) {
+    let function = match runtime.tables.functions.get(parameters.func as u64) {
         Some(function) => function,
         None => runtime.stub(device, parameters.func as usize)?,
     };
@@ -171,7 +172,7 @@ fn xyz(d: dim3) -> [u32; 3] {
 }
 
 fn find(runtime: &Runtime, function: hipFunction_t) -> Result<Arc<Function>, hipError_t> {
-    runtime.functions.get(function as u64).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.functions.get(function as u64).ok_or(hipErrorInvalidResourceHandle)
 }
 
 unsafe fn launch_stub(
@@ -185,7 +186,7 @@ unsafe fn launch_stub(
     events: [hipEvent_t; 2],
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
+    let at = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidValue))?;
     if stub.is_null() {
         return Err(hipErrorInvalidDeviceFunction);
     }
@@ -219,7 +220,7 @@ unsafe fn launch_function(
 ) -> Status {
     let runtime = runtime()?;
     let function = find(runtime, function)?;
-    let stream = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
+    let stream = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidValue))?;
     let launch = Launch {
         function: &function,
         grid,
@@ -262,7 +263,7 @@ pub unsafe fn hipLaunchKernel_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    unsafe { launch_stub(stub, blocks, block, args, shared_bytes, stream::spt(on), 0, NO_EVENTS) }
+    unsafe { launch_stub(stub, blocks, block, args, shared_bytes, streams::spt(on), 0, NO_EVENTS) }
 }
 
 pub unsafe fn hipExtLaunchKernel(
@@ -301,7 +302,7 @@ pub unsafe fn hipLaunchCooperativeKernel_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's arguments.
-    unsafe { hipLaunchCooperativeKernel(stub, blocks, block, args, shared_bytes, stream::spt(on)) }
+    unsafe { hipLaunchCooperativeKernel(stub, blocks, block, args, shared_bytes, streams::spt(on)) }
 }
 
 /// Launches a kernel on each of several devices.
@@ -319,7 +320,7 @@ pub unsafe fn hipExtLaunchMultiKernelMultiDevice(
     let list = unsafe { std::slice::from_raw_parts(list, count) };
     let mut devices = Vec::new();
     for entry in list {
-        let stream = runtime.streams.get(entry.stream as u64).ok_or(hipErrorInvalidResourceHandle)?;
+        let stream = runtime.tables.streams.get(entry.stream as u64).ok_or(hipErrorInvalidResourceHandle)?;
         if devices.contains(&stream.device) {
             return Err(hipErrorInvalidDevice);
         }
@@ -347,7 +348,7 @@ pub unsafe fn launch_packed(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
+    let at = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidValue))?;
     let function = runtime.stub(at.device, stub)?.id as hipFunction_t;
     // SAFETY: the caller's dimensions, not null.
     let (blocks, block) = unsafe { (xyz(*blocks), xyz(*block)) };
@@ -547,7 +548,7 @@ pub unsafe fn hipSetupArgument(argument: *const c_void, bytes: usize, offset: us
 pub unsafe fn hipLaunchByPtr(stub: *const c_void) -> Status {
     let configuration = thread::pop_configuration().ok_or(hipErrorMissingConfiguration)?;
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, configuration.stream).map_err(stream::gone_is(hipErrorInvalidValue))?;
+    let at = runtime.resolve(configuration.stream).map_err(streams::gone_is(hipErrorInvalidValue))?;
     let function = runtime.stub(at.device, stub as usize)?;
     let mut size = configuration.arguments.len();
     let mut list = [
@@ -576,10 +577,10 @@ pub unsafe fn hipLaunchByPtr(stub: *const c_void) -> Status {
 
 pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     let function = function.ok_or(hipErrorInvalidValue)?;
     let data = data as usize;
-    let kept = runtime.captures.record(runtime, at, || Ok(Work::Host(Host { function, data })));
+    let kept = runtime.record(at, || Ok(Work::Host(Host { function, data })));
     kept.unwrap_or_else(|| {
         runtime.host_function(at.id, move |_status| {
             // SAFETY: the program passed the function and its data for exactly this call.
@@ -590,13 +591,13 @@ pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *m
 
 pub unsafe fn hipLaunchHostFunc_spt(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {
     // SAFETY: the caller's function and data.
-    unsafe { hipLaunchHostFunc(stream::spt(on), function, data) }
+    unsafe { hipLaunchHostFunc(streams::spt(on), function, data) }
 }
 
 /// The function of a `const void*`: a host stub, or a hipFunction_t where both are allowed.
 pub fn by_symbol(runtime: &Runtime, symbol: *const c_void) -> Result<Arc<Function>, hipError_t> {
     let (device, _) = runtime.current()?;
-    match runtime.functions.get(symbol as u64) {
+    match runtime.tables.functions.get(symbol as u64) {
         Some(function) => Ok(function),
         None => runtime.stub(device, symbol as usize),
     }

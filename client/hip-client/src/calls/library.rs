@@ -10,19 +10,20 @@ use hip_api::types::*;
 
 pub use super::link::{hipLinkAddData, hipLinkAddFile, hipLinkComplete, hipLinkCreate, hipLinkDestroy};
 use super::{Status, module, set, text};
-use crate::module::{Function, Module};
-use crate::runtime::{Library, Runtime, runtime};
+use crate::state::module::{Function, Module};
+use crate::state::objects::Library;
+use crate::state::runtime::{Runtime, runtime};
 
 fn find(runtime: &Runtime, library: hipLibrary_t) -> Result<Arc<Library>, hipError_t> {
-    runtime.libraries.get(library as u64).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.libraries.get(library as u64).ok_or(hipErrorInvalidResourceHandle)
 }
 
 fn kernel(runtime: &Runtime, kernel: hipKernel_t) -> Result<Arc<Function>, hipError_t> {
-    runtime.functions.get(kernel as u64).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.functions.get(kernel as u64).ok_or(hipErrorInvalidResourceHandle)
 }
 
 fn module_of(runtime: &Runtime, library: &Library) -> Result<Arc<Module>, hipError_t> {
-    runtime.modules.get(library.module).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.modules.get(library.module).ok_or(hipErrorInvalidResourceHandle)
 }
 
 /// Creates a library from the module that `load` loads.
@@ -32,7 +33,7 @@ fn wrap(library: *mut hipLibrary_t, load: impl FnOnce(&mut hipModule_t) -> Statu
     }
     let mut module = std::ptr::null_mut();
     load(&mut module)?;
-    let made = runtime()?.libraries.insert_with(|_| Library { module: module as u64 });
+    let made = runtime()?.tables.libraries.insert_with(|_| Library { module: module as u64 });
     let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(library, handle as hipLibrary_t) }
@@ -69,7 +70,7 @@ pub unsafe fn hipLibraryLoadFromFile(
 
 pub unsafe fn hipLibraryUnload(library: hipLibrary_t) -> Status {
     let runtime = runtime()?;
-    let gone = runtime.libraries.remove(library as u64).ok_or(hipErrorInvalidResourceHandle)?;
+    let gone = runtime.tables.libraries.remove(library as u64).ok_or(hipErrorInvalidResourceHandle)?;
     runtime.unload_module(gone.module)
 }
 
@@ -126,7 +127,7 @@ pub unsafe fn hipKernelGetName(name: *mut *const c_char, kernel: hipKernel_t) ->
 pub unsafe fn hipKernelGetLibrary(library: *mut hipLibrary_t, kernel: hipKernel_t) -> Status {
     let runtime = runtime()?;
     let module = self::kernel(runtime, kernel)?.module;
-    let found = runtime.libraries.find(|library| library.module == module);
+    let found = runtime.tables.libraries.find(|library| library.module == module);
     // SAFETY: the caller's out-pointer.
     unsafe { set(library, found.ok_or(hipErrorInvalidResourceHandle)? as hipLibrary_t) }
 }

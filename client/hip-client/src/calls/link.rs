@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use hip_api::types::*;
 
-use crate::linker::{self, LinkError};
+use crate::state::linker::{self, LinkError};
 
 /// A result type that a [`LinkError`] is converted to.
 trait LinkStatus {

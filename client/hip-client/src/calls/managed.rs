@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use hip_api::types::*;
 
-use super::pinned::refuse;
-use super::{Status, set, stream};
-use crate::advice::{Advice, HOST, NOWHERE};
-use crate::env;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::{Runtime, runtime};
+use super::{Status, set};
+use crate::state::mirroring::refuse;
+use crate::process::env;
+use crate::state::advice::{Advice, HOST, NOWHERE};
+use crate::state::memory::{Allocation, Kind};
+use crate::state::runtime::{Runtime, runtime};
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     let known = flags == hipMemAttachGlobal || flags == hipMemAttachHost;
@@ -94,7 +94,7 @@ pub unsafe fn hipMemAdvise_v2(
     if !known {
         return Err(hipErrorInvalidValue);
     }
-    runtime.advised.lock().change(range, change);
+    runtime.host_memory.advised.lock().change(range, change);
     Ok(())
 }
 
@@ -121,11 +121,11 @@ pub unsafe fn hipMemPrefetchAsync_v2(
     if flags != 0 {
         return Err(hipErrorInvalidValue);
     }
-    let at = stream::resolve(runtime, on).map_err(|_| hipErrorInvalidValue)?;
+    let at = runtime.resolve(on).map_err(|_| hipErrorInvalidValue)?;
     let range = managed(runtime, pointer, bytes)?;
     let to = place(runtime, location)?;
     runtime.captures.refuse(at)?;
-    runtime.advised.lock().change(range, |said| said.prefetched = to);
+    runtime.host_memory.advised.lock().change(range, |said| said.prefetched = to);
     if to == HOST { Ok(()) } else { runtime.flush() }
 }
 
@@ -141,7 +141,7 @@ pub unsafe fn hipMemRangeGetAttribute(
     }
     let runtime = runtime()?;
     let range = managed(runtime, pointer, bytes)?;
-    let advised = runtime.advised.lock();
+    let advised = runtime.host_memory.advised.lock();
     if attribute == hipMemRangeAttributeAccessedBy {
         if !size.is_multiple_of(4) {
             return Err(hipErrorInvalidValue);
@@ -212,7 +212,7 @@ pub fn attach(
     if flags == hipMemAttachSingle && on.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    stream::resolve(runtime, on)?;
+    runtime.resolve(on)?;
     let found = runtime.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
     let whole = bytes == 0 || bytes as u64 == found.bytes;
     if found.kind == Kind::Managed && !whole { Err(hipErrorInvalidValue) } else { Ok(()) }

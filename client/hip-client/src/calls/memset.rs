@@ -5,10 +5,11 @@ use std::ffi::{c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::Status;
-use super::stream::{self, StreamRef};
+use crate::state::streams;
+use crate::state::stream::StreamRef;
 use crate::graph::node::{Fill, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 /// Fills `count` elements of `width` bytes.
 fn fill(
@@ -27,7 +28,7 @@ fn fill(
         return Err(hipErrorInvalidValue);
     }
     let (view, place) = runtime.locate(destination as u64, bytes)?;
-    let kept = runtime.captures.record(runtime, at, || {
+    let kept = runtime.record(at, || {
         Ok(Region::flat(destination, bytes as usize, bytes as usize, 1).node(value, width))
     });
     if let Some(kept) = kept {
@@ -115,7 +116,7 @@ fn fill_box(runtime: &Runtime, at: StreamRef, region: Region, value: u32, elemen
         return Err(hipErrorInvalidValue);
     }
     let (view, place) = runtime.locate(address as u64, region.span().ok_or(hipErrorInvalidValue)?)?;
-    let kept = runtime.captures.record(runtime, at, || Ok(region.node(value, element)));
+    let kept = runtime.record(at, || Ok(region.node(value, element)));
     if let Some(kept) = kept {
         return kept;
     }
@@ -170,14 +171,14 @@ macro_rules! fills {
         pub unsafe fn $sync(destination: $pointer, $value: $ty, count: usize) -> Status {
             let runtime = runtime()?;
             runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-            let at = stream::resolve(runtime, std::ptr::null_mut())?;
+            let at = runtime.resolve(std::ptr::null_mut())?;
             fill(runtime, at, destination, $pattern, $width, count)?;
             filled(runtime, at, destination)
         }
 
         pub unsafe fn $later(destination: $pointer, $value: $ty, count: usize, on: hipStream_t) -> Status {
             let runtime = runtime()?;
-            fill(runtime, stream::resolve(runtime, on)?, destination, $pattern, $width, count)
+            fill(runtime, runtime.resolve(on)?, destination, $pattern, $width, count)
         }
     )* };
 }
@@ -192,7 +193,7 @@ fills! {
 pub unsafe fn hipMemset_spt(destination: *mut c_void, value: c_int, bytes: usize) -> Status {
     let runtime = runtime()?;
     runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-    let at = stream::resolve(runtime, hipStreamPerThread)?;
+    let at = runtime.resolve(hipStreamPerThread)?;
     fill(runtime, at, destination, byte(value), 1, bytes)?;
     filled(runtime, at, destination)
 }
@@ -204,14 +205,14 @@ pub unsafe fn hipMemsetAsync_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's pointer.
-    unsafe { hipMemsetAsync(destination, value, bytes, stream::spt(on)) }
+    unsafe { hipMemsetAsync(destination, value, bytes, streams::spt(on)) }
 }
 
 /// Fills a box for a caller that may read it when the call returns.
 fn fill_box_now(on: hipStream_t, region: Region, value: u32, element: u32) -> Status {
     let runtime = runtime()?;
     runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     fill_box(runtime, at, region, value, element)?;
     filled(runtime, at, region.address as *mut c_void)
 }
@@ -225,7 +226,7 @@ macro_rules! region_fills {
 
         pub unsafe fn $later($($arg: $ty,)* on: hipStream_t) -> Status {
             let runtime = runtime()?;
-            fill_box(runtime, stream::resolve(runtime, on)?, $region?, $pattern, $element)
+            fill_box(runtime, runtime.resolve(on)?, $region?, $pattern, $element)
         }
     )* };
 }
@@ -282,7 +283,7 @@ pub unsafe fn hipMemset2DAsync_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's pointer.
-    unsafe { hipMemset2DAsync(to, pitch, value, width, height, stream::spt(on)) }
+    unsafe { hipMemset2DAsync(to, pitch, value, width, height, streams::spt(on)) }
 }
 
 pub unsafe fn hipMemset3D_spt(to: hipPitchedPtr, value: c_int, extent: hipExtent) -> Status {
@@ -296,5 +297,5 @@ pub unsafe fn hipMemset3DAsync_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's pointer.
-    unsafe { hipMemset3DAsync(to, value, extent, stream::spt(on)) }
+    unsafe { hipMemset3DAsync(to, value, extent, streams::spt(on)) }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::{Status, set, set_if_wanted, text};
-use crate::module::Module;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
+use crate::state::module::Module;
+use crate::state::runtime::{Runtime, runtime};
+use crate::telemetry::report;
 
 fn find(runtime: &Runtime, module: hipModule_t) -> Result<Arc<Module>, hipError_t> {
-    runtime.modules.get(module as u64).ok_or(hipErrorInvalidResourceHandle)
+    runtime.tables.modules.get(module as u64).ok_or(hipErrorInvalidResourceHandle)
 }
 
 pub unsafe fn hipModuleLoad(module: *mut hipModule_t, file: *const c_char) -> Status {

@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, launch, set};
-use crate::module::Function;
-use crate::occupancy::{best_block, groups_per_compute_unit};
-use crate::runtime::{Runtime, runtime};
+use crate::state::module::Function;
+use crate::state::occupancy::{best_block, groups_per_compute_unit};
+use crate::state::runtime::{Runtime, runtime};
 
 fn active_blocks(
     runtime: &Runtime,
@@ -35,7 +35,7 @@ fn potential(
 }
 
 fn handle(runtime: &Runtime, function: hipFunction_t) -> Result<std::sync::Arc<Function>, hipError_t> {
-    runtime.functions.get(function as u64).ok_or(hipErrorInvalidValue)
+    runtime.tables.functions.get(function as u64).ok_or(hipErrorInvalidValue)
 }
 
 pub unsafe fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use super::{Status, ipc, set, stream};
-use crate::descriptor::{self, Kind};
-use crate::graph::node::{Allocate, Work};
-use crate::runtime::{Pool, Runtime, runtime};
+use super::{Status, ipc, set};
+use crate::state::streams;
+use crate::graph::node::Work;
+use crate::state::descriptor::{self, Kind};
+use crate::state::objects::Pool;
+use crate::state::runtime::{Runtime, runtime};
 
 pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let device = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?.device;
+    let device = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidHandle))?.device;
     let pool = runtime.devices[device].current_pool.load(Ordering::Relaxed);
     // SAFETY: the caller's out-pointer.
     unsafe { hipMallocFromPoolAsync(pointer, bytes, pool as hipMemPool_t, on) }
@@ -26,14 +28,14 @@ pub unsafe fn hipMallocFromPoolAsync(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?;
+    let at = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidHandle))?;
     let found = find(runtime, pool)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
     let mut address = 0;
-    let kept = runtime.captures.record(runtime, at, || {
-        let node = Allocate::new(runtime, found.device, bytes)?;
+    let kept = runtime.record(at, || {
+        let node = runtime.new_graph_allocation(found.device, bytes)?;
         address = node.memory.address;
         Ok(Work::Allocate(node))
     });
@@ -50,19 +52,19 @@ pub unsafe fn hipMallocFromPoolAsync(
 
 pub unsafe fn hipFreeAsync(pointer: *mut c_void, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?;
+    let at = runtime.resolve(on).map_err(streams::gone_is(hipErrorInvalidHandle))?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let kept = runtime.captures.record(runtime, at, || {
-        let memory = runtime.graph_memory.find(pointer as u64).filter(|it| it.will_be_freed());
+    let kept = runtime.record(at, || {
+        let memory = runtime.graphs.memory.find(pointer as u64).filter(|it| it.will_be_freed());
         memory.map(Work::Free).ok_or(hipErrorInvalidValue)
     });
     if let Some(kept) = kept {
         return kept;
     }
     let freed = runtime.free(pointer as u64)?;
-    if let Some(pool) = runtime.pools.get(freed.pool) {
+    if let Some(pool) = runtime.tables.pools.get(freed.pool) {
         pool.used.fetch_sub(freed.bytes, Ordering::Relaxed);
     }
     Ok(())
@@ -124,7 +126,7 @@ pub unsafe fn hipMemPoolDestroy(pool: hipMemPool_t) -> Status {
         Ordering::Relaxed,
         Ordering::Relaxed,
     );
-    runtime.pools.remove(pool as u64).map(|_| ()).ok_or(hipErrorInvalidValue)
+    runtime.tables.pools.remove(pool as u64).map(|_| ()).ok_or(hipErrorInvalidValue)
 }
 
 pub unsafe fn hipMemPoolGetAttribute(
@@ -270,7 +272,7 @@ pub unsafe fn hipMemPoolExportPointer(data: *mut hipMemPoolPtrExportData, pointe
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let pool = runtime.memory.find(pointer as u64).and_then(|it| runtime.pools.get(it.pool));
+    let pool = runtime.memory.find(pointer as u64).and_then(|it| runtime.tables.pools.get(it.pool));
     if !pool.is_some_and(|pool| pool.shareable) {
         return Err(hipErrorInvalidValue);
     }
@@ -295,5 +297,5 @@ pub unsafe fn hipMemPoolImportPointer(
 }
 
 fn find(runtime: &Runtime, pool: hipMemPool_t) -> Result<Arc<Pool>, hipError_t> {
-    runtime.pools.get(pool as u64).ok_or(hipErrorInvalidValue)
+    runtime.tables.pools.get(pool as u64).ok_or(hipErrorInvalidValue)
 }

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, launch};
-use crate::registry;
-use crate::runtime::runtime;
+use crate::state::registry;
+use crate::state::runtime::runtime;
 
 /// Accepted without effect: profiling is done by tools around the worker.
 pub unsafe fn hipProfilerStart() -> Status {

@@ -5,8 +5,13 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set_if_wanted};
-use crate::thread::CallConfiguration;
-use crate::{exit, registry, report, runtime, thread, variables};
+use crate::process::exit;
+use crate::state::registry;
+use crate::state::runtime;
+use crate::state::thread;
+use crate::state::thread::CallConfiguration;
+use crate::state::variables;
+use crate::telemetry::report;
 
 /// The wrapper that clang emits: magic, version, image, unused.
 #[repr(C)]

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 pub use super::link::{
     hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate, hiprtcLinkDestroy,
 };
-use crate::handles::{Kind, Table};
-use crate::include;
-use crate::report;
-use crate::runtime::runtime;
+use crate::calls::include;
+use crate::state::handles::{Kind, Table};
+use crate::state::runtime::runtime;
+use crate::telemetry::report;
 
 /// Programs can exist before any session, so their table belongs to the process.
 static PROGRAMS: Table<Program> = Table::new(Kind::Program);

@@ -3,7 +3,7 @@
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 
 /// Whether an attribute can be set; the priority of a stream is fixed when it is created.
 fn is_kept(attribute: hipLaunchAttributeID) -> bool {
@@ -21,7 +21,7 @@ pub unsafe fn hipStreamGetAttribute(
     attribute: hipLaunchAttributeID,
     value: *mut hipLaunchAttributeValue,
 ) -> Status {
-    let found = runtime()?.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    let found = runtime()?.tables.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
     let mut answer = hipLaunchAttributeValue { pad: [0; 64] };
     if attribute == hipLaunchAttributePriority {
         answer.priority = found.priority;
@@ -41,7 +41,7 @@ pub unsafe fn hipStreamSetAttribute(
     attribute: hipLaunchAttributeID,
     value: *const hipLaunchAttributeValue,
 ) -> Status {
-    let found = runtime()?.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    let found = runtime()?.tables.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
     if value.is_null() || !is_kept(attribute) {
         return Err(hipErrorInvalidValue);
     }
@@ -53,8 +53,8 @@ pub unsafe fn hipStreamSetAttribute(
 
 pub unsafe fn hipStreamCopyAttributes(to: hipStream_t, from: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let to = runtime.streams.get(to as u64).ok_or(hipErrorInvalidHandle)?;
-    let from = runtime.streams.get(from as u64).ok_or(hipErrorInvalidHandle)?;
+    let to = runtime.tables.streams.get(to as u64).ok_or(hipErrorInvalidHandle)?;
+    let from = runtime.tables.streams.get(from as u64).ok_or(hipErrorInvalidHandle)?;
     let attributes = from.attributes.lock().clone();
     *to.attributes.lock() = attributes;
     Ok(())

@@ -8,10 +8,10 @@ use std::ffi::{c_uint, c_void};
 use hip_api::types::*;
 
 use super::Status;
-use super::stream::{self, StreamRef};
-use crate::memory::Place;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
+use crate::telemetry::report;
 
 /// Bytes of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub unsafe fn hipStreamWriteValue32(
     _flags: c_uint,
 ) -> Status {
     let runtime = runtime()?;
-    write(runtime, stream::resolve(runtime, on)?, pointer, u64::from(value), Width::Word)
+    write(runtime, runtime.resolve(on)?, pointer, u64::from(value), Width::Word)
 }
 
 pub unsafe fn hipStreamWriteValue64(
@@ -97,7 +97,7 @@ pub unsafe fn hipStreamWriteValue64(
     _flags: c_uint,
 ) -> Status {
     let runtime = runtime()?;
-    write(runtime, stream::resolve(runtime, on)?, pointer, value, Width::Long)
+    write(runtime, runtime.resolve(on)?, pointer, value, Width::Long)
 }
 
 pub unsafe fn hipStreamWaitValue32(
@@ -108,7 +108,7 @@ pub unsafe fn hipStreamWaitValue32(
     mask: u32,
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     wait(runtime, at, pointer, u64::from(value), u64::from(mask), flags, Width::Word)
 }
 
@@ -120,7 +120,7 @@ pub unsafe fn hipStreamWaitValue64(
     mask: u64,
 ) -> Status {
     let runtime = runtime()?;
-    wait(runtime, stream::resolve(runtime, on)?, pointer, value, mask, flags, Width::Long)
+    wait(runtime, runtime.resolve(on)?, pointer, value, mask, flags, Width::Long)
 }
 
 /// Limit of operations in a batch.
@@ -136,7 +136,7 @@ pub unsafe fn hipStreamBatchMemOp(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     for index in 0..count as usize {
         // SAFETY: the caller's array of `count` entries.
         let it = unsafe { *operations.add(index) };

@@ -6,11 +6,11 @@ use std::sync::Once;
 
 use hip_api::types::*;
 
-use super::{Status, set, stream};
-use crate::memory::Place;
-use crate::report;
-use crate::runtime::{Runtime, runtime};
-use crate::texture::{self, Element, Texture};
+use super::{Status, set};
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::texture::{self, Element, Texture};
+use crate::telemetry::report;
 
 pub unsafe fn hipCreateChannelDesc(
     x: c_int,
@@ -45,7 +45,7 @@ pub unsafe fn hipCreateTextureObject(
         return Err(hipErrorInvalidValue);
     }
     let address = create(runtime, &resource, &sampling)?;
-    runtime.textures.add(address, Texture { resource, sampling });
+    runtime.tables.textures.add(address, Texture { resource, sampling });
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(object, address as hipTextureObject_t) }
 }
@@ -74,7 +74,7 @@ fn create(
     let bytes = texture::object(view, elements as u32, element);
     let object = runtime.allocate(bytes.len(), 0, 0)? as u64;
     // Kernels of any stream may use it at once.
-    let null = stream::resolve(runtime, std::ptr::null_mut())?;
+    let null = runtime.resolve(std::ptr::null_mut())?;
     runtime.write(null.id, object, &bytes)?;
     runtime.copy_made(null)?;
     Ok(object)
@@ -100,7 +100,7 @@ pub unsafe fn hipDestroyTextureObject(texture: hipTextureObject_t) -> Status {
         return Err(hipErrorNotSupported);
     }
     let address = texture as u64;
-    runtime.textures.remove(address).ok_or(hipErrorInvalidValue)?;
+    runtime.tables.textures.remove(address).ok_or(hipErrorInvalidValue)?;
     runtime.free(address).map(|_| ())
 }
 
@@ -136,7 +136,7 @@ pub unsafe fn hipGetTextureObjectResourceViewDesc(
 }
 
 fn known(texture: hipTextureObject_t) -> Result<Texture, hipError_t> {
-    runtime()?.textures.find(texture as u64).ok_or(hipErrorInvalidValue)
+    runtime()?.tables.textures.find(texture as u64).ok_or(hipErrorInvalidValue)
 }
 
 pub unsafe fn hipDestroySurfaceObject(surface: hipSurfaceObject_t) -> Status {

@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::descriptor::{self, Kind};
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
-use crate::virtual_memory::GRANULARITY;
+use crate::process::soname;
+use crate::state::descriptor::{self, Kind};
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::virtual_memory::GRANULARITY;
 
 pub unsafe fn hipMemAddressReserve(
     pointer: *mut *mut c_void,
@@ -221,7 +221,7 @@ pub unsafe fn hipMemGetAllocationPropertiesFromHandle(
     properties: *mut hipMemAllocationProp,
     handle: hipMemGenericAllocationHandle_t,
 ) -> Status {
-    let found = runtime()?.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime()?.tables.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
     // SAFETY: the caller's out-pointer, to a struct with the layout of its HIP version.
     unsafe {
         match soname::hip_major() {
@@ -241,7 +241,7 @@ pub unsafe fn hipMemExportToShareableHandle(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let found = runtime.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime.tables.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
     if found.properties.0.requestedHandleType != kind {
         return Err(hipErrorInvalidValue);
     }

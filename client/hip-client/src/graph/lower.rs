@@ -1,6 +1,6 @@
 //! Lowers graph nodes to steps of the worker and actions of this process.
 //!
-//! Operations on device memory become steps. Program memory is local: a step that accesses it has a [`Side`], which the
+//! Operations on device memory become steps. Program memory is local: a step that accesses it has a [`HostSide`], which the
 //! executable graph stores and every launch uses.
 
 use std::ffi::c_void;
@@ -9,165 +9,14 @@ use std::sync::Arc;
 use hip_api::types::*;
 use wire::{Bytes, GraphStep};
 
+use super::block::Block;
+use super::lowered::{EarlierWrites, HostAction, HostSide, Lowered};
 use super::node::{Copy, Fill, Host, Work as NodeWork};
-use crate::calls::copy::check_kind;
-use crate::capture::Work;
-use crate::memory::Place;
-use crate::runtime::Runtime;
-
-/// An action of this process when its turn in the graph comes, with an otherwise idle stream to use.
-#[derive(Clone)]
-pub struct Deed(pub Work);
-
-impl std::fmt::Debug for Deed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Deed")
-    }
-}
-
-/// Rows of bytes, `pitch` apart, in slices `slice` apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    pub address: u64,
-    pub pitch: u64,
-    pub slice: u64,
-    pub width: u64,
-    pub height: u64,
-    pub depth: u64,
-}
-
-/// The client's part of a step.
-#[derive(Clone, Debug)]
-pub enum Side {
-    /// A function of the program.
-    Call(Host),
-    /// Host bytes that are sent with the launch and written to a block of the device.
-    Source {
-        from: Block,
-        to: Block,
-    },
-    /// Like `Source`, but read when the copy's turn comes, because an earlier node may write them.
-    SourceLater {
-        from: Block,
-        to: Block,
-    },
-    /// The destination of bytes from the device.
-    Target(Block),
-    Deed(Deed),
-}
-
-/// A lowered node. Slots count from 0; the executable graph assigns the numbers on the wire.
-#[derive(Clone, Debug, Default)]
-pub struct Lowered {
-    pub steps: Vec<GraphStep>,
-    pub sides: Vec<Side>,
-}
-
-/// Writes to program memory by earlier nodes, as far as they are known.
-#[derive(Clone, Debug, Default)]
-pub struct Past {
-    /// A host function or action runs, which may write anything.
-    pub turns: bool,
-    pub targets: Vec<Block>,
-}
-
-impl Past {
-    fn may_write(&self, block: &Block) -> bool {
-        self.turns || self.targets.iter().any(|target| target.overlaps(block))
-    }
-
-    pub fn note(&mut self, lowered: &Lowered) {
-        for side in &lowered.sides {
-            match side {
-                Side::Call(_) | Side::Deed(_) => self.turns = true,
-                Side::Target(block) => self.targets.push(*block),
-                Side::Source { .. } | Side::SourceLater { .. } => {}
-            }
-        }
-    }
-}
-
-impl Block {
-    /// One row.
-    pub fn row(address: u64, bytes: u64) -> Block {
-        Block { address, pitch: bytes, slice: bytes, width: bytes, height: 1, depth: 1 }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.width == 0 || self.height == 0 || self.depth == 0
-    }
-
-    /// Bytes from the first to the end of the last.
-    pub fn span(&self) -> Option<u64> {
-        if self.is_empty() {
-            return Some(0);
-        }
-        let rows = self.pitch.checked_mul(self.height - 1)?;
-        self.slice.checked_mul(self.depth - 1)?.checked_add(rows)?.checked_add(self.width)
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.width * self.height * self.depth
-    }
-
-    fn overlaps(&self, other: &Block) -> bool {
-        let end = |block: &Block| block.address.saturating_add(block.span().unwrap_or(u64::MAX));
-        self.address < end(other) && other.address < end(self)
-    }
-
-    /// Whether it is contiguous.
-    pub fn is_flat(&self) -> bool {
-        (self.height == 1 || self.pitch == self.width)
-            && (self.depth == 1 || self.slice == self.width * self.height)
-    }
-
-    /// Whether consecutive slices have the same distance as rows, so that all rows form one slice.
-    fn is_rows(&self) -> bool {
-        self.depth == 1 || self.slice == self.pitch * self.height
-    }
-
-    fn row_addresses(self) -> impl Iterator<Item = u64> {
-        (0..self.depth)
-            .flat_map(move |z| (0..self.height).map(move |y| self.address + z * self.slice + y * self.pitch))
-    }
-
-    /// Splits both into blocks with one slice each, as few as possible.
-    fn slices(to: Block, from: Block) -> Vec<(Block, Block)> {
-        if to.is_rows() && from.is_rows() {
-            let flat = |it: Block| Block { height: it.height * it.depth, depth: 1, ..it };
-            return vec![(flat(to), flat(from))];
-        }
-        let slice = |it: Block, z: u64| Block { address: it.address + z * it.slice, depth: 1, ..it };
-        (0..to.depth).map(|z| (slice(to, z), slice(from, z))).collect()
-    }
-
-    /// Appends the rows, packed.
-    ///
-    /// # Safety
-    /// Every row is readable memory of the program.
-    pub unsafe fn gather(&self, into: &mut Vec<u8>) {
-        for row in self.row_addresses() {
-            // SAFETY: guaranteed by the caller.
-            into.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(row as *const u8, self.width as usize)
-            });
-        }
-    }
-
-    /// Fills the rows from packed ones.
-    ///
-    /// # Safety
-    /// Every row is writable memory of the program.
-    pub unsafe fn scatter(&self, packed: &[u8]) {
-        for (row, bytes) in self.row_addresses().zip(packed.chunks_exact(self.width.max(1) as usize)) {
-            // SAFETY: guaranteed by the caller.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
-        }
-    }
-}
+use crate::state::memory::Place;
+use crate::state::runtime::Runtime;
 
 /// Lowers a node, given the writes of earlier nodes.
-pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered, hipError_t> {
+pub fn lower(runtime: &Runtime, work: &NodeWork, earlier: &EarlierWrites) -> Result<Lowered, hipError_t> {
     let one = |step| Lowered { steps: vec![step], sides: Vec::new() };
     Ok(match work {
         NodeWork::Kernel(kernel) => {
@@ -187,10 +36,10 @@ pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered,
         }
         NodeWork::Copy(copy) => {
             let (to, from) = blocks(copy)?;
-            lower_copy(runtime, to, from, copy.kind(), past)?
+            lower_copy(runtime, to, from, copy.kind(), earlier)?
         }
         NodeWork::Fill(fill) => lower_fill(runtime, fill)?,
-        NodeWork::Host(host) => turn(Side::Call(*host)),
+        NodeWork::Host(host) => turn(HostSide::Call(*host)),
         NodeWork::WaitEvent(event) => one(GraphStep::WaitEvent { event: event.id }),
         NodeWork::RecordEvent(event) => one(GraphStep::RecordEvent { event: event.id }),
         NodeWork::Child(_) | NodeWork::Empty | NodeWork::Allocate(_) | NodeWork::Free(_) => {
@@ -204,7 +53,7 @@ fn launch_attribute(kernel: &super::node::Kernel, attribute: u32) -> bool {
     kernel.attributes.get(&attribute).is_some_and(|value| unsafe { value.cooperative } != 0)
 }
 
-fn turn(side: Side) -> Lowered {
+fn turn(side: HostSide) -> Lowered {
     Lowered { steps: vec![GraphStep::Host { slot: 0 }], sides: vec![side] }
 }
 
@@ -287,7 +136,7 @@ pub fn places(
     kind: hipMemcpyKind,
 ) -> Result<[(Block, Place); 2], hipError_t> {
     let (at, out_of) = (locate(runtime, to)?, locate(runtime, from)?);
-    check_kind(kind, at.1, out_of.1, runtime, to.address, from.address)?;
+    runtime.check_kind(kind, at.1, out_of.1, to.address, from.address)?;
     Ok([at, out_of])
 }
 
@@ -296,7 +145,7 @@ fn lower_copy(
     to: Block,
     from: Block,
     kind: hipMemcpyKind,
-    past: &Past,
+    earlier: &EarlierWrites,
 ) -> Result<Lowered, hipError_t> {
     let mut lowered = Lowered::default();
     if to.is_empty() {
@@ -305,12 +154,11 @@ fn lower_copy(
     let [(to, to_place), (from, from_place)] = places(runtime, &to, &from, kind)?;
     let places = (to_place, from_place);
     if let (Place::Host, Place::Host) = places {
-        return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
+        return Ok(turn(HostSide::Action(HostAction(Arc::new(move || {
             for (row, source) in to.row_addresses().zip(from.row_addresses()) {
                 // SAFETY: the program guarantees every row of both sides whenever the graph runs; they may overlap.
                 unsafe { std::ptr::copy(source as *const u8, row as *mut u8, to.width as usize) };
             }
-            Ok(())
         })))));
     }
     for (to, from) in Block::slices(to, from) {
@@ -329,19 +177,19 @@ fn lower_copy(
                 width,
                 height,
             }),
-            (Place::Device, Place::Host) if past.may_write(&from) => {
+            (Place::Device, Place::Host) if earlier.may_write(&from) => {
                 lowered.steps.push(GraphStep::Host { slot });
-                lowered.sides.push(Side::SourceLater { from, to });
+                lowered.sides.push(HostSide::SourceLater { from, to });
             }
             (Place::Device, Place::Host) => {
                 let (destination, pitch) = (to.address, to.pitch);
                 lowered.steps.push(GraphStep::Write { slot, destination, pitch, width, height });
-                lowered.sides.push(Side::Source { from, to });
+                lowered.sides.push(HostSide::Source { from, to });
             }
             (Place::Host, _) => {
                 let (source, pitch) = (from.address, from.pitch);
                 lowered.steps.push(GraphStep::Read { slot, source, pitch, width, height });
-                lowered.sides.push(Side::Target(to));
+                lowered.sides.push(HostSide::Target(to));
             }
         }
     }
@@ -363,12 +211,11 @@ fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
     let element = fill.parameters.elementSize;
     let value = fill.parameters.value & (u32::MAX >> (32 - 8 * element));
     if let Place::Host = place {
-        return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
+        return Ok(turn(HostSide::Action(HostAction(Arc::new(move || {
             let pattern = &value.to_le_bytes()[..element as usize];
             let row = pattern.repeat((block.width / u64::from(element)) as usize);
             // SAFETY: pinned memory that the program keeps for the graph; it was looked up when the node was created.
             block.row_addresses().for_each(|at| unsafe { Block::row(at, block.width).scatter(&row) });
-            Ok(())
         })))));
     }
     let mut lowered = Lowered::default();

@@ -2,17 +2,17 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use code_object::Kernel as Code;
 use hip_api::types::*;
 
 use super::Graph;
-use super::lower::Block;
+use super::block::Block;
 use super::memory::GraphAllocation;
-use crate::module::Function;
-use crate::runtime::{Event, Runtime};
+use crate::state::module::Function;
+use crate::state::objects::Event;
 
 /// The kinds of node.
 #[derive(Clone, Debug)]
@@ -176,24 +176,5 @@ impl Clone for Arguments {
             list
         });
         Arguments { bytes, each, packed }
-    }
-}
-
-impl Allocate {
-    /// A new allocation on a device; its address is reserved now.
-    pub fn new(runtime: &Runtime, device: usize, bytes: usize) -> Result<Allocate, hipError_t> {
-        if bytes == 0 {
-            return Err(hipErrorInvalidValue);
-        }
-        let location = hipMemLocation { r#type: hipMemLocationTypeDevice, id: device as c_int };
-        Ok(Allocate {
-            memory: runtime.reserve_graph_memory(device, bytes as u64)?,
-            properties: hipMemPoolProps {
-                allocType: hipMemAllocationTypePinned,
-                location,
-                ..Default::default()
-            },
-            access: Vec::new(),
-        })
     }
 }

@@ -3,10 +3,9 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use hip_api::types::*;
 use parking_lot::Mutex;
 
-use crate::runtime::Runtime;
+use crate::state::handles::Table;
 
 /// A reference-counted object. Its destructor is called when the last reference is released.
 #[derive(Debug)]
@@ -36,14 +35,14 @@ impl UserObject {
     }
 
     /// Releases references; a count that is too large releases all.
-    pub fn release(&self, runtime: &Runtime, count: u64) {
+    pub fn release(&self, objects: &Table<UserObject>, count: u64) {
         let mut references = self.references.lock();
         let had = *references;
         *references = had.saturating_sub(count);
         let last = had > 0 && *references == 0;
         drop(references);
         if last {
-            runtime.user_objects.remove(self.id);
+            objects.remove(self.id);
             // SAFETY: the program passed the function for this pointer, to be called once, when no references are left.
             unsafe { (self.destroy)(self.pointer as *mut c_void) };
         }
@@ -79,14 +78,9 @@ impl Holdings {
         Holdings(self.0.clone())
     }
 
-    pub fn release(self, runtime: &Runtime) {
+    pub fn release(self, objects: &Table<UserObject>) {
         for (object, count) in self.0 {
-            object.release(runtime, count);
+            object.release(objects, count);
         }
     }
-}
-
-/// The object behind a handle.
-pub fn find(runtime: &Runtime, object: hipUserObject_t) -> Option<Arc<UserObject>> {
-    runtime.user_objects.get(object as u64)
 }

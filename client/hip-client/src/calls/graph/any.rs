@@ -6,9 +6,9 @@ use hip_api::types::*;
 
 use super::super::Status;
 use super::{add, child, copy, event, fill, get, host, kernel, memory, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::Work;
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 pub unsafe fn hipGraphAddNode(
     node: *mut hipGraphNode_t,

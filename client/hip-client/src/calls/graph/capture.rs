@@ -6,8 +6,9 @@ use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted, stream};
 use super::{get, handles};
-use crate::runtime::runtime;
-use crate::thread;
+use crate::state::streams;
+use crate::state::runtime::runtime;
+use crate::state::thread;
 
 const ADD_DEPENDENCIES: c_uint = 0;
 const SET_DEPENDENCIES: c_uint = 1;
@@ -22,14 +23,14 @@ fn can_begin(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
 
 pub unsafe fn hipStreamBeginCapture(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     can_begin(on, mode)?;
-    runtime.captures.begin(runtime, at, mode, None)
+    runtime.captures.begin(&runtime.graphs, at, mode, None)
 }
 
 pub unsafe fn hipStreamBeginCapture_spt(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
     // SAFETY: no pointers.
-    unsafe { hipStreamBeginCapture(stream::spt(on), mode) }
+    unsafe { hipStreamBeginCapture(streams::spt(on), mode) }
 }
 
 pub unsafe fn hipStreamBeginCaptureToGraph(
@@ -48,15 +49,15 @@ pub unsafe fn hipStreamBeginCaptureToGraph(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let graph = runtime.graph(graph)?;
-    let at = stream::resolve(runtime, on)?;
+    let graph = runtime.graphs.graph(graph)?;
+    let at = runtime.resolve(on)?;
     can_begin(on, mode)?;
     // SAFETY: the caller's array.
     let after = unsafe { handles(after, count)? };
     if !after.iter().all(|it| graph.contains(*it)) {
         return Err(hipErrorInvalidValue);
     }
-    runtime.captures.begin(runtime, at, mode, Some((graph, after)))
+    runtime.captures.begin(&runtime.graphs, at, mode, Some((graph, after)))
 }
 
 pub unsafe fn hipStreamEndCapture(on: hipStream_t, graph: *mut hipGraph_t) -> Status {
@@ -67,8 +68,8 @@ pub unsafe fn hipStreamEndCapture(on: hipStream_t, graph: *mut hipGraph_t) -> St
     if on.is_null() || on == hipStreamLegacy {
         return Err(hipErrorIllegalState);
     }
-    let at = stream::resolve(runtime, on)?;
-    let captured = runtime.captures.end(runtime, at);
+    let at = runtime.resolve(on)?;
+    let captured = runtime.end_capture(at);
     let handle = captured.as_ref().map_or(0, |it| it.id);
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(graph, handle as hipGraph_t)? };
@@ -77,7 +78,7 @@ pub unsafe fn hipStreamEndCapture(on: hipStream_t, graph: *mut hipGraph_t) -> St
 
 pub unsafe fn hipStreamEndCapture_spt(on: hipStream_t, graph: *mut hipGraph_t) -> Status {
     // SAFETY: the caller's out-pointer.
-    unsafe { hipStreamEndCapture(stream::spt(on), graph) }
+    unsafe { hipStreamEndCapture(streams::spt(on), graph) }
 }
 
 pub unsafe fn hipStreamGetCaptureInfo(
@@ -96,7 +97,7 @@ pub unsafe fn hipStreamGetCaptureInfo_spt(
     id: *mut u64,
 ) -> Status {
     // SAFETY: the caller's out-pointers.
-    unsafe { hipStreamGetCaptureInfo(stream::spt(on), status, id) }
+    unsafe { hipStreamGetCaptureInfo(streams::spt(on), status, id) }
 }
 
 pub unsafe fn hipStreamGetCaptureInfo_v2(
@@ -133,7 +134,7 @@ pub unsafe fn hipStreamGetCaptureInfo_v2_spt(
     count: *mut usize,
 ) -> Status {
     // SAFETY: the caller's out-pointers.
-    unsafe { hipStreamGetCaptureInfo_v2(stream::spt(on), status, id, graph, after, count) }
+    unsafe { hipStreamGetCaptureInfo_v2(streams::spt(on), status, id, graph, after, count) }
 }
 
 pub unsafe fn hipStreamUpdateCaptureDependencies(
@@ -143,7 +144,7 @@ pub unsafe fn hipStreamUpdateCaptureDependencies(
     flags: c_uint,
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = runtime.resolve(on)?;
     if runtime.captures.view(at.id).status == hipStreamCaptureStatusNone {
         return Err(hipErrorIllegalState);
     }

@@ -7,17 +7,17 @@ use hip_api::types::*;
 use super::super::{Status, set};
 use super::{add, with};
 use crate::graph::Graph;
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::Work;
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
 
 /// A copy of a graph for use as a child node. A graph that allocates cannot be copied.
 pub(super) fn embedded(runtime: &Runtime, child: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
-    let child = runtime.graph(child)?;
+    let child = runtime.graphs.graph(child)?;
     if child.any(&Work::is_memory) {
         return Err(hipErrorNotSupported);
     }
-    runtime.clone_graph(&child)
+    runtime.graphs.clone_graph(&child)
 }
 
 pub unsafe fn hipGraphAddChildGraphNode(
@@ -56,8 +56,8 @@ pub unsafe fn hipGraphExecChildGraphNodeSetParams(
     child: hipGraph_t,
 ) -> Status {
     let (runtime, executable) = find(executable)?;
-    let child = runtime.graph(child)?;
-    if runtime.graph_of(node)?.id == child.id {
+    let child = runtime.graphs.graph(child)?;
+    if runtime.graphs.graph_of(node)?.id == child.id {
         return Err(hipErrorUnknown);
     }
     executable.set_child(runtime, node as u64, &child)

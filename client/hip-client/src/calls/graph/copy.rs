@@ -7,10 +7,11 @@ use hip_api::types::*;
 use super::super::copy::symbol_range;
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
+use crate::graph::block::Block;
 use crate::graph::lower;
 use crate::graph::node::{Copy, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 fn copy(work: &mut Work) -> Result<&mut Copy, hipError_t> {
     if let Work::Copy(copy) = work { Ok(copy) } else { Err(hipErrorInvalidValue) }
@@ -122,7 +123,7 @@ pub(super) fn change(
     new: impl FnOnce(&Runtime) -> Result<Copy, hipError_t>,
 ) -> Status {
     let (runtime, executable) = find(executable)?;
-    let kind = executable.with(node as u64, |work| match work {
+    let kind = executable.with(runtime, node as u64, |work| match work {
         Work::Copy(copy) => Ok(copy.kind()),
         _ => Err(hipErrorInvalidValue),
     })??;
@@ -219,7 +220,7 @@ pub unsafe fn hipGraphMemcpyNodeGetParams(node: hipGraphNode_t, parameters: *mut
             return Ok(*parameters);
         }
         let (to, from) = lower::blocks(copy)?;
-        let pitched = |it: lower::Block| hipPitchedPtr {
+        let pitched = |it: Block| hipPitchedPtr {
             ptr: it.address as *mut c_void,
             pitch: it.pitch as usize,
             xsize: it.width as usize,

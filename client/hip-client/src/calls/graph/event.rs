@@ -6,9 +6,10 @@ use hip_api::types::*;
 
 use super::super::{Status, event, set};
 use super::{add, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::Work;
-use crate::runtime::{Event, Runtime, runtime};
+use crate::state::objects::Event;
+use crate::state::runtime::{Runtime, runtime};
 
 /// The event behind a handle, for use in a node.
 pub(super) fn named(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {
@@ -59,7 +60,7 @@ macro_rules! event_nodes {
         ) -> Status {
             let (runtime, executable) = find(executable)?;
             let new = named(runtime, event)?;
-            if !executable.with(node as u64, |work| matches!(work, Work::$kind(_)))? {
+            if !executable.with(runtime, node as u64, |work| matches!(work, Work::$kind(_)))? {
                 return Err(hipErrorInvalidValue);
             }
             executable.set(runtime, node as u64, Work::$kind(new))

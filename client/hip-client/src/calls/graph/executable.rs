@@ -4,11 +4,13 @@ use std::ffi::{c_char, c_uint};
 
 use hip_api::types::*;
 
-use super::super::{Status, set, set_if_wanted, stream};
+use super::super::{Status, set, set_if_wanted};
 use super::get;
-use crate::graph::executable::{Executable, Mismatch, find};
+use super::find;
+use crate::state::streams;
+use crate::graph::executable::{Executable, Mismatch};
 use crate::graph::node::Work;
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 const UPLOAD: u64 = 2;
@@ -19,7 +21,7 @@ fn instantiate(runtime: &Runtime, executable: *mut hipGraphExec_t, graph: hipGra
     if executable.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let graph = runtime.graph(graph)?;
+    let graph = runtime.graphs.graph(graph)?;
     let made = Executable::make(runtime, &graph, flags)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(executable, made.id as hipGraphExec_t) }
@@ -79,14 +81,14 @@ pub unsafe fn hipGraphInstantiateWithParams(
     }
     made?;
     if wanted.flags == UPLOAD {
-        stream::resolve(runtime, wanted.uploadStream)?;
+        runtime.resolve(wanted.uploadStream)?;
     }
     Ok(())
 }
 
 pub unsafe fn hipGraphExecDestroy(executable: hipGraphExec_t) -> Status {
     let runtime = runtime()?;
-    let found = runtime.executables.remove(executable as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime.graphs.executables.remove(executable as u64).ok_or(hipErrorInvalidValue)?;
     found.destroy(runtime)
 }
 
@@ -99,13 +101,13 @@ pub unsafe fn hipGraphExecGetFlags(executable: hipGraphExec_t, flags: *mut u64) 
 /// No-op: the worker has had the graph since it was instantiated.
 pub unsafe fn hipGraphUpload(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     let (runtime, _) = find(executable)?;
-    stream::resolve(runtime, on).map(drop)
+    runtime.resolve(on).map(drop)
 }
 
 pub unsafe fn hipGraphLaunch(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     let (runtime, found) = find(executable)?;
-    let at = stream::resolve(runtime, on)?;
-    let kept = runtime.captures.record(runtime, at, || {
+    let at = runtime.resolve(on)?;
+    let kept = runtime.record(at, || {
         if found.any(Work::is_memory) {
             return Err(hipErrorNotSupported);
         }
@@ -116,7 +118,7 @@ pub unsafe fn hipGraphLaunch(executable: hipGraphExec_t, on: hipStream_t) -> Sta
 
 pub unsafe fn hipGraphLaunch_spt(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     // SAFETY: no pointers.
-    unsafe { hipGraphLaunch(executable, stream::spt(on)) }
+    unsafe { hipGraphLaunch(executable, streams::spt(on)) }
 }
 
 pub unsafe fn hipGraphExecUpdate(
@@ -129,7 +131,7 @@ pub unsafe fn hipGraphExecUpdate(
         return Err(hipErrorInvalidValue);
     }
     let (runtime, found) = find(executable)?;
-    let graph = runtime.graph(graph)?;
+    let graph = runtime.graphs.graph(graph)?;
     let (node, outcome) = match found.update(runtime, &graph) {
         Ok(()) => (0, hipGraphExecUpdateSuccess),
         Err(Mismatch { node, result }) => (node, result),
@@ -143,9 +145,9 @@ pub unsafe fn hipGraphExecUpdate(
 }
 
 /// Only kernels, copies and fills can be disabled.
-fn can_switch(executable: &Executable, node: hipGraphNode_t) -> Status {
+fn can_switch(runtime: &Runtime, executable: &Executable, node: hipGraphNode_t) -> Status {
     let can = executable
-        .with(node as u64, |work| matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_)))?;
+        .with(runtime, node as u64, |work| matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_)))?;
     if can { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 
@@ -155,7 +157,7 @@ pub unsafe fn hipGraphNodeSetEnabled(
     enabled: c_uint,
 ) -> Status {
     let (runtime, found) = find(executable)?;
-    can_switch(&found, node)?;
+    can_switch(runtime, &found, node)?;
     found.enable(runtime, node as u64, enabled != 0)
 }
 
@@ -164,8 +166,8 @@ pub unsafe fn hipGraphNodeGetEnabled(
     node: hipGraphNode_t,
     enabled: *mut c_uint,
 ) -> Status {
-    let (_, found) = find(executable)?;
-    can_switch(&found, node)?;
+    let (runtime, found) = find(executable)?;
+    can_switch(runtime, &found, node)?;
     // SAFETY: the caller's out-pointer.
     unsafe { set(enabled, c_uint::from(found.is_enabled(node as u64)?)) }
 }

@@ -6,12 +6,12 @@ use hip_api::types::*;
 
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::lower;
 use crate::graph::node::{Fill, Work};
-use crate::memory::Place;
-use crate::runtime::{Runtime, runtime};
-use crate::soname;
+use crate::process::soname;
+use crate::state::memory::Place;
+use crate::state::runtime::{Runtime, runtime};
 
 fn fill(work: &mut Work) -> Result<&mut Fill, hipError_t> {
     if let Work::Fill(fill) = work { Ok(fill) } else { Err(hipErrorInvalidValue) }
@@ -126,7 +126,7 @@ pub(super) fn change(
 ) -> Status {
     let (runtime, executable) = find(executable)?;
     let new = new(runtime)?;
-    executable.with(node as u64, |work| match work {
+    executable.with(runtime, node as u64, |work| match work {
         Work::Fill(old) => {
             let bytes = |it: &Fill| it.parameters.width * it.parameters.elementSize as usize;
             let same = bytes(old) == bytes(&new) && old.parameters.height == new.parameters.height;

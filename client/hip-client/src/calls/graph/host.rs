@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::{Host, Work};
 
 fn host(work: &mut Work) -> Result<&mut Host, hipError_t> {
@@ -62,7 +62,7 @@ pub unsafe fn hipGraphExecHostNodeSetParams(
     let (runtime, executable) = find(executable)?;
     // SAFETY: the caller's struct.
     let new = unsafe { described(parameters)? };
-    let is_host = executable.with(node as u64, |work| matches!(work, Work::Host(_)))?;
+    let is_host = executable.with(runtime, node as u64, |work| matches!(work, Work::Host(_)))?;
     if !is_host {
         return Err(hipErrorInvalidValue);
     }

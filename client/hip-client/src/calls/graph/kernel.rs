@@ -5,9 +5,9 @@ use hip_api::types::*;
 use super::super::launch::kernel_node;
 use super::super::{Status, set};
 use super::{add, get, with};
-use crate::graph::executable::find;
+use super::find;
 use crate::graph::node::{Kernel, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 fn kernel(work: &mut Work) -> Result<&mut Kernel, hipError_t> {
     if let Work::Kernel(kernel) = work { Ok(kernel) } else { Err(hipErrorInvalidValue) }
@@ -82,7 +82,7 @@ pub unsafe fn hipGraphExecKernelNodeSetParams(
     parameters: *const hipKernelNodeParams,
 ) -> Status {
     let (runtime, executable) = find(executable)?;
-    let old = executable.with(node as u64, |work| match work {
+    let old = executable.with(runtime, node as u64, |work| match work {
         Work::Kernel(kernel) => Ok((kernel.attributes.clone(), kernel.function.device)),
         _ => Err(hipErrorInvalidValue),
     })??;

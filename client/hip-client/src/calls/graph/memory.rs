@@ -7,7 +7,7 @@ use hip_api::types::*;
 use super::super::{Status, set};
 use super::{add, get, with};
 use crate::graph::node::{Allocate, Work};
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 
 /// The allocation described by parameters.
 ///
@@ -25,7 +25,7 @@ pub(super) unsafe fn described(
     {
         return Err(hipErrorInvalidValue);
     }
-    let mut made = Allocate::new(runtime, device.ok_or(hipErrorInvalidValue)?, it.bytesize)?;
+    let mut made = runtime.new_graph_allocation(device.ok_or(hipErrorInvalidValue)?, it.bytesize)?;
     made.properties = it.poolProps;
     if !it.accessDescs.is_null() {
         // SAFETY: the caller's list.
@@ -78,7 +78,7 @@ pub unsafe fn hipGraphMemAllocNodeGetParams(
 
 /// A free node for memory that a graph allocated and no other node frees.
 pub(super) fn freeing(runtime: &Runtime, pointer: *mut c_void) -> Result<Work, hipError_t> {
-    let memory = runtime.graph_memory.find(pointer as u64).filter(|it| it.will_be_freed());
+    let memory = runtime.graphs.memory.find(pointer as u64).filter(|it| it.will_be_freed());
     memory.map(Work::Free).ok_or(hipErrorInvalidValue)
 }
 
@@ -124,7 +124,7 @@ pub unsafe fn hipDeviceGetGraphMemAttribute(
 ) -> Status {
     let runtime = runtime()?;
     runtime.device(device)?;
-    let figures = runtime.graph_memory.figures(device as usize);
+    let figures = runtime.graphs.memory.figures(device as usize);
     let found = match attribute {
         hipGraphMemAttrUsedMemCurrent => figures.used,
         hipGraphMemAttrUsedMemHigh => figures.used_high,
@@ -153,7 +153,7 @@ pub unsafe fn hipDeviceSetGraphMemAttribute(
     if unsafe { get(value.cast::<u64>())? } != 0 {
         return Err(hipErrorInvalidValue);
     }
-    runtime.graph_memory.change(device as usize, reset);
+    runtime.graphs.memory.change(device as usize, reset);
     Ok(())
 }
 

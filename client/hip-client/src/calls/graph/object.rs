@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::super::{Status, set};
-use crate::graph::object::{UserObject, find};
-use crate::runtime::runtime;
+use crate::graph::object::UserObject;
+use crate::state::runtime::runtime;
 
 /// The only flag, and it is mandatory: destructors are not synchronized with the device.
 const NO_DESTRUCTOR_SYNC: c_uint = 1;
@@ -30,7 +30,7 @@ pub unsafe fn hipUserObjectCreate(
         return Err(hipErrorInvalidValue);
     }
     let make = |id| UserObject::new(id, pointer, destroy, references);
-    let (handle, _) = runtime()?.user_objects.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    let (handle, _) = runtime()?.graphs.user_objects.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(object, handle as hipUserObject_t) }
 }
@@ -42,8 +42,8 @@ pub unsafe fn hipUserObjectRelease(object: hipUserObject_t, count: c_uint) -> St
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    if let Some(found) = find(runtime, object).filter(|it| it.references() >= count) {
-        found.release(runtime, count);
+    if let Some(found) = runtime.graphs.user_objects.get(object as u64).filter(|it| it.references() >= count) {
+        found.release(&runtime.graphs.user_objects, count);
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub unsafe fn hipUserObjectRetain(object: hipUserObject_t, count: c_uint) -> Sta
     if object.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    if let Some(found) = find(runtime()?, object) {
+    if let Some(found) = runtime()?.graphs.user_objects.get(object as u64) {
         found.retain(count);
     }
     Ok(())
@@ -70,8 +70,8 @@ pub unsafe fn hipGraphRetainUserObject(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let graph = runtime.graph(graph)?;
-    let Some(found) = find(runtime, object) else { return Ok(()) };
+    let graph = runtime.graphs.graph(graph)?;
+    let Some(found) = runtime.graphs.user_objects.get(object as u64) else { return Ok(()) };
     if flags != MOVE {
         found.retain(count);
     }
@@ -85,9 +85,9 @@ pub unsafe fn hipGraphReleaseUserObject(graph: hipGraph_t, object: hipUserObject
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let graph = runtime.graph(graph)?;
-    let Some(found) = find(runtime, object) else { return Ok(()) };
+    let graph = runtime.graphs.graph(graph)?;
+    let Some(found) = runtime.graphs.user_objects.get(object as u64) else { return Ok(()) };
     let taken = graph.with_objects(|it| it.take(found.id, count));
-    found.release(runtime, taken);
+    found.release(&runtime.graphs.user_objects, taken);
     Ok(())
 }

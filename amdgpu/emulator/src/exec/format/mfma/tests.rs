@@ -1,9 +1,10 @@
 //! Compares every matrix operation with a plain matrix product, through the published register layouts.
 
+use fastrand::Rng;
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
 use super::{Element, Matrix};
-use crate::exec::lane::body::tests::{inst, levels, operands::Random, run};
+use crate::exec::lane::body::tests::{inst, levels, run};
 use crate::wave::sreg;
 use crate::{Level, Wave};
 
@@ -63,8 +64,8 @@ fn decode(element: Element, bits: u64) -> f64 {
 }
 
 /// A random small element; sums of products are exact regardless of their order.
-fn random_element(element: Element, random: &mut Random) -> u64 {
-    let value = (random.next() % 17) as f64 - 8.0;
+fn random_element(element: Element, random: &mut Rng) -> u64 {
+    let value = random.u64(..17) as f64 - 8.0;
     match element {
         Element::F64 => value.to_bits(),
         Element::F32 | Element::Xf32 => u64::from((value as f32).to_bits()),
@@ -73,7 +74,7 @@ fn random_element(element: Element, random: &mut Random) -> u64 {
         // Exact in three (fp8) and two (bf8) mantissa bits.
         Element::Fp8 => u64::from(crate::exec::math::float8::f32_to_fp8(value as f32, false)),
         Element::Bf8 => u64::from(crate::exec::math::float8::f32_to_bf8(value as f32 / 2.0, false)),
-        Element::I8 => random.next() & 0xff,
+        Element::I8 => u64::from(random.u8(..)),
     }
 }
 
@@ -143,7 +144,7 @@ struct Case {
 
 fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
     let matrix = Matrix::of(op).unwrap();
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut wave = Wave::new(128);
     let (m, n, k, blocks) = matrix.dimensions();
     let stored = if matrix.sparse { k / 2 } else { k };
@@ -155,7 +156,7 @@ fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
             }
             for j in 0..n {
                 let (register, lane) = output_place(m, n, matrix.a == Element::F64, i, j, block);
-                let value = (random.next() % 2001) as f64 - 1000.0;
+                let value = random.u64(..2001) as f64 - 1000.0;
                 let bits = match matrix.a {
                     Element::F64 => value.to_bits(),
                     Element::I8 => u64::from(value as i32 as u32),
@@ -177,8 +178,7 @@ fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
         // Two different positions out of every four.
         let mut indices = 0;
         for pair in 0..8 {
-            let (first, second) =
-                [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)][random.next() as usize % 6];
+            let (first, second) = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)][random.usize(..6)];
             indices |= (first | second << 2) << (4 * pair);
         }
         wave.vgprs[usize::from(INDEX)].0[lane] = indices;

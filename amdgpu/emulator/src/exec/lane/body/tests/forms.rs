@@ -1,8 +1,8 @@
 //! Tests of modifiers, DPP, SDWA, MODE and cross-lane instructions.
 
+use fastrand::Rng;
 use isa::{Arch, Dpp, Format, Modifiers, Op, Operand, Sdwa};
 
-use super::operands::Random;
 use super::{inst, levels, run};
 use crate::wave::sreg;
 use crate::{Lanes, Wave};
@@ -11,13 +11,13 @@ const EXEC: u64 = 0xfeff_7fff_ff0f_fff3;
 
 /// A wave with random registers, reproducible by seed.
 fn random_wave(seed: u64) -> Wave {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut wave = Wave::new(64);
     for lanes in &mut wave.vgprs {
-        *lanes = Lanes(std::array::from_fn(|_| random.next() as u32));
+        *lanes = Lanes(std::array::from_fn(|_| random.u32(..)));
     }
     for index in 0..100 {
-        wave.sgprs[index] = random.next() as u32;
+        wave.sgprs[index] = random.u32(..);
     }
     wave.set_sgpr64(sreg::EXEC, EXEC);
     wave

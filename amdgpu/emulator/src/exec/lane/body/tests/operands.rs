@@ -1,7 +1,7 @@
 //! Operand values for tests: edge cases of every type, and random bits.
 
+use fastrand::Rng;
 use isa::Operand;
-pub use isa_reference::random::Random;
 
 use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
@@ -110,7 +110,7 @@ pub struct Operands {
 
 impl Operands {
     pub fn new(seed: u64, shape: Shape) -> Operands {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut lanes = [[Lanes::ZERO; 2]; 4];
         let kinds = [shape.src[0], shape.src[1], shape.src[2], Kind::B64];
         for (source, kind) in lanes.iter_mut().zip(kinds) {
@@ -121,7 +121,7 @@ impl Operands {
             }
         }
         let scalars = [value(&mut random, shape.src[0]), value(&mut random, shape.src[2])];
-        let constant = match random.next() % 6 {
+        let constant = match random.u64(..6) {
             0 => Operand::Int(0),
             1 => Operand::Int(-16),
             2 => Operand::Int(64),
@@ -129,7 +129,7 @@ impl Operands {
             4 => Operand::Float((-0.5_f32).to_bits()),
             _ => Operand::Int(5),
         };
-        let (select, random_mask) = (random.next(), random.next() | 1);
+        let (select, random_mask) = (random.u64(..), random.u64(..) | 1);
         Operands { lanes, scalars, constant, select, random_mask }
     }
 
@@ -184,11 +184,11 @@ impl Operands {
     }
 }
 
-fn value(random: &mut Random, kind: Kind) -> u64 {
-    let choice = random.next();
-    let pick = random.next();
-    let half = |random: &mut Random| {
-        let (choice, bits) = (random.next(), random.next());
+fn value(random: &mut Rng, kind: Kind) -> u64 {
+    let choice = random.u64(..);
+    let pick = random.u64(..);
+    let half = |random: &mut Rng| {
+        let (choice, bits) = (random.u64(..), random.u64(..));
         if choice & 1 == 0 { EDGES_16[bits as usize % EDGES_16.len()] } else { bits as u16 }
     };
     match kind {

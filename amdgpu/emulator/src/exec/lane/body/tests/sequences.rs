@@ -1,8 +1,8 @@
 //! Tests of instruction sequences that compilers emit, by their results.
 
+use fastrand::Rng;
 use isa::{Arch, Format, Inst, Op, Operand};
 
-use super::operands::Random;
 use super::{inst, levels, run};
 use crate::Wave;
 use crate::wave::sreg;
@@ -41,12 +41,12 @@ fn f32_division_is_correctly_rounded() {
         vop3(Op::v_div_fixup_f32, 7, &[V(7), V(1), V(0)]),
     ];
     for level in levels() {
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         for _ in 0..100 {
             let mut wave = Wave::new(16);
             for register in 0..2 {
                 for lane in 0..64 {
-                    wave.vgprs[register].0[lane] = random.next() as u32;
+                    wave.vgprs[register].0[lane] = random.u32(..);
                 }
             }
             run(level, Arch::Gfx90a, &mut wave, &insts);
@@ -79,12 +79,12 @@ fn f64_division_is_correctly_rounded() {
         vop3(Op::v_div_fixup_f64, 14, &[V(14), V(2), V(0)]),
     ];
     for level in levels() {
-        let mut random = Random(2);
+        let mut random = Rng::with_seed(2);
         for _ in 0..100 {
             let mut wave = Wave::new(16);
             for register in 0..4 {
                 for lane in 0..64 {
-                    wave.vgprs[register].0[lane] = random.next() as u32;
+                    wave.vgprs[register].0[lane] = random.u32(..);
                 }
             }
             run(level, Arch::Gfx90a, &mut wave, &insts);
@@ -112,11 +112,11 @@ fn carries_ripple_through_64_bit_additions() {
     let sub = to_vcc(inst(Op::v_sub_co_u32, Format::Vop2, V(6), &[V(4), V(2)]));
     let subb = to_vcc(inst(Op::v_subb_co_u32, Format::Vop2, V(7), &[V(5), V(3), Operand::VccLo]));
     for level in levels() {
-        let mut random = Random(3);
+        let mut random = Rng::with_seed(3);
         let mut wave = Wave::new(16);
         for register in 0..4 {
             for lane in 0..64 {
-                wave.vgprs[register].0[lane] = random.next() as u32;
+                wave.vgprs[register].0[lane] = random.u32(..);
             }
         }
         run(level, Arch::Gfx90a, &mut wave, &[add, addc, sub, subb]);

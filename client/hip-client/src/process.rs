@@ -1,0 +1,9 @@
+//! The process around the library: its environment, its exit and forks, its standard streams, and its one session.
+
+pub mod env;
+pub mod exit;
+mod host;
+mod last_thread;
+pub mod open;
+mod output;
+pub mod soname;

@@ -1,0 +1,118 @@
+//! Where and how to connect, and why a session could not be opened.
+
+use std::io;
+use std::time::Duration;
+
+use transport::tls::Trust;
+use transport::{DEFAULT_PORT, Endpoint, TransportError};
+
+use crate::host::{Host, StandardError, Traffic};
+use crate::link::liveness::DEFAULT_SILENCE_TIMEOUT;
+use crate::send::upload::When;
+
+/// Where and how to connect.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The worker.
+    pub endpoint: Endpoint,
+    /// The worker's token, if it wants one.
+    pub token: Option<Vec<u8>>,
+    /// Trusted CA or fingerprint, for a TLS endpoint.
+    pub trust: Option<Trust>,
+    /// Timeout of the first connection, and of each attempt to replace a broken one.
+    pub connect_timeout: Duration,
+    /// Reconnects after the worker has been silent for this long. `None`: waits for the system to report a broken
+    /// connection.
+    pub silence_timeout: Option<Duration>,
+    /// Waits for the reply of every request.
+    pub strict: bool,
+    /// The program name that the worker logs.
+    pub program: String,
+    /// Limits of unacknowledged requests.
+    pub window: Window,
+    /// How uploads are optimized.
+    pub uploads: UploadPolicy,
+    /// Number of TCP links that large copies are spread over; by default chosen by the latency of the worker.
+    pub links: Option<u16>,
+    /// The library around the session.
+    pub host: &'static dyn Host,
+    /// The observer of a trace or summary, if one was requested.
+    pub traffic: Option<&'static dyn Traffic>,
+}
+
+/// Limits of unacknowledged requests. Both are powers of two.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Bytes in the ring.
+    pub bytes: usize,
+    /// Frames in the ring.
+    pub frames: usize,
+}
+
+/// When uploads are optimized, if the worker can.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UploadPolicy {
+    /// When uploads are hashed, so that a later run can skip sending them.
+    pub hashing: When,
+    /// When uploads are compressed.
+    pub packing: When,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            endpoint: Endpoint::tcp("127.0.0.1", DEFAULT_PORT),
+            token: None,
+            trust: None,
+            connect_timeout: Duration::from_secs(3),
+            silence_timeout: Some(DEFAULT_SILENCE_TIMEOUT),
+            strict: false,
+            program: String::new(),
+            window: Window { bytes: 8 << 20, frames: 32 << 10 },
+            uploads: UploadPolicy::default(),
+            links: None,
+            host: &StandardError,
+            traffic: None,
+        }
+    }
+}
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No address range for device memory is free in this process.
+    #[error("cannot reserve an address range for device memory: {0}")]
+    Reserve(#[source] io::Error),
+    /// The worker chose a range that this process uses otherwise.
+    #[error("the worker's address range {base:#x} + {bytes:#x} is already in use in this process: {source}")]
+    RangeInUse {
+        /// First address of the range.
+        base: u64,
+        /// Size of the range.
+        bytes: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// No worker accepted the session.
+    #[error("no session with a worker at {endpoint}: {}", source.line())]
+    Connect {
+        /// The worker's address.
+        endpoint: Endpoint,
+        /// The transport's reason.
+        source: TransportError,
+    },
+    /// The system has no random numbers.
+    #[error("{}", .0.line())]
+    Nonce(#[source] TransportError),
+    /// The request window could not be allocated.
+    #[error("no memory for the request window: {0}")]
+    Window(#[source] io::Error),
+    /// A thread of the session could not be started.
+    #[error("the {name} thread cannot start: {source}")]
+    Thread {
+        /// What the thread is for.
+        name: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}

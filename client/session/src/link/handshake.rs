@@ -1,0 +1,244 @@
+//! The handshake: connects to a worker, and opens a session or joins an existing one.
+
+use std::time::{Duration, Instant};
+
+use transport::greet::{self, Credentials};
+use transport::{Endpoint, Link, TransportError, tls};
+use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
+
+use crate::config::{Config, OpenError};
+use crate::os::reserve::Reservation;
+
+/// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
+const WELCOME_PATIENCE: Duration = Duration::from_secs(30);
+/// Backoff between attempts to connect: doubled each time, up to the longest.
+pub const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// See [`FIRST_PAUSE`].
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A program that has waited this long for its first connection prints a notice, if at least as much time is left.
+const WAITING_NOTICE: Duration = Duration::from_secs(2);
+
+/// Identity of the session across connections.
+#[derive(Debug)]
+pub struct Identity {
+    /// The worker's number for the session.
+    pub id: u64,
+    /// Proof that a connection belongs to the session.
+    pub secret: [u8; 32],
+    /// How long the worker keeps the session without a connection.
+    pub grace: Duration,
+    /// What client and worker both can.
+    pub capabilities: u64,
+    /// Time until the worker replied, network latency included.
+    pub distance: Duration,
+    /// The address range of device memory, reserved for the lifetime of the session.
+    _arena: Reservation,
+}
+
+/// Connects and opens a new session.
+pub fn open(config: &Config) -> Result<(Link, Identity, Welcome), OpenError> {
+    let reservation = Reservation::find().map_err(OpenError::Reserve)?;
+    let hello =
+        || Ok(Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? });
+    let (link, welcome, distance) = connect_first(config, hello)?;
+    let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
+        reservation
+    } else {
+        drop(reservation);
+        let (base, bytes) = (welcome.arena_base, welcome.arena_bytes);
+        Reservation::at(base, bytes).map_err(|source| OpenError::RangeInUse { base, bytes, source })?
+    };
+    let identity = Identity {
+        id: welcome.session_id,
+        secret: welcome.session_secret,
+        grace: Duration::from_millis(welcome.grace_ms.into()),
+        capabilities: capabilities(config) & welcome.capabilities,
+        distance,
+        _arena: arena,
+    };
+    config.host.debug(format_args!(
+        "session {} on {} ({}), {} devices",
+        identity.id,
+        welcome.worker,
+        config.endpoint,
+        welcome.devices.len()
+    ));
+    Ok((link, identity, welcome))
+}
+
+/// Capabilities of this client.
+fn capabilities(config: &Config) -> u64 {
+    let heartbeat = if config.silence_timeout.is_some() { capability::HEARTBEAT } else { 0 };
+    capability::PLACED_MODULES
+        | capability::SHARED_MEMORY
+        | capability::HOST_LIMIT
+        | capability::COMPILE
+        | capability::UPLOADS
+        | capability::SHORT_GREETING
+        | capability::PACKED
+        | capability::STRANDS
+        | capability::SPANS
+        | heartbeat
+}
+
+/// The Hello of this client, with a new nonce.
+pub fn hello(config: &Config) -> Result<Hello, TransportError> {
+    Ok(Hello {
+        min_version: MIN_VERSION,
+        max_version: MAX_VERSION,
+        capabilities: capabilities(config),
+        purpose: Purpose::Session as u8,
+        client: config.program.clone(),
+        pid: std::process::id(),
+        nonce: greet::nonce()?,
+        ..Hello::default()
+    })
+}
+
+/// The address that a redirecting worker names, or why the redirect is refused.
+pub fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint, String>> {
+    let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
+        return None;
+    };
+    let to = match text.parse::<Endpoint>() {
+        Ok(to) => to,
+        Err(error) => return Some(Err(format!("{from} redirects to an invalid address: {error}"))),
+    };
+    let refused = match (from, &to) {
+        (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
+            Some("which is not encrypted, unlike this connection")
+        }
+        // A socket path is valid on one machine only.
+        (Endpoint::Tcp { host, .. }, Endpoint::Unix { .. }) if !is_here(host) => Some("on another machine"),
+        _ => None,
+    };
+    Some(match refused {
+        Some(why) => Err(format!("{from} redirects to {to}, {why}")),
+        None => Ok(to),
+    })
+}
+
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether the worker reports that the session will return.
+pub fn is_away(error: &TransportError) -> bool {
+    matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
+}
+
+/// Makes the first connection. A worker that cannot be reached may be starting, so attempts continue until the connect
+/// timeout.
+fn connect_first(
+    config: &Config,
+    hello: impl Fn() -> Result<Hello, TransportError>,
+) -> Result<(Link, Welcome, Duration), OpenError> {
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut told = false;
+    loop {
+        let left = config.connect_timeout.saturating_sub(start.elapsed());
+        let error = match connect_within::<Welcome>(
+            config,
+            &config.endpoint,
+            &hello().map_err(OpenError::Nonce)?,
+            None,
+            left,
+        ) {
+            Ok(connected) => return Ok(connected),
+            Err(error) => error,
+        };
+        let left = config.connect_timeout.saturating_sub(start.elapsed());
+        if left <= pause || !is_worth_another_attempt(&error) {
+            return Err(OpenError::Connect { endpoint: config.endpoint.clone(), source: error });
+        }
+        if !told && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
+            told = true;
+            let seconds = left.as_secs_f64();
+            config.host.line(format_args!("waiting for a worker: {}; {seconds:.0} s left", error.line()));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Whether a worker that is starting or a network that is coming up could be the cause. A wrong token, a TLS failure or a
+/// foreign service on the port will not go away.
+fn is_worth_another_attempt(error: &TransportError) -> bool {
+    use std::io::ErrorKind;
+    match error {
+        TransportError::Resolve { .. } => true,
+        TransportError::Connect { source, .. } => {
+            !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput)
+        }
+        // A proxy closes the connection like this while its target is not up yet.
+        TransportError::Closed => true,
+        TransportError::Io(source) => {
+            matches!(source.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the worker reports that the session's process was killed for lack of memory.
+pub fn is_out_of_memory(error: &TransportError) -> bool {
+    matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::OutOfMemory, .. }))
+}
+
+/// Makes one attempt to connect within the configured timeout.
+pub fn connect<Answer: Operation>(
+    config: &Config,
+    endpoint: &Endpoint,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+) -> Result<(Link, Answer, Duration), TransportError> {
+    connect_within(config, endpoint, hello, secret, config.connect_timeout)
+}
+
+fn connect_within<Answer: Operation>(
+    config: &Config,
+    endpoint: &Endpoint,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+    timeout: Duration,
+) -> Result<(Link, Answer, Duration), TransportError> {
+    let start = Instant::now();
+    let mut link = endpoint.connect(timeout)?;
+    let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    if let Endpoint::Tls { host, .. } = endpoint {
+        let trust = config
+            .trust
+            .as_ref()
+            .ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
+        link = tls::connect(link, host, tls::client_config(trust)?, left())?;
+    }
+    let credentials = Credentials { token: config.token.as_deref(), secret };
+    let patience = match secret {
+        // An existing session has no device to start. A connection that is silent now is replaced like any other.
+        Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
+        None => WELCOME_PATIENCE,
+    };
+    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), patience)?;
+    Ok((link, answer, distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_followed_but_not_to_less_safety_nor_to_nonsense() {
+        let go = |from: &str, to: &str| {
+            let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
+            moved(&from.parse().unwrap(), &error).unwrap()
+        };
+        assert_eq!(go("one:1", "two:2").unwrap(), "two:2".parse().unwrap());
+        assert_eq!(go("one:1", "tls://two:2").unwrap(), "tls://two:2".parse().unwrap());
+        assert!(go("tls://one:1", "tls://two:2").is_ok());
+        assert!(go("tls://one:1", "two:2").is_err() && go("tls://one:1", "unix:/x").is_err());
+        assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
+        assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
+        let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
+        assert!(moved(&"one:1".parse().unwrap(), &other).is_none());
+    }
+}

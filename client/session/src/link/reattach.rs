@@ -1,0 +1,159 @@
+//! Reattaches to a session when its connection breaks.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use transport::{Link, TransportError};
+use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
+
+use super::handshake::{FIRST_PAUSE, LONGEST_PAUSE, connect, hello, is_away, is_out_of_memory, moved};
+use crate::counters::Counters;
+use crate::receive::incoming::{Incoming, ReadError};
+use crate::shared::Shared;
+use crate::status;
+
+/// A host that refuses connections for this long no longer has a worker, whatever the grace period.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// How many redirects are followed before one worker must accept the session.
+const MOST_REDIRECTS: usize = 8;
+
+impl Shared {
+    /// Replaces a broken connection and continues the session, or ends the session. The caller holds the reader role;
+    /// this function takes the outgoing lock too, so no other thread uses the socket meanwhile.
+    pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
+        incoming.stream.shutdown();
+        let error = match error {
+            ReadError::Broken(error) => ReadError::Broken(self.liveness.begin_reattaching(error)),
+            error => error,
+        };
+        let mut outgoing = self.sending.outgoing.lock();
+        let result = match &error {
+            _ if self.ending.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
+            ReadError::Wire(error) => Err(format!(
+                "the worker at {} breaks the protocol, the session is lost: {error}",
+                self.links.endpoint.lock()
+            )),
+            ReadError::Broken(error) => {
+                self.config.host.debug(format_args!("the connection broke ({error}), reconnecting"));
+                self.reconnect(incoming, error)
+            }
+        };
+        let resumed = result.and_then(|(link, welcome)| {
+            if welcome.received < self.ring.freed() {
+                let (first, last) = (welcome.received + 1, self.ring.freed());
+                return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
+            }
+            self.ring
+                .acknowledge(welcome.received, self.sending.sender.sent())
+                .map_err(|error| format!("the session is lost: {error}"))?;
+            if welcome.capabilities & capability::RESUMED != 0 {
+                self.uploads.forget();
+            }
+            Ok((link, welcome.received))
+        });
+        match resumed {
+            Ok((link, received)) => {
+                self.links.extra.forget();
+                *self.links.first.lock() = link.clone();
+                outgoing.resume(link.clone(), received);
+                self.sending.sender.resume(received);
+                incoming.resume(link);
+                Counters::add(&self.counters.reconnects, 1);
+                self.links.generation.fetch_add(1, Ordering::AcqRel);
+                drop(outgoing);
+                self.reattached();
+                self.sending.sender.wake();
+                let pending = self.receiving.pending.lock();
+                self.receiving.changed.notify_all();
+                drop(pending);
+            }
+            Err(text) => {
+                outgoing.broken = true;
+                drop(outgoing);
+                self.lose(text);
+            }
+        }
+    }
+
+    fn reconnect(&self, incoming: &Incoming, cause: &std::io::Error) -> Result<(Link, Welcome), String> {
+        let mut start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut attempts = 0;
+        let mut redirects = 0;
+        let mut endpoint = self.links.endpoint.lock().clone();
+        loop {
+            let hello = Hello {
+                session_id: self.identity.id,
+                received: incoming.counter.received(),
+                ..hello(&self.config).map_err(|error| error.line())?
+            };
+            attempts += 1;
+            let error = match connect::<Welcome>(&self.config, &endpoint, &hello, Some(&self.identity.secret))
+            {
+                Ok((link, welcome, _)) => {
+                    self.links.note_descriptor(&link);
+                    *self.links.endpoint.lock() = endpoint;
+                    return Ok((link, welcome));
+                }
+                Err(error) => error,
+            };
+            self.liveness.still_reattaching(error.line());
+            match moved(&endpoint, &error) {
+                Some(Ok(next)) if redirects < MOST_REDIRECTS => {
+                    self.config.host.debug(format_args!("the session moved from {endpoint} to {next}"));
+                    redirects += 1;
+                    (endpoint, start, pause) = (next, Instant::now(), FIRST_PAUSE);
+                    continue;
+                }
+                Some(Err(text)) => return Err(format!("the session is lost: {text}")),
+                _ => {}
+            }
+            if is_away(&error) && !self.ending.closing.load(Ordering::Relaxed) {
+                // The worker is up and reports that the session will return: restart the timeout.
+                start = Instant::now();
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            }
+            let refused = matches!(&error, TransportError::Connect { source, .. }
+                if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
+            let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
+                if *code != RejectCode::Full && *code != RejectCode::Failed)
+                || (refused && start.elapsed() > REFUSAL_PATIENCE)
+                || start.elapsed() > self.identity.grace
+                || self.ending.closing.load(Ordering::Relaxed);
+            if is_out_of_memory(&error) {
+                self.ending.lost_as.store(status::OUT_OF_MEMORY, Ordering::Relaxed);
+            }
+            if hopeless {
+                return Err(format!(
+                    "the session with {endpoint} is lost: the connection broke ({cause}) and {attempts} attempts in \
+                     {:.1} s did not restore it: {}",
+                    start.elapsed().as_secs_f64(),
+                    error.line()
+                ));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits until the connection of this generation is replaced, by the reading thread or by this one.
+    pub fn wait_for_reconnect(&self, generation: u64) {
+        self.read_until(|| self.links.generation.load(Ordering::Acquire) != generation);
+    }
+
+    /// Connects an extra link to the session's connection.
+    pub fn join(&self, place: u16) -> Result<Link, TransportError> {
+        let hello = Hello {
+            purpose: Purpose::Strand as u8,
+            session_id: self.identity.id,
+            received: place.into(),
+            ..hello(&self.config)?
+        };
+        let endpoint = self.links.endpoint.lock().clone();
+        let (link, _, _) =
+            connect::<wire::Joined>(&self.config, &endpoint, &hello, Some(&self.identity.secret))?;
+        Ok(link)
+    }
+}

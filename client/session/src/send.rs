@@ -1,0 +1,6 @@
+//! The sending side: the ring of unacknowledged frames, the thread that writes them, and compression of uploads.
+
+pub mod outgoing;
+pub mod ring;
+mod sender;
+pub mod upload;

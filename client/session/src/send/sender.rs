@@ -1,0 +1,267 @@
+//! Which thread writes to the socket, and the sender thread that writes posted requests.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use wire::{Ack, Flags, Ping, Pong};
+
+use crate::counters::Counters;
+use crate::os::barrier;
+use crate::os::threads::spawn_quietly;
+use crate::receive::incoming::OutgoingLock;
+use crate::send::outgoing::{Broken, Outgoing};
+use crate::send::ring::Slices;
+use crate::shared::Shared;
+
+/// How long the sender thread spins before it parks. Waking it costs the application a system call.
+const SPIN: Duration = Duration::from_micros(50);
+/// Spin time after several spins found no work: a worker on the same machine may need the CPU.
+const SHORT_SPIN: Duration = Duration::from_micros(3);
+/// How often a writer blocked on the socket checks whether it should read as well.
+const WRITER_PATIENCE: Duration = Duration::from_millis(10);
+
+impl Shared {
+    /// Starts the sender thread.
+    pub fn start_sender(self: &Arc<Shared>) -> io::Result<()> {
+        let thread = spawn_quietly("remora-sender", {
+            let shared = Arc::clone(self);
+            move || shared.run_sender()
+        })?;
+        let _ = self.sending.sender.thread.set(thread);
+        Ok(())
+    }
+
+    /// Sends pending frames, at least up to frame `until`. Returns at once if another thread is sending: that thread does
+    /// not stop before it has seen our frames.
+    pub fn drain(&self, until: u64) -> Result<(), Broken> {
+        loop {
+            let Some(mut outgoing) = self.sending.outgoing.try_lock() else { return Ok(()) };
+            let result = self.drain_locked(&mut outgoing, until);
+            drop(outgoing);
+            result?;
+            // Pairs with the failed `try_lock` of a thread that appended while this one was finishing.
+            fence(Ordering::SeqCst);
+            if !self.has_work() {
+                return Ok(());
+            }
+            if self.sending.sender.sent() >= until {
+                self.sending.sender.wake();
+                return Ok(());
+            }
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.ring.appended() > self.sending.sender.sent()
+            || self.sending.sender.acknowledgement.load(Ordering::Relaxed) != 0
+            || self.sending.sender.ping.load(Ordering::Relaxed)
+            || self.sending.sender.pong.load(Ordering::Relaxed)
+            || self.links.extra.are_due()
+    }
+
+    /// Whether the sender thread has anything to do.
+    fn is_wanted(&self) -> bool {
+        self.has_work() || self.sending.sender.look.load(Ordering::Relaxed)
+    }
+
+    fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
+        // Bytes that only reach the socket buffer do not measure the link.
+        let mut full_since = None::<Instant>;
+        loop {
+            if outgoing.broken {
+                return Err(Broken);
+            }
+            if outgoing.cursor.offset == 0 && outgoing.control.is_empty() {
+                self.take_control(&mut outgoing.control);
+                if self.links.extra.are_due() && !outgoing.stream.is_spread() {
+                    outgoing.spreading = {
+                        let generation = self.links.generation.load(Ordering::Acquire);
+                        self.links.extra.take_due(generation, &mut outgoing.control)
+                    };
+                }
+            }
+            let mut slices = Slices::new();
+            slices.push(&outgoing.control[outgoing.control_sent..]);
+            outgoing.lengths.clear();
+            if outgoing.spreading.is_none() {
+                self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
+            }
+            let result = if slices.all().is_empty() {
+                match outgoing.stream.try_flush() {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+                    Err(error) => Err(error),
+                }
+            } else {
+                outgoing.stream.try_write_vectored(slices.all())
+            };
+            match result {
+                Ok(sent) => {
+                    Counters::add(&self.counters.bytes_sent, sent as u64);
+                    if let Some(since) = &mut full_since {
+                        let before = std::mem::replace(since, Instant::now());
+                        if outgoing.throughput.is_slow(sent as u64, *since - before) {
+                            self.is_too_slow();
+                        }
+                    }
+                    let control = sent.min(outgoing.control.len() - outgoing.control_sent);
+                    outgoing.control_sent += control;
+                    if outgoing.control_sent == outgoing.control.len() {
+                        outgoing.control.clear();
+                        outgoing.control_sent = 0;
+                        if let Some(strands) = outgoing.spreading.take() {
+                            outgoing.stream.spread(strands, 0);
+                        }
+                    }
+                    let first = outgoing.cursor.number;
+                    outgoing.cursor.advance(&outgoing.lengths, (sent - control) as u64);
+                    if let Some(traffic) = self.config.traffic
+                        && sent > control
+                    {
+                        traffic.wrote(first, outgoing.cursor.number, (sent - control) as u64);
+                    }
+                    self.sending.sender.sent.store(outgoing.cursor.number - 1, Ordering::Release);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    full_since.get_or_insert_with(Instant::now);
+                    self.wait_writable(outgoing)?;
+                }
+                Err(_) => return Err(self.break_off(outgoing)),
+            }
+            if outgoing.cursor.number > until && outgoing.control.is_empty() {
+                match outgoing.stream.try_flush() {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => {}
+                    Err(_) => return Err(self.break_off(outgoing)),
+                }
+            }
+        }
+    }
+
+    /// Waits until the socket is writable. Reads meanwhile if no other thread does, because the worker may be blocked
+    /// until we read.
+    fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+        if self.sending.sender.is_current() {
+            return self.wait_until_writable(outgoing);
+        }
+        self.liveness.holding_up(|| self.wait_until_writable(outgoing))
+    }
+
+    fn wait_until_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+        loop {
+            let Some(mut incoming) = self.receiving.incoming.try_lock() else {
+                match outgoing.stream.wait_writable(Some(WRITER_PATIENCE)) {
+                    Ok(ready) if ready.writable => return Ok(()),
+                    Ok(_) => continue,
+                    Err(_) => return Err(self.break_off(outgoing)),
+                }
+            };
+            let result = incoming.wait_either(&outgoing.stream, WRITER_PATIENCE);
+            let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
+            let failed = readable && self.read_frame(&mut incoming, OutgoingLock::Held).is_err();
+            drop(incoming);
+            self.pass_role();
+            match result {
+                _ if failed => return Err(self.break_off(outgoing)),
+                Ok(ready) if ready.writable => return Ok(()),
+                Ok(_) => {}
+                Err(_) => return Err(self.break_off(outgoing)),
+            }
+            if self.ending.over.load(Ordering::Relaxed) {
+                return Err(self.break_off(outgoing));
+            }
+        }
+    }
+
+    /// Marks the connection as broken. Shutting it down makes the reading thread notice and replace it.
+    fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
+        outgoing.broken = true;
+        outgoing.stream.shutdown();
+        Broken
+    }
+
+    fn take_control(&self, control: &mut Vec<u8>) {
+        let received = self.sending.sender.acknowledgement.swap(0, Ordering::AcqRel);
+        if received != 0 {
+            wire::encode_request(&Ack { received }, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
+        if self.sending.sender.ping.swap(false, Ordering::AcqRel) {
+            wire::encode_request(&Ping {}, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
+        if self.sending.sender.pong.swap(false, Ordering::AcqRel) {
+            wire::encode_request(&Pong {}, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
+    }
+
+    fn run_sender(self: &Arc<Shared>) {
+        let mut policy = SpinPolicy::default();
+        while !self.ending.over.load(Ordering::Acquire) {
+            let generation = self.links.generation.load(Ordering::Acquire);
+            let look = self.sending.sender.look.swap(false, Ordering::AcqRel);
+            if (look && self.links.first.lock().has_ended()) || self.drain(u64::MAX).is_err() {
+                self.wait_for_reconnect(generation);
+                continue;
+            }
+            let start = Instant::now();
+            loop {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                if self.is_wanted() || start.elapsed() > policy.spin {
+                    break;
+                }
+            }
+            if self.is_wanted() {
+                policy.found_after(start.elapsed());
+                continue;
+            }
+            self.sending.sender.parked.store(true, Ordering::Relaxed);
+            barrier::heavy();
+            if self.is_wanted() || self.ending.over.load(Ordering::Relaxed) {
+                self.sending.sender.parked.store(false, Ordering::Relaxed);
+                continue;
+            }
+            std::thread::park();
+            self.sending.sender.parked.store(false, Ordering::Relaxed);
+            policy.found_after(start.elapsed());
+        }
+    }
+}
+
+/// Adaptive spin time of the sender thread. A program that posts calls back to back never has to wake it; a program that
+/// waits after every few calls does not pay for fruitless spinning.
+#[derive(Debug)]
+struct SpinPolicy {
+    spin: Duration,
+}
+
+impl Default for SpinPolicy {
+    fn default() -> SpinPolicy {
+        SpinPolicy { spin: SPIN }
+    }
+}
+
+impl SpinPolicy {
+    /// Adjusts to the time until there was more to send. The limit is 2 × SPIN because that time includes the wake-up.
+    fn found_after(&mut self, idle: Duration) {
+        self.spin = if idle < 2 * SPIN { SPIN } else { (self.spin / 2).max(SHORT_SPIN) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_that_looks_in_vain_looks_shorter_until_work_comes_soon_again() {
+        let mut policy = SpinPolicy::default();
+        for _ in 0..10 {
+            policy.found_after(Duration::from_millis(2));
+        }
+        assert_eq!(policy.spin, SHORT_SPIN);
+        policy.found_after(Duration::from_micros(20));
+        assert_eq!(policy.spin, SPIN);
+    }
+}
