@@ -7,22 +7,31 @@ use crate::exact::{F16, F32, F64, Format, Number, Unit, ZERO};
 /// One lane's sources, with modifiers applied.
 #[derive(Debug)]
 pub struct Lane<'a> {
+    /// The MODE register.
     pub mode: &'a Mode,
+    /// Sources, each of its exact size.
     pub s: [u64; 3],
     /// Carry-in, or the condition of v_cndmask.
     pub carry: bool,
+    /// Number of the lane.
     pub number: usize,
+    /// The clamp bit.
     pub clamp: bool,
 }
 
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// A value for the destination.
     Value(u64),
+    /// The lane's bit of the mask destination.
     Mask(bool),
+    /// Both.
     Both(u64, bool),
 }
 
 impl Lane<'_> {
+    /// The floating-point unit of a format in this MODE.
     pub fn unit(&self, format: Format) -> Unit {
         Unit::of(format, self.mode)
     }

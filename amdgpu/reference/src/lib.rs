@@ -4,6 +4,8 @@
 //! share an error with an implementation. Tests of the emulator compare it with this crate: those of single lane loops, and
 //! those of whole instructions with all their operand forms and modifiers.
 
+#![warn(missing_docs)]
+
 mod convert;
 mod evaluate;
 pub mod exact;

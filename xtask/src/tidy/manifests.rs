@@ -20,7 +20,6 @@ const NOT_DOCUMENTED_YET: &[&str] = &[
     "wire",
     "transport",
     "mirror",
-    "isa-reference",
     "limits",
     "worker",
     "sandbox",
