@@ -7,7 +7,7 @@
     non_camel_case_types,
     non_snake_case,
     non_upper_case_globals,
-    reason = "vendor names stay exact in vendor places"
+    reason = "named as in HIP"
 )]
 
 mod device;

@@ -165,7 +165,7 @@ macro_rules! define_ops {
         $gfx90a:tt $gfx942:tt $name:ident $dst:tt [$($src:tt)*] {$($flag:ident)*}
     )*}])*) => {
         /// A mnemonic without its encoding suffix (`_e32`, `_e64`, `_dpp`, `_sdwa`).
-        #[expect(non_camel_case_types, reason = "variants are the vendor's mnemonics, letter for letter")]
+        #[expect(non_camel_case_types, reason = "variants are AMD's mnemonics, spelt exactly")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Op { $($($name,)*)* }
