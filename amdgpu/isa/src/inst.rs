@@ -114,7 +114,7 @@ pub enum Operand {
 }
 
 /// Inline float constant as f32 bits (so that [`Operand`] can be `Eq`).
-#[expect(non_camel_case_types, reason = "reads as a primitive")]
+#[expect(non_camel_case_types, reason = "used like a primitive type")]
 pub type f32Bits = u32;
 
 /// DPP control word of a VOP1/VOP2/VOPC instruction.

@@ -4,7 +4,7 @@
 //! `calls/<family>.rs`, so a row without an implementation does not compile; `absent` rows return an error and report
 //! that once.
 
-#![allow(non_snake_case, reason = "the exports carry the vendor's names")]
+#![allow(non_snake_case, reason = "exports are named as in HIP")]
 #![allow(
     clippy::missing_safety_doc,
     clippy::too_many_arguments,

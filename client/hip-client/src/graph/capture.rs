@@ -4,7 +4,7 @@
 //! when all have been joined. Calls that cannot be captured invalidate the captures they would break, with HIP's errors
 //! for that.
 
-#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

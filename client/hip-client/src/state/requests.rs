@@ -1,6 +1,6 @@
 //! Requests of HIP functions: sends what they depend on first, and turns failures into HIP errors.
 
-#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -79,7 +79,7 @@ impl Operand for No {
 macro_rules! scalar_ops {
     ($($name:ident $dst:ident = $($src:ident)*; |$wave:ident $(, $arg:ident)*| $body:expr)*) => {
         $(
-            #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+            #[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
             struct $name;
             impl crate::Body for $name {
                 #[inline(always)]

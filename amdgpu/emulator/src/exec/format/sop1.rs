@@ -111,7 +111,7 @@ scalar_ops! {
 macro_rules! destination_ops {
     ($($name:ident |$wave:ident, $uop:ident| $body:block)*) => {
         $(
-            #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+            #[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
             struct $name;
             impl Body for $name {
                 #[inline(always)]

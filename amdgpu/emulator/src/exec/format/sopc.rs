@@ -29,7 +29,7 @@ scalar_ops! {
     s_setvskip No = B32 B32; |w, a, b| w.vskip = a >> (b & 31) & 1 == 1
 }
 
-#[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+#[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
 struct s_set_gpr_idx_on;
 
 impl Body for s_set_gpr_idx_on {

@@ -19,7 +19,7 @@ mod hwreg {
 macro_rules! constant_ops {
     ($($name:ident |$wave:ident, $d:ident, $k:ident| $body:expr)*) => {
         $(
-            #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+            #[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
             struct $name;
             impl Body for $name {
                 #[inline(always)]

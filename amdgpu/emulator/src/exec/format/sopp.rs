@@ -10,7 +10,7 @@ use crate::{Body, Flow, Handler, Level, Uop, Wave, handler};
 macro_rules! branches {
     ($($name:ident |$wave:ident| $taken:expr)*) => {
         $(
-            #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+            #[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
             struct $name;
             impl Body for $name {
                 #[inline(always)]
@@ -68,7 +68,7 @@ pub fn is_branch(op: Op) -> bool {
 macro_rules! control {
     ($($name:ident |$wave:ident, $uop:ident| $body:block)*) => {
         $(
-            #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+            #[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
             struct $name;
             impl Body for $name {
                 #[inline(always)]
