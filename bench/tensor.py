@@ -99,7 +99,7 @@ def against_numpy(rounds):
     for size in SIZES:
         a, b = (np.random.default_rng(n).standard_normal((size, size), dtype=np.float32) for n in (0, 1))
         x, y = pf.tensor(a), pf.tensor(b)
-        turns("matmul", f"matmul_{size}", f"float32 {size}^2, against NumPy's BLAS", lambda: done(x @ y), lambda: a @ b,
+        turns("matmul", f"matmul_{size}", f"float32 {size}^2 vs. NumPy's BLAS", lambda: done(x @ y), lambda: a @ b,
               rounds, dict(rtol=1e-3, atol=1e-3))
     a, x = elements()
     references = [
@@ -107,7 +107,7 @@ def against_numpy(rounds):
         lambda: a.sum(-1), lambda: a.sum(0), lambda: a.max(0),
     ]
     for (key, name, close, ours), reference in zip(ours_of(x), references):
-        turns("elementwise", f"{key}_numpy", f"{name}, against NumPy", lambda: done(ours()), reference, rounds, close)
+        turns("elementwise", f"{key}_numpy", f"{name} vs. NumPy", lambda: done(ours()), reference, rounds, close)
     if SMOKE:
         # PyTorch is the reference of these; in a smoke run only pyflame's part matters.
         overhead(rounds, np.array([1.0, 2.0, 3.0, 4.0], np.float32), np.array([4.0, 3.0, 2.0, 1.0], np.float32), "NumPy")
@@ -139,7 +139,7 @@ def against_torch(rounds):
         lambda: t.amax(0),
     ]
     for (key, name, close, ours), reference in zip(ours_of(x), references):
-        turns("elementwise", f"{key}_torch", f"{name}, against PyTorch", lambda: done(ours()), reference, rounds, close)
+        turns("elementwise", f"{key}_torch", f"{name} vs. PyTorch", lambda: done(ours()), reference, rounds, close)
     overhead(rounds, torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([4.0, 3.0, 2.0, 1.0]), "PyTorch")
 
 
@@ -154,9 +154,9 @@ def overhead(rounds, s, t, other):
                 work()
         return run
 
-    turns("overhead", "each", f"x + y, computed each time, against {other}", repeated(lambda: pf.eval(x + y)),
+    turns("overhead", "each", f"x + y, computed each time vs. {other}", repeated(lambda: pf.eval(x + y)),
           repeated(lambda: s + t), rounds, times=SMALL)
-    turns("overhead", "chain", f"one of ten operations, computed at the end, against {other}", repeated(lambda: pf.eval(ten(x, y))),
+    turns("overhead", "chain", f"ten operations, computed at the end, per operation vs. {other}", repeated(lambda: pf.eval(ten(x, y))),
           repeated(lambda: ten(s, t)), rounds, times=10 * SMALL)
     show("overhead", "remember", "x + y, remembered and not computed",
          [seconds(repeated(lambda: x + y)) / SMALL for _ in range(rounds)])

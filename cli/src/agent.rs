@@ -50,7 +50,7 @@ pub struct Arguments {
     advertise: Option<String>,
     /// Whether workers use TLS: auto means on unless they listen on the loopback interface [default: auto]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
-    worker_tls: Option<When>,
+    worker_tls: Option<TlsChoice>,
     /// Certificate chain (PEM) for HTTPS and for workers that use TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -94,18 +94,18 @@ pub struct Arguments {
 
 /// When workers use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum When {
+enum TlsChoice {
     Auto,
     On,
     Off,
 }
 
-impl From<When> for WorkerTls {
-    fn from(when: When) -> WorkerTls {
-        match when {
-            When::Auto => WorkerTls::Auto,
-            When::On => WorkerTls::On,
-            When::Off => WorkerTls::Off,
+impl From<TlsChoice> for WorkerTls {
+    fn from(choice: TlsChoice) -> WorkerTls {
+        match choice {
+            TlsChoice::Auto => WorkerTls::Auto,
+            TlsChoice::On => WorkerTls::On,
+            TlsChoice::Off => WorkerTls::Off,
         }
     }
 }
@@ -180,7 +180,7 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
         push.interval_s = interval;
     }
     for text in &arguments.software {
-        config.software.push(software(text)?);
+        config.software.push(parse_software_gpu(text)?);
     }
     if let Some(data) = arguments.data.clone().or_else(|| environment.agent_data())
         && (arguments.data.is_some() || config.data.as_os_str().is_empty())
@@ -195,7 +195,7 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
     Ok(config)
 }
 
-fn software(text: &str) -> Result<SoftwareGpu> {
+fn parse_software_gpu(text: &str) -> Result<SoftwareGpu> {
     let (model, memory) = match text.split_once('=') {
         Some((model, memory)) => (model, Some(parse_bytes(memory).map_err(anyhow::Error::msg)?)),
         None => (text, None),
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn software_gpus_are_named_with_their_memory() {
         let wanted = SoftwareGpu { model: "mi300x".to_owned(), memory: Some(16 << 30), count: 1 };
-        assert_eq!(software("MI300X=16G").unwrap(), wanted);
-        assert!(software("mi999").is_err() && software("mi300x=lots").is_err());
+        assert_eq!(parse_software_gpu("MI300X=16G").unwrap(), wanted);
+        assert!(parse_software_gpu("mi999").is_err() && parse_software_gpu("mi300x=lots").is_err());
     }
 }

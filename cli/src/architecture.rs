@@ -20,20 +20,20 @@ pub fn model_for(targets: &[TargetId]) -> Option<&'static Model> {
     if targets.is_empty() {
         return MODELS.first();
     }
-    MODELS.iter().find(|model| runs(targets, &model.isa()))
+    MODELS.iter().find(|model| can_run(targets, &model.isa()))
 }
 
 /// Whether one of the targets is compatible with a device of this ISA. False if the ISA cannot be parsed.
-fn runs(targets: &[TargetId], isa: &str) -> bool {
+fn can_run(targets: &[TargetId], isa: &str) -> bool {
     let device = isa.parse::<TargetId>();
     device.is_ok_and(|device| targets.iter().any(|target| target.compatible(&device)))
 }
 
 /// Error message if none of the devices can run the program. `None` if one can, if the program file has no GPU code, or if an ISA is
 /// unknown.
-pub fn refusal(program: &Path, targets: &[TargetId], devices: &[String]) -> Option<String> {
+pub fn mismatch(program: &Path, targets: &[TargetId], devices: &[String]) -> Option<String> {
     let known = devices.iter().all(|isa| isa.parse::<TargetId>().is_ok());
-    if targets.is_empty() || devices.is_empty() || !known || devices.iter().any(|isa| runs(targets, isa)) {
+    if targets.is_empty() || devices.is_empty() || !known || devices.iter().any(|isa| can_run(targets, isa)) {
         return None;
     }
     let list = |mut names: Vec<String>| {
@@ -78,17 +78,17 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_the_program_has_and_what_the_device_is() {
-        let refusal = |targets: &[&str], devices: &[&str]| {
+        let message = |targets: &[&str], devices: &[&str]| {
             let devices: Vec<String> = devices.iter().map(|isa| (*isa).to_owned()).collect();
-            refusal("./prog".as_ref(), &parse(targets), &devices)
+            mismatch("./prog".as_ref(), &parse(targets), &devices)
         };
-        let text = refusal(&["gfx1100", "gfx1030"], &["gfx942:sramecc+:xnack-"]).unwrap();
+        let text = message(&["gfx1100", "gfx1030"], &["gfx942:sramecc+:xnack-"]).unwrap();
         for part in ["./prog", "gfx1030, gfx1100", "gfx942:sramecc+:xnack-", "--offload-arch=gfx942"] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        assert_eq!(refusal(&["gfx1100", "gfx90a"], &["gfx942", "gfx90a:sramecc+:xnack-"]), None);
-        assert_eq!(refusal(&[], &["gfx942"]), None);
-        assert_eq!(refusal(&["gfx1100"], &[]), None);
-        assert_eq!(refusal(&["gfx1100"], &["a GPU of another maker"]), None);
+        assert_eq!(message(&["gfx1100", "gfx90a"], &["gfx942", "gfx90a:sramecc+:xnack-"]), None);
+        assert_eq!(message(&[], &["gfx942"]), None);
+        assert_eq!(message(&["gfx1100"], &[]), None);
+        assert_eq!(message(&["gfx1100"], &["a GPU of another maker"]), None);
     }
 }

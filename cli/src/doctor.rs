@@ -74,7 +74,7 @@ fn check_libraries(report: &mut Report, environment: &Environment) {
     let build = "build them with `cargo xtask build`, or point HIP_REMOTE_LIB_DIR at them";
     let Some(dir) = library::find(environment) else {
         let places: Vec<String> =
-            library::places(environment).iter().map(|place| place.display().to_string()).collect();
+            library::search_folders(environment).iter().map(|place| place.display().to_string()).collect();
         let found = format!("no libamdhip64.so.* in {}", places.join(", "));
         return report.add(Finding::Broken, "client libraries", &found, build);
     };

@@ -15,7 +15,7 @@ use backend_emulator::{Findings, ObserveConfig, TraceConfig};
 
 use crate::env::Environment;
 use crate::output::errln;
-use crate::run::{Job, Local, PrivateWorker};
+use crate::run::{Job, LocalGpu, PrivateWorker};
 
 /// Maximum size of a result file.
 const MAX_FINDINGS: u64 = 1 << 30;
@@ -98,7 +98,7 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     let observe = observation(arguments, folder.path())?;
     let (mut gone, held) = std::io::pipe().context("cannot create a pipe to the worker")?;
     let held = OwnedFd::from(held);
-    let local = Local {
+    let local = LocalGpu {
         device: &arguments.device,
         watchdog: arguments.watchdog,
         memory: arguments.memory.as_deref(),

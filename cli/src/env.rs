@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use transport::{Address, DEFAULT_PORT, Endpoint, tls, token};
 
 /// Name prefixes of the variables that session processes inherit. Hostile code in a session can read all of them, so none may be secret.
-const OF_EXECUTORS: &[&str] = &[
+const EXECUTOR_VARIABLES: &[&str] = &[
     "REMORA_LOG",
     "REMORA_NATIVE",
     "REMORA_LEVEL",
@@ -97,10 +97,10 @@ impl Environment {
     }
 
     /// The variables that session processes inherit.
-    pub fn of_executors() -> Vec<(OsString, OsString)> {
+    pub fn executor_variables() -> Vec<(OsString, OsString)> {
         let is_given = |name: &OsString| {
             let name = name.to_string_lossy();
-            OF_EXECUTORS.iter().any(|start| name.starts_with(start))
+            EXECUTOR_VARIABLES.iter().any(|start| name.starts_with(start))
         };
         std::env::vars_os().filter(|(name, _)| is_given(name)).collect()
     }
@@ -127,7 +127,7 @@ impl Environment {
     }
 
     /// Variables to set (or, if the value is `None`, to remove) for a program that `remora run` starts with a worker URL.
-    pub fn of_program(&self) -> Vec<(&'static str, Option<&str>)> {
+    pub fn program_variables(&self) -> Vec<(&'static str, Option<&str>)> {
         let Some(url) = &self.url else { return Vec::new() };
         let mut variables = vec![("REMORA_URL", Some(url.as_str()))];
         if self.token.is_none() && self.token_file.is_none() {
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(named.worker(None).unwrap().unwrap().to_string(), "tls://gpu7:4000");
         assert_eq!(named.token(None).unwrap().as_deref(), Some(b"0af3".as_slice()));
         assert_eq!(named.trust().unwrap(), Some(tls::Trust::Fingerprint([0x5a; 32])));
-        let variables = named.of_program();
+        let variables = named.program_variables();
         assert!(variables.contains(&("REMORA_URL", Some(url.as_str()))), "{variables:?}");
         assert!(variables.contains(&("REMORA_TOKEN", None)) && variables.contains(&("REMORA_TLS_CA", None)));
         let named = environment.for_worker(Some("gpu7:4000"));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::output::{out, outln};
 
 /// Maximum size of a solution in bytes.
-const LONGEST: u64 = 256 << 10;
+const MAX_SOURCE_BYTES: u64 = 256 << 10;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -66,8 +66,8 @@ pub fn print(arguments: &Arguments) -> Result<()> {
 fn read(path: &Path) -> Result<String> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
-    if length > LONGEST {
-        bail!("{shown} has {length} bytes; the limit is {LONGEST}");
+    if length > MAX_SOURCE_BYTES {
+        bail!("{shown} has {length} bytes; the limit is {MAX_SOURCE_BYTES}");
     }
     std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))
 }

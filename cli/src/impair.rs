@@ -44,7 +44,7 @@ pub fn impair(arguments: &Arguments) -> Result<()> {
         delay: Duration::from_secs_f64(arguments.delay / 1000.0),
         bandwidth: arguments.bandwidth,
         cuts: arguments.cut.clone(),
-        silences: arguments.silence.clone(),
+        stalls: arguments.silence.clone(),
     };
     let proxy = Impair::listen(arguments.listen, arguments.to.clone(), impairment)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;

@@ -2,19 +2,24 @@
 
 use anyhow::{Context, Result};
 use transport::Endpoint;
-use worker::{InspectError, Place, Status};
+use worker::{InspectError, Status, WorkerAddress};
 
 use crate::env::Environment;
 
 /// A worker's address with the credentials from the environment.
-pub fn place(endpoint: Endpoint, environment: &Environment) -> Result<Place> {
+pub fn place(endpoint: Endpoint, environment: &Environment) -> Result<WorkerAddress> {
     // The administration token can list and move the sessions of all tenants; a tenant's token lists only its own.
     let token = match environment.admin_token()? {
         Some(token) => Some(token),
         None => environment.token(None)?,
     };
     let token = token.or_else(|| transport::token::find_local(&environment.local_tokens(), &endpoint));
-    Ok(Place { endpoint, token, trust: environment.trust()?, connect_timeout: environment.connect_timeout() })
+    Ok(WorkerAddress {
+        endpoint,
+        token,
+        trust: environment.trust()?,
+        connect_timeout: environment.connect_timeout(),
+    })
 }
 
 /// The status of a worker.

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use board_judge::{Apartness, Compiler, Gpu, Job, Level, Toolchain, Tools};
+use board_judge::{Compiler, Gpu, IsolationRange, Job, Level, Toolchain, Tools};
 
 use crate::env::Environment;
 use crate::library;
@@ -70,6 +70,6 @@ pub fn tools(environment: &Environment, unconfined: bool) -> Result<Tools> {
         libraries,
         cache,
         runner: vec![std::env::current_exe()?.into(), "judge".into(), "--runner".into()],
-        apartness: Apartness { least, most: Level::Namespaces },
+        isolation: IsolationRange { least, most: Level::Namespaces },
     })
 }

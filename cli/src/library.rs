@@ -14,7 +14,7 @@ pub const SONAMES: &[&str] = &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhi
 pub const AUDIT: &str = "libremora_audit.so";
 
 /// Folders to search for the libraries, in order of preference.
-pub fn places(environment: &Environment) -> Vec<PathBuf> {
+pub fn search_folders(environment: &Environment) -> Vec<PathBuf> {
     if let Some(dir) = &environment.library_dir {
         return vec![dir.clone()];
     }
@@ -22,16 +22,16 @@ pub fn places(environment: &Environment) -> Vec<PathBuf> {
     let Some(dir) = program.ok().and_then(|path| path.parent().map(Path::to_owned)) else {
         return Vec::new();
     };
-    let mut places = vec![dir.join("lib")];
-    places.extend(dir.parent().into_iter().flat_map(|up| [up.join("lib/remora"), up.join("lib")]));
-    places.push(dir);
-    places
+    let mut folders = vec![dir.join("lib")];
+    folders.extend(dir.parent().into_iter().flat_map(|up| [up.join("lib/remora"), up.join("lib")]));
+    folders.push(dir);
+    folders
 }
 
 /// The first folder that contains a client library.
 pub fn find(environment: &Environment) -> Option<PathBuf> {
     let has_one = |dir: &PathBuf| SONAMES.iter().any(|name| dir.join(name).is_file());
-    let found = places(environment).into_iter().find(has_one)?;
+    let found = search_folders(environment).into_iter().find(has_one)?;
     Some(found.canonicalize().unwrap_or(found))
 }
 

@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &environment),
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
-        Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Worker(arguments) => worker::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Token(arguments) => token::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Agent(arguments) => agent::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use transport::Endpoint;
 use wire::SessionId;
-use worker::Place;
+use worker::WorkerAddress;
 
 use crate::env::Environment;
 use crate::inspect;
@@ -89,7 +89,7 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
         taken.suspend()?;
     }
     let what = if arguments.keep { "continues and was copied to" } else { "is suspended and saved in" };
-    say(&format!("session {session} {what} {}", arguments.out.display()))
+    print_line(&format!("session {session} {what} {}", arguments.out.display()))
 }
 
 pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<()> {
@@ -99,53 +99,53 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
     let session = SessionId(::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
-        let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
-        ::worker::redirect(&from, session.0, &seen_at)?;
+        let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
+        ::worker::redirect(&from, session.0, &client_endpoint)?;
     }
-    say(&format!("session {session} continues at {}", to.endpoint))
+    print_line(&format!("session {session} continues at {}", to.endpoint))
 }
 
 pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Result<()> {
     let from = place(&arguments.from, environment)?;
     let to = place(&arguments.to, environment)?;
     let session = find(&arguments.session, &from)?;
-    let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
+    let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
     let tenant = match &arguments.tenant {
         Some(tenant) => Some(tenant.clone()),
         None => tenant_of(session.0, &from)?,
     };
     let patience = patience(arguments.patience)?;
-    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&seen_at))?;
-    say(&format!("session {session} was moved to {seen_at}"))
+    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&client_endpoint))?;
+    print_line(&format!("session {session} was moved to {client_endpoint}"))
 }
 
-fn say(text: &str) -> Result<()> {
+fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }
 
-fn seen_at(named: Option<&str>, to: &Place) -> Result<Endpoint> {
+fn client_endpoint(named: Option<&str>, to: &WorkerAddress) -> Result<Endpoint> {
     Ok(named.map(str::parse).transpose()?.unwrap_or_else(|| to.endpoint.clone()))
 }
 
-fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
+fn named(worker: Option<&str>, environment: &Environment) -> Result<WorkerAddress> {
     let environment = &environment.for_worker(worker);
     let endpoint = environment.worker(None)?.context("no worker given: use --worker or REMORA_WORKER")?;
     inspect::place(endpoint, environment)
 }
 
-fn place(text: &str, environment: &Environment) -> Result<Place> {
+fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
     named(Some(text), environment)
 }
 
 /// The tenant a session belongs to, if its worker has several.
-fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
+fn tenant_of(session: u64, from: &WorkerAddress) -> Result<Option<String>> {
     let status = from.inspect()?;
     let found = status.sessions.into_iter().find(|it| it.id == session).map(|it| it.tenant);
     Ok(found.filter(|tenant| !tenant.is_empty() && tenant != ::worker::DEFAULT_TENANT))
 }
 
 /// Resolves a session ID or `pid:N`.
-fn find(text: &str, place: &Place) -> Result<SessionId> {
+fn find(text: &str, place: &WorkerAddress) -> Result<SessionId> {
     let Some(pid) = text.strip_prefix("pid:") else { return Ok(text.parse()?) };
     let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is not a process ID"))?;
     let status = place.inspect()?;

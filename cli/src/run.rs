@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
             None => job.run(&endpoint, chosen),
         };
     }
-    let local = Local {
+    let local = LocalGpu {
         device: &arguments.device,
         watchdog: arguments.watchdog,
         memory: arguments.memory.as_deref(),
@@ -126,7 +126,7 @@ impl Job<'_> {
             return Ok(Err(ExitCode::from(127)));
         };
         let libraries = library::find(environment).with_context(|| {
-            let places = library::places(environment);
+            let places = library::search_folders(environment);
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             format!(
                 "client library libamdhip64.so.* not found (searched {}); build it with `cargo xtask build`, or \
@@ -140,7 +140,7 @@ impl Job<'_> {
 
     /// If the program cannot run on devices of these ISAs, prints the reason and returns the exit code.
     pub fn refused(&self, isas: &[String]) -> Option<ExitCode> {
-        let text = architecture::refusal(Path::new(self.program), &self.targets, isas)?;
+        let text = architecture::mismatch(Path::new(self.program), &self.targets, isas)?;
         errln!("remora: {text}");
         Some(ExitCode::from(CANNOT_RUN))
     }
@@ -168,7 +168,7 @@ impl Job<'_> {
 }
 
 /// Options of a private worker.
-pub struct Local<'a> {
+pub struct LocalGpu<'a> {
     pub device: &'a [String],
     pub watchdog: Option<f64>,
     pub memory: Option<&'a str>,
@@ -176,7 +176,7 @@ pub struct Local<'a> {
     pub observe: Option<(&'a ObserveConfig, BorrowedFd<'a>)>,
 }
 
-impl Local<'_> {
+impl LocalGpu<'_> {
     /// The ISAs of the software GPUs that would be started; empty if a model is unknown, which the worker then reports.
     pub fn isas(&self, job: &Job) -> Vec<String> {
         if self.device.is_empty() {
@@ -208,7 +208,7 @@ fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path,
         path.push(old);
     }
     command.env("LD_LIBRARY_PATH", path).env("REMORA_WORKER", endpoint.to_string());
-    for (name, value) in environment.of_program() {
+    for (name, value) in environment.program_variables() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
@@ -239,7 +239,11 @@ pub struct PrivateWorker {
 }
 
 impl PrivateWorker {
-    pub fn start(job: &Job, local: &Local, environment: &Environment) -> Result<(Endpoint, PrivateWorker)> {
+    pub fn start(
+        job: &Job,
+        local: &LocalGpu,
+        environment: &Environment,
+    ) -> Result<(Endpoint, PrivateWorker)> {
         let models = match local.device {
             [] => {
                 let model = architecture::model_for(&job.targets)

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use board_server::client::{Client, Progress, SubmitBody};
-use serde_json::Value;
+use board_contract::{Endpoint, Status, SubmitBody};
+use board_server::client::{Client, Progress};
 
 use crate::env::Environment;
 use report::Report;
@@ -54,7 +54,7 @@ pub struct Arguments {
 
 pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
     ensure!(
-        arguments.problem.is_some() || arguments.endpoint == "sandbox",
+        arguments.problem.is_some() || arguments.endpoint == Endpoint::Sandbox.name(),
         "no problem given: use --problem SLUG"
     );
     let server = arguments.server.as_deref().or(environment.board.as_deref());
@@ -71,10 +71,10 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
     let mut report = Report::new(std::io::stdout().is_terminal() && !arguments.json);
     let last = client.run(&body, |progress| {
         let text = match progress {
-            Progress::Event { data, .. } if arguments.json => format!("{data}\n"),
+            Progress::Event { json, .. } if arguments.json => format!("{json}\n"),
             _ if arguments.json => String::new(),
             Progress::Accepted { id } => report.accepted(id),
-            Progress::Event { status, data } => report.event(status, data),
+            Progress::Event { record, .. } => report.event(record),
             Progress::Away => report.note("the server does not respond, reconnecting"),
             Progress::Cancelling => report.note("cancelling"),
         };
@@ -82,7 +82,7 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         // A closed pipe does not stop the submission.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     })?;
-    Ok(ExitCode::from(exit_status(&last)))
+    Ok(ExitCode::from(exit_status(last.event.status())))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -96,11 +96,11 @@ fn read(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn exit_status(last: &Value) -> u8 {
-    match last["status"].as_str().unwrap_or_default() {
-        "CHECKED" | "BENCHMARKED" | "PASSED" | "COMPILED" | "SANDBOX_SUCCESS" => 0,
-        "ERROR" => 2,
-        "CANCELLED" => 130,
+fn exit_status(last: Status) -> u8 {
+    match last {
+        Status::Error => 2,
+        Status::Cancelled => 130,
+        status if status.is_success() => 0,
         _ => 1,
     }
 }
@@ -112,15 +112,15 @@ mod tests {
     #[test]
     fn verdicts_become_exit_statuses() {
         for (status, code) in [
-            ("BENCHMARKED", 0),
-            ("CHECKED", 0),
-            ("WRONG_ANSWER", 1),
-            ("COMPILE_ERROR", 1),
-            ("TIME_LIMIT_EXCEEDED", 1),
-            ("ERROR", 2),
-            ("CANCELLED", 130),
+            (Status::Benchmarked, 0),
+            (Status::Checked, 0),
+            (Status::WrongAnswer, 1),
+            (Status::CompileError, 1),
+            (Status::TimeLimitExceeded, 1),
+            (Status::Error, 2),
+            (Status::Cancelled, 130),
         ] {
-            assert_eq!(exit_status(&serde_json::json!({ "status": status })), code, "{status}");
+            assert_eq!(exit_status(status), code, "{status}");
         }
     }
 }

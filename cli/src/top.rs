@@ -35,7 +35,7 @@ pub struct Arguments {
 }
 
 /// Result of one status query.
-type Look = Result<Status, String>;
+type Sample = Result<Status, String>;
 
 pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
     ensure!(
@@ -57,7 +57,7 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
     // Blocks signals before other threads start, which must inherit the mask.
     let mut screen = if is_live { Some(Screen::open()?) } else { None };
     std::thread::scope(|scope| {
-        let (sender, looks) = channel();
+        let (sender, samples) = channel();
         let waker = screen.as_ref().map(Screen::waker).transpose()?;
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (asked, target, stopped) = (environment, &endpoint, Arc::clone(&stop));
@@ -65,8 +65,8 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
         scope.spawn(move || {
             let mut next = Instant::now();
             while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
-                let look = inspect(target, asked).map_err(|error| format!("{error:#}"));
-                if sender.send(look).is_err() {
+                let sample = inspect(target, asked).map_err(|error| format!("{error:#}"));
+                if sender.send(sample).is_err() {
                     return;
                 }
                 if let Some(waker) = &waker {
@@ -79,11 +79,11 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
             }
         });
         let done = match &mut screen {
-            Some(screen) => watch(screen, &looks, &endpoint),
-            None => list(&looks, &endpoint, arguments.json),
+            Some(screen) => watch(screen, &samples, &endpoint),
+            None => list(&samples, &endpoint, arguments.json),
         };
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        drop(looks);
+        drop(samples);
         if screen.take().is_some() {
             // Do not join the thread: it may be waiting for a worker that does not answer.
             std::process::exit(i32::from(done.is_err()));
@@ -93,15 +93,15 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
 }
 
 /// Without a terminal: prints one table or JSON object after another.
-fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
+fn list(samples: &Receiver<Sample>, endpoint: &Endpoint, json: bool) -> Result<()> {
     let mut before: Option<Status> = None;
     loop {
-        let look = match looks.recv_timeout(Duration::from_secs(60)) {
-            Ok(look) => look,
+        let sample = match samples.recv_timeout(Duration::from_secs(60)) {
+            Ok(sample) => sample,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
-        let text = match look {
+        let text = match sample {
             Ok(status) => {
                 let view = View::new(status.clone(), before.as_ref());
                 before = Some(status);
@@ -115,13 +115,13 @@ fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
 }
 
 /// On a terminal: redraws the screen until the user quits.
-fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Result<()> {
+fn watch(screen: &mut Screen, samples: &Receiver<Sample>, endpoint: &Endpoint) -> Result<()> {
     let mut before: Option<Status> = None;
     let mut shown: Option<View> = None;
     let mut trouble: Option<(Instant, String)> = None;
     loop {
-        for look in looks.try_iter() {
-            match look {
+        for sample in samples.try_iter() {
+            match sample {
                 Ok(status) => {
                     shown = Some(View::new(status.clone(), before.as_ref()));
                     before = Some(status);

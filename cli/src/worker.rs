@@ -155,7 +155,7 @@ pub struct Arguments {
     observe: Option<String>,
 }
 
-pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
+pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     if arguments.exit_with_parent {
         exit_with_parent();
     }
@@ -217,7 +217,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
         executor: vec![program.clone(), "executor".into()],
         compiler: vec![program, "compiler".into()],
-        executor_environment: Environment::of_executors(),
+        executor_environment: Environment::executor_variables(),
         session,
         announce: arguments.ready,
         ledgers: (!arguments.ledger.is_empty()).then(|| LedgerConfig {

@@ -6,6 +6,7 @@ mod raw;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use raw::{Client, MIB, REMORA, TIMEOUT, Worker, hello};
 use transport::{Endpoint, Link, TransportError, greet, tls};
 use wire::{Flags, Header, Hello, Opcode, RejectCode, WireError};
@@ -32,25 +33,13 @@ fn reject_code(error: &TransportError) -> Option<RejectCode> {
     }
 }
 
-/// A small random number generator with a fixed seed, so that failures are reproducible.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 #[test]
 fn garbage_is_closed_and_logged_and_the_worker_serves_on() {
     let worker = Worker::start(&[]);
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Rng::with_seed(0x1234_5678_9abc_def1);
     for round in 0..20 {
         let link = worker.connect();
-        let bytes: Vec<u8> = (0..random.next() % 3000 + 24).map(|_| random.next() as u8).collect();
+        let bytes: Vec<u8> = (0..random.u64(..3000) + 24).map(|_| random.u8(..)).collect();
         let _ = link.write_all(&bytes);
         let answer = read_to_end(&link);
         assert!(answer.len() < 1000, "round {round}");
@@ -108,7 +97,7 @@ fn absurd_frames_inside_a_session_end_its_connection_only() {
 #[test]
 fn random_frames_inside_a_session_never_kill_its_process() {
     let worker = Worker::start(&["--toolchain", "/nonexistent"]);
-    let mut random = Random(0xfeed_beef_cafe_0001);
+    let mut random = Rng::with_seed(0xfeed_beef_cafe_0001);
     let mut client = worker.client();
     let base = client.arena();
     client.load_kernels();
@@ -120,15 +109,15 @@ fn random_frames_inside_a_session_never_kill_its_process() {
         .filter(|opcode| !opcode.is_unsequenced())
         .collect();
     for _ in 0..3000 {
-        let opcode = opcodes[random.next() as usize % opcodes.len()];
-        let length = opcode.head_bytes().unwrap_or(12) as u64 + random.next() % 3 * (random.next() % 40);
-        let mut payload: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+        let opcode = opcodes[random.usize(..opcodes.len())];
+        let length = opcode.head_bytes().unwrap_or(12) as u64 + random.u64(..3) * random.u64(..40);
+        let mut payload: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
         // Half of the numbers are plausible: small ones, or valid addresses.
         for chunk in payload.chunks_exact_mut(8) {
-            let value = match random.next() % 6 {
-                0 => random.next() % 8,
-                1 => base + 16 * MIB + random.next() % 4096,
-                2 => 0x100 + random.next() % 4,
+            let value = match random.u64(..6) {
+                0 => random.u64(..8),
+                1 => base + 16 * MIB + random.u64(..4096),
+                2 => 0x100 + random.u64(..4),
                 3 => 0,
                 _ => continue,
             };

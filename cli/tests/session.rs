@@ -278,10 +278,8 @@ fn two_sessions_do_not_see_each_other() {
 #[test]
 fn kernels_compile_at_run_time_and_their_names_are_found() {
     let toolchain = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/toolchain");
-    if !std::path::Path::new(toolchain).join("hip").is_dir() {
-        eprintln!("skipped: no compiler toolchain on this machine");
-        return;
-    }
+    let headers = std::path::Path::new(toolchain).join("hip");
+    assert!(headers.is_dir(), "{} is missing: run cargo xtask setup", headers.display());
     let cache = tempfile::tempdir().unwrap();
     let worker =
         Worker::start(&["--toolchain", toolchain, "--compile-cache", cache.path().to_str().unwrap()]);

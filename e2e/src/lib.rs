@@ -8,6 +8,7 @@ mod env;
 mod marker;
 mod process;
 mod program;
+mod skip;
 mod status;
 mod usage;
 mod worker;
@@ -16,9 +17,22 @@ pub use artefact::{library_folder, remora, toolchain_folder};
 pub use marker::Marker;
 pub use process::{Ended, Running, eventually};
 pub use program::{Program, Recipe, version_needs};
+pub use skip::skip;
 pub use status::{Session, Status};
 pub use usage::Usage;
 pub use worker::{Worker, WorkerOptions};
+
+/// Raises this process's limit of open files; asserts that it allows `count`. The usual default is 1024.
+pub fn raise_descriptor_limit(count: usize) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is valid for both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(8192);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+    assert!(limit.rlim_cur > count as u64, "this test needs {count} file descriptors");
+}
 
 /// Number of repetitions in leak tests; `cargo xtask conformance leaks` sets a much larger one.
 pub fn cycles() -> usize {

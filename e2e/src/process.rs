@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Timeout for conditions in [`eventually`].
-const PATIENCE: Duration = Duration::from_secs(20);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running process. Killed on drop.
 #[derive(Debug)]
@@ -164,7 +164,11 @@ impl Ended {
 pub fn eventually(claim: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "not within {} s: {claim}", PATIENCE.as_secs());
+        assert!(
+            started.elapsed() < CONDITION_TIMEOUT,
+            "not within {} s: {claim}",
+            CONDITION_TIMEOUT.as_secs()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

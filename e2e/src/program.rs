@@ -30,8 +30,8 @@ impl Program {
     }
 
     /// A program of `e2e/programs`, built the same way.
-    pub fn own(name: &str) -> Program {
-        Recipe::own(name).build()
+    pub fn test(name: &str) -> Program {
+        Recipe::test(name).build()
     }
 
     pub fn path(&self) -> &Path {
@@ -96,7 +96,7 @@ impl Recipe {
         Recipe::new("examples/hip", name)
     }
 
-    pub fn own(name: &str) -> Recipe {
+    pub fn test(name: &str) -> Recipe {
         Recipe::new("e2e/programs", name)
     }
 

@@ -23,11 +23,11 @@ pub struct Session {
 impl Status {
     /// Queries the worker at an endpoint.
     pub fn of(endpoint: &str) -> Status {
-        Status::ask(Command::new(artefact::remora()).args(["devices", "--json", "--worker", endpoint]))
+        Status::query(Command::new(artefact::remora()).args(["devices", "--json", "--worker", endpoint]))
     }
 
     /// Runs a command that prints the status.
-    pub fn ask(command: &mut Command) -> Status {
+    pub fn query(command: &mut Command) -> Status {
         let ended = Running::start(command).finish();
         ended.expect_success();
         match serde_json::from_str(&ended.stdout) {

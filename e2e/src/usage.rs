@@ -14,7 +14,7 @@ pub struct Usage {
 
 impl Usage {
     /// Usage of this process.
-    pub fn own() -> Usage {
+    pub fn of_this_process() -> Usage {
         Usage::of(std::process::id())
     }
 
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn an_open_file_a_thread_and_touched_memory_show() {
-        let before = Usage::own();
+        let before = Usage::of_this_process();
         let file = fs::File::open("/proc/self/status").unwrap();
         let memory = std::hint::black_box(vec![1u8; 32 << 20]);
-        let with_both = Usage::own();
+        let with_both = Usage::of_this_process();
         assert!(with_both.resident_bytes >= before.resident_bytes + (24 << 20), "{before:?} {with_both:?}");
         assert!(with_both.descriptors > 3 && with_both.threads >= 1 && with_both.mappings > 3);
         drop((file, memory));

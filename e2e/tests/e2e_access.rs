@@ -34,7 +34,7 @@ fn expect_refusal(ended: &Ended, words: &[&str]) {
 fn only_the_right_token_opens_a_session() {
     let (_folder, path) = with_token(TOKEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
-    let count = Program::own("device_count");
+    let count = Program::test("device_count");
     expect_refusal(&run(&mut count.on(&worker)), &["token", "REMORA_TOKEN"]);
     expect_refusal(&run(count.on(&worker).env("REMORA_TOKEN", "open barley")), &["token", "REMORA_TOKEN"]);
     assert!(!worker.log().contains("open"), "no token is logged:\n{}", worker.log());
@@ -54,7 +54,7 @@ fn only_the_right_token_opens_a_session() {
     };
     let refused = run(&mut devices());
     assert!(!refused.status.success() && refused.stderr.contains("token"), "{refused:?}");
-    let status = Status::ask(devices().env("REMORA_TOKEN", TOKEN));
+    let status = Status::query(devices().env("REMORA_TOKEN", TOKEN));
     assert_eq!(status.devices().len(), 1);
 }
 
@@ -88,7 +88,7 @@ fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
         let ended = over_tls(&Program::example(name), Some(fingerprint));
         ended.expect_silent_success().expect_line(&format!("PASS {name}"));
     }
-    let count = Program::own("device_count");
+    let count = Program::test("device_count");
     let other = format!("sha256:{}", "5a".repeat(32));
     // A wrong pin: the error names both fingerprints and what to do.
     expect_refusal(&over_tls(&count, Some(&other)), &["certificate", &other, fingerprint, "REMORA_TLS_CA"]);
@@ -119,7 +119,7 @@ fn token_files_that_can_be_guessed_or_read_by_others_are_refused_and_say_how_to_
     let text = refused(&path);
     assert!(text.contains("chmod 600") && !text.contains("sesame"), "{text}");
     // A client refuses it as well.
-    let mut count = Program::own("device_count").command();
+    let mut count = Program::test("device_count").command();
     expect_refusal(&run(count.env("REMORA_TOKEN_FILE", &path)), &["chmod 600"]);
 
     let made = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn token_files_that_can_be_guessed_or_read_by_others_are_refused_and_say_how_to_
     let worker = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
     let mut devices = Command::new(remora());
     devices.args(["devices", "--json", "--worker", &worker.endpoint().to_string()]);
-    assert_eq!(Status::ask(devices.env("REMORA_TOKEN_FILE", &path)).devices().len(), 1);
+    assert_eq!(Status::query(devices.env("REMORA_TOKEN_FILE", &path)).devices().len(), 1);
     let printed = run(Command::new(remora()).args(["token", "new"]));
     assert!(printed.stdout.trim().len() >= 32, "{printed:?}");
 }
@@ -161,9 +161,9 @@ fn tls_with_an_authority_file_works() {
 #[test]
 fn a_worker_takes_no_more_sessions_than_it_was_told() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--max-sessions", "1"]));
-    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    let holding = Running::start(&mut Program::test("hold_memory").on(&worker));
     holding.wait_for_line("holding");
-    expect_refusal(&run(&mut Program::own("device_count").on(&worker)), &["1 session", "limit"]);
+    expect_refusal(&run(&mut Program::test("device_count").on(&worker)), &["1 session", "limit"]);
     holding.finish().expect_success();
     e2e::eventually("the first session has ended", || worker.status().sessions().is_empty());
     Program::example("vector_add").run(&worker, &[]).expect_silent_success();

@@ -73,7 +73,7 @@ impl Agent {
     fn through_provider(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = Command::new(program);
         command.arg(provider_library()).args(arguments).env_clear().env("REMORA_AMD_SMI", "off");
-        command.env("REMORA_SOFTWARE_GPUS", "mi300x").env("REMORA_AGENT", self.place());
+        command.env("REMORA_SOFTWARE_GPUS", "mi300x").env("REMORA_AGENT", self.address());
         command.env("REMORA_AGENT_TOKEN_FILE", self.folder.path().join("api-token"));
         let ended = Running::start(&mut command).finish();
         ended.expect_success();
@@ -81,7 +81,7 @@ impl Agent {
     }
 
     /// The address for programs on this machine, whether the agent serves HTTPS or not.
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         format!("unix:{}", self.folder.path().join("agent.sock").display())
     }
 
@@ -101,21 +101,21 @@ impl Agent {
         (self.process, self.address) = (Some(process), address);
     }
 
-    fn ask(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
-        self.ask_over(TcpStream::connect(&self.address).unwrap(), method, path, token, body)
+    fn request(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
+        self.request_over(TcpStream::connect(&self.address).unwrap(), method, path, token, body)
     }
 
     /// Like [`Agent::ask`], but over HTTPS with the agent's certificate pinned.
-    fn ask_securely(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
+    fn request_over_tls(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
         let trust = Trust::Fingerprint(self.certificate().fingerprint());
         let endpoint: Endpoint = format!("tls://{}", self.address).parse().unwrap();
         let patience = Duration::from_secs(30);
         let link = endpoint.connect(patience).unwrap();
         let link = tls::connect(link, "127.0.0.1", tls::client_config(&trust).unwrap(), patience).unwrap();
-        self.ask_over(&link, method, path, token, body)
+        self.request_over(&link, method, path, token, body)
     }
 
-    fn ask_over(
+    fn request_over(
         &self,
         mut stream: impl Read + Write,
         method: &str,
@@ -140,20 +140,20 @@ impl Agent {
     }
 
     fn get(&self, path: &str) -> Value {
-        let (status, value) = self.ask("GET", path, &self.token, None);
+        let (status, value) = self.request("GET", path, &self.token, None);
         assert_eq!(status, 200, "{path}: {value}");
         value
     }
 
     fn allocate(&self, request: Value) -> Value {
-        let (status, value) = self.ask("POST", "/api/v1/allocations", &self.token, Some(request));
+        let (status, value) = self.request("POST", "/api/v1/allocations", &self.token, Some(request));
         assert_eq!(status, 201, "{value}");
         value
     }
 }
 
 fn on(program: &str, allocation: &Value) -> Command {
-    let mut command = Program::own(program).command();
+    let mut command = Program::test(program).command();
     command.env("REMORA_URL", allocation["url"].as_str().unwrap());
     command
 }
@@ -192,7 +192,7 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
     for request in
         [json!({"percent": 26}), json!({"memory": {"limit": MIB}, "compute": {"limit_percent": 26}})]
     {
-        let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
+        let (status, refusal) = agent.request("POST", "/api/v1/allocations", &agent.token, Some(request));
         assert_eq!(status, 409, "{refusal}");
         assert!(text(&refusal, "error").contains("by others"), "{refusal}");
     }
@@ -217,23 +217,26 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
     assert_eq!(agent.get(&format!("/api/v1/allocations/{id}"))["url"], quarter["url"]);
     let promised = &agent.get("/api/v1/devices")[0]["promised"];
     assert_eq!(promised["memory_limit_bytes"], 768 * MIB);
-    assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 26}))).0, 409);
+    assert_eq!(
+        agent.request("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 26}))).0,
+        409
+    );
 
     // The token of an allocation gives access to that allocation; an unknown token to none.
     let token = text(&quarter, "url").strip_prefix("remora://").unwrap().split('@').next().unwrap();
-    let (status, pod) = agent.ask("GET", "/api/v1/pod", token, None);
+    let (status, pod) = agent.request("GET", "/api/v1/pod", token, None);
     assert_eq!(
         (status, &pod["data"]["pod_name"], &pod["data"]["vram_limit"]),
         (200, &json!("p1"), &json!(256 * MIB))
     );
-    assert_eq!(agent.ask("GET", "/api/v1/pod", "0123456789abcdef", None).0, 401);
-    assert_eq!(agent.ask("GET", "/api/v1/allocations", token, None).0, 401);
+    assert_eq!(agent.request("GET", "/api/v1/pod", "0123456789abcdef", None).0, 401);
+    assert_eq!(agent.request("GET", "/api/v1/allocations", token, None).0, 401);
     eventually("the client's process is known", || {
-        let (_, found) = agent.ask("GET", &format!("/api/v1/process?pid={}", held.pid()), token, None);
+        let (_, found) = agent.request("GET", &format!("/api/v1/process?pid={}", held.pid()), token, None);
         found[0]["allocation"] == quarter["id"]
     });
     eventually("its use is measured", || {
-        let (_, figures) = agent.ask("GET", "/metrics", &agent.token, None);
+        let (_, figures) = agent.request("GET", "/metrics", &agent.token, None);
         let figures = figures.as_str().unwrap_or_default();
         figures
             .lines()
@@ -247,7 +250,7 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
         Running::start(on("hold_memory", &quarter).arg("200")).finish().status.success()
     });
     assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
-    assert_eq!(agent.ask("DELETE", &format!("/api/v1/allocations/{id}"), &agent.token, None).0, 204);
+    assert_eq!(agent.request("DELETE", &format!("/api/v1/allocations/{id}"), &agent.token, None).0, 204);
     agent.allocate(json!({"percent": 50}));
 }
 
@@ -256,7 +259,10 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
     let agent = Agent::start();
     let client = Running::start(Command::new("sleep").arg("1000"));
     let leased = agent.allocate(json!({"percent": 100, "lease": {"process": client.pid()}}));
-    assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 1}))).0, 409);
+    assert_eq!(
+        agent.request("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 1}))).0,
+        409
+    );
 
     // A killed worker is restarted at the same address.
     let worker = format!("/api/v1/workers/{}", text(&leased, "id"));
@@ -272,10 +278,10 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
     // Its sessions are saved, which frees their memory, and resumed; their program does not notice.
     let mut held = Running::start(on("hold_memory", &leased).arg("100"));
     held.wait_for_line("holding");
-    let (status, saved) = agent.ask("POST", &format!("{worker}/snapshot"), &agent.token, None);
+    let (status, saved) = agent.request("POST", &format!("{worker}/snapshot"), &agent.token, None);
     assert_eq!((status, saved["sessions"].as_array().map(Vec::len)), (200, Some(1)), "{saved}");
     assert_eq!(agent.get(&worker)["status"]["devices"][0]["memory_used"], 0);
-    let (status, resumed) = agent.ask("POST", &format!("{worker}/resume"), &agent.token, None);
+    let (status, resumed) = agent.request("POST", &format!("{worker}/resume"), &agent.token, None);
     assert_eq!((status, &resumed), (200, &saved));
     assert!(agent.get(&worker)["status"]["devices"][0]["memory_used"].as_u64() >= Some(100 * MIB));
     held.close_input();
@@ -311,11 +317,11 @@ fn a_burster_never_takes_what_another_requested_and_weights_follow_requests() {
 
     // Memory that is used beyond a request is not available to a new allocation until it is freed.
     let new = part(128, 128, 1);
-    let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(new.clone()));
+    let (status, refusal) = agent.request("POST", "/api/v1/allocations", &agent.token, Some(new.clone()));
     assert_eq!(status, 409, "{refusal}");
     burst.finish().expect_silent_success();
     eventually("the memory is free again", || {
-        agent.ask("POST", "/api/v1/allocations", &agent.token, Some(new.clone())).0 == 201
+        agent.request("POST", "/api/v1/allocations", &agent.token, Some(new.clone())).0 == 201
     });
 
     // CPU weights follow requests: three times as much is about five steps of niceness. An allocation that may burst has a lower class,
@@ -413,7 +419,7 @@ fn a_worker_with_tls_needs_nothing_but_its_url_and_keeps_its_certificate() {
 
     // Every option and variable that takes a URL.
     Running::start(on("hold_memory", &part).arg("16")).finish().expect_silent_success();
-    let program = Program::own("hold_memory");
+    let program = Program::test("hold_memory");
     Running::start(program.command().arg("16").env("REMORA_WORKER", &url)).finish().expect_silent_success();
     let mut run = Command::new(e2e::remora());
     run.args(["run", "--worker", &url]).arg(program.path()).arg("16").env("REMORA_TOKEN", "another worker's");
@@ -448,8 +454,12 @@ fn endpoint_without_tls(endpoint: &Endpoint) -> Endpoint {
 fn the_interface_serves_https_and_each_token_has_its_role() {
     let agent = Agent::with(&["--software", "mi300x=1G", "--tls-self-signed"]);
     let (admin, reader) = (agent.token.clone(), agent.reader());
-    let (status, made) =
-        agent.ask_securely("POST", "/api/v1/allocations", &admin, Some(json!({"percent": 25, "pod": "p1"})));
+    let (status, made) = agent.request_over_tls(
+        "POST",
+        "/api/v1/allocations",
+        &admin,
+        Some(json!({"percent": 25, "pod": "p1"})),
+    );
     assert_eq!(status, 201, "{made}");
     let one = format!("/api/v1/allocations/{}", text(&made, "id"));
 
@@ -462,18 +472,18 @@ fn the_interface_serves_https_and_each_token_has_its_role() {
 
     // Health probes need no token; everything else does, including metrics.
     for path in ["/healthz", "/readyz"] {
-        assert_eq!(agent.ask_securely("GET", path, "", None).0, 200, "{path}");
+        assert_eq!(agent.request_over_tls("GET", path, "", None).0, 200, "{path}");
     }
     for path in ["/metrics", "/api/v1/devices", &one] {
         for (token, expected) in [("", 401), ("0123456789abcdef", 401), (&reader, 200), (&admin, 200)] {
-            assert_eq!(agent.ask_securely("GET", path, token, None).0, expected, "{path}");
+            assert_eq!(agent.request_over_tls("GET", path, token, None).0, expected, "{path}");
         }
     }
 
     // The read-only token can change nothing and does not see the tokens of allocations.
     let stop = format!("/api/v1/workers/{}/snapshot", text(&made, "id"));
     for (method, path) in [("POST", "/api/v1/allocations"), ("DELETE", &one), ("POST", &stop)] {
-        let (status, refusal) = agent.ask_securely(method, path, &reader, Some(json!({"percent": 1})));
+        let (status, refusal) = agent.request_over_tls(method, path, &reader, Some(json!({"percent": 1})));
         assert_eq!(status, 403, "{refusal}");
         assert!(text(&refusal, "error").contains("is read-only"), "{refusal}");
     }
@@ -481,22 +491,22 @@ fn the_interface_serves_https_and_each_token_has_its_role() {
     for path in
         [one.as_str(), "/api/v1/allocations", "/api/v1/pod?pod_name=p1", "/api/v1/workers", "/metrics"]
     {
-        let seen = agent.ask_securely("GET", path, &reader, None).1.to_string();
+        let seen = agent.request_over_tls("GET", path, &reader, None).1.to_string();
         assert!(!seen.contains(secret) && seen.contains(text(&made, "id")) | seen.contains("p1"), "{seen}");
     }
-    assert_eq!(agent.ask_securely("GET", &one, &admin, None).1["url"], made["url"]);
+    assert_eq!(agent.request_over_tls("GET", &one, &admin, None).1["url"], made["url"]);
 
     // Local programs without TLS use the Unix socket, also with a token.
     let socket = || UnixStream::connect(agent.folder.path().join("agent.sock")).unwrap();
-    assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", &admin, None).0, 200);
-    assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", "", None).0, 401);
+    assert_eq!(agent.request_over(socket(), "GET", "/api/v1/devices", &admin, None).0, 200);
+    assert_eq!(agent.request_over(socket(), "GET", "/api/v1/devices", "", None).0, 401);
 }
 
 #[test]
 fn measurements_are_open_only_where_that_was_asked_for() {
     let agent = Agent::with(&["--software", "mi300x=1G", "--open-metrics"]);
-    assert_eq!(agent.ask("GET", "/metrics", "", None).0, 200);
-    assert_eq!(agent.ask("GET", "/api/v1/devices", "", None).0, 401);
+    assert_eq!(agent.request("GET", "/metrics", "", None).0, 200);
+    assert_eq!(agent.request("GET", "/api/v1/devices", "", None).0, 401);
 }
 
 #[test]
@@ -517,7 +527,7 @@ fn a_port_that_another_program_has_taken_is_replaced_and_the_machine_stays_ready
     });
     agent.restart();
     eventually("the worker listens on another port", || {
-        let (status, answer) = agent.ask("GET", "/readyz", "", None);
+        let (status, answer) = agent.request("GET", "/readyz", "", None);
         assert_eq!(status, 200, "{answer}");
         agent.get(&worker)["running"] == true
     });
@@ -535,14 +545,14 @@ fn requests_that_cannot_be_met_are_refused_in_words() {
         (json!({"model": "mi210"}), 409, "none of this machine's 2 GPUs matches the requested device"),
         (json!({"memory": {"limit": 10}}), 400, "the request is for 10 bytes of memory (limit 10)"),
     ] {
-        let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
+        let (status, refusal) = agent.request("POST", "/api/v1/allocations", &agent.token, Some(request));
         assert_eq!(status, expected, "{refusal}");
         let error = text(&refusal, "error");
         assert!(error.contains(words) && !error.contains(" { "), "{error}");
     }
     // The message is the same when one of the two is in use.
     agent.allocate(json!({"percent": 100}));
-    let (_, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"gpus": 3})));
+    let (_, refusal) = agent.request("POST", "/api/v1/allocations", &agent.token, Some(json!({"gpus": 3})));
     assert!(text(&refusal, "error").contains("this machine has 2"), "{refusal}");
 }
 

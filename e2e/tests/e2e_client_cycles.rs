@@ -19,18 +19,18 @@ fn sessions_that_come_and_go_leave_nothing_in_their_client() {
         use_a_session(&worker);
     }
     eventually("the first sessions have ended", || worker.status().sessions().is_empty());
-    let before = Usage::own();
+    let before = Usage::of_this_process();
     for _ in 0..e2e::cycles() {
         use_a_session(&worker);
     }
     // Threads, and the mappings of their stacks, may take a moment to disappear.
     eventually(&format!("descriptors, threads and mappings are as before: {before:?}"), || {
-        let now = Usage::own();
+        let now = Usage::of_this_process();
         now.descriptors <= before.descriptors
             && now.threads <= before.threads
             && now.mappings <= before.mappings + 4
     });
-    let after = Usage::own();
+    let after = Usage::of_this_process();
     println!("{} cycles: {before:?}, then {after:?}", e2e::cycles());
     let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
     assert!(grown <= MOST_GROWTH, "{grown} bytes more");

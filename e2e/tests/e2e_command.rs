@@ -38,7 +38,7 @@ impl Run {
 #[test]
 fn run_chooses_the_device_the_program_was_built_for() {
     for (architecture, full) in [("gfx90a", "gfx90a:sramecc+:xnack-"), ("gfx942", "gfx942:sramecc+:xnack-")] {
-        let program = Recipe::own("outcome").for_architectures(&[architecture]).build();
+        let program = Recipe::test("outcome").for_architectures(&[architecture]).build();
         let ended = Run::new(&program, &["architecture"]).finish();
         ended.expect_silent_success();
         assert_eq!(ended.value("architecture"), full);
@@ -47,7 +47,7 @@ fn run_chooses_the_device_the_program_was_built_for() {
 
 #[test]
 fn run_passes_the_exit_code_on() {
-    let program = Program::own("outcome");
+    let program = Program::test("outcome");
     for code in [0, 1, 77] {
         let ended = Run::new(&program, &["exit", &code.to_string()]).finish();
         assert_eq!(ended.status.code(), Some(code), "{ended:?}");
@@ -56,14 +56,14 @@ fn run_passes_the_exit_code_on() {
 
 #[test]
 fn run_tells_of_a_signal_that_ended_the_program() {
-    let ended = Run::new(&Program::own("outcome"), &["abort"]).finish();
+    let ended = Run::new(&Program::test("outcome"), &["abort"]).finish();
     let code = ended.status.code().or(ended.status.signal().map(|signal| 128 + signal));
     assert_eq!(code, Some(128 + libc::SIGABRT), "{ended:?}");
 }
 
 #[test]
 fn run_passes_signals_to_the_program() {
-    let mut run = Run::new(&Program::own("outcome"), &["signal"]);
+    let mut run = Run::new(&Program::test("outcome"), &["signal"]);
     let running = Running::start(&mut run.command);
     running.wait_for_line("waiting");
     running.signal(libc::SIGTERM);
@@ -74,7 +74,7 @@ fn run_passes_signals_to_the_program() {
 
 #[test]
 fn run_that_is_killed_leaves_no_worker_behind() {
-    let mut run = Run::new(&Program::own("outcome"), &["sleep"]);
+    let mut run = Run::new(&Program::test("outcome"), &["sleep"]);
     let running = Running::start(&mut run.command);
     running.wait_for_line("waiting");
     running.signal(libc::SIGKILL);
@@ -97,7 +97,7 @@ fn run_of_something_that_is_not_there_says_so() {
 
 #[test]
 fn run_refuses_options_of_a_software_gpu_when_a_worker_is_named() {
-    let program = Program::own("outcome");
+    let program = Program::test("outcome");
     for option in ["--watchdog=5", "--memory=1G"] {
         let name = &option[..option.find('=').unwrap()];
         let mut command = Command::new(remora());
@@ -114,8 +114,8 @@ fn run_refuses_options_of_a_software_gpu_when_a_worker_is_named() {
 
 #[test]
 fn run_refuses_a_program_for_another_architecture_in_one_line() {
-    let other = Recipe::own("outcome").for_architectures(&["gfx1100"]).build();
-    let old = Recipe::own("outcome").for_architectures(&["gfx90a"]).build();
+    let other = Recipe::test("outcome").for_architectures(&["gfx1100"]).build();
+    let old = Recipe::test("outcome").for_architectures(&["gfx90a"]).build();
     let worker = Worker::start();
     let endpoint = worker.endpoint().to_string();
     let run = |options: &[&str], program: &Program| {
@@ -137,7 +137,7 @@ fn run_refuses_a_program_for_another_architecture_in_one_line() {
         }
     }
     // Without `remora run` the client library reports it, once for all launches.
-    let many = Recipe::own("late_launch").for_architectures(&["gfx1100"]).build().run(&worker, &[]);
+    let many = Recipe::test("late_launch").for_architectures(&["gfx1100"]).build().run(&worker, &[]);
     assert_eq!(many.stderr.lines().count(), 1, "{}", many.stderr);
     assert!(
         many.stderr.contains("gfx1100") && many.stderr.contains("--offload-arch=gfx942"),
@@ -170,7 +170,7 @@ fn commands_whose_reader_has_left_end_by_sigpipe() {
 #[test]
 fn run_uses_the_worker_it_is_given() {
     let worker = Worker::start_with(&WorkerOptions { device: "mi210".into(), ..WorkerOptions::default() });
-    let program = Recipe::own("outcome").for_architectures(&["gfx90a", "gfx942"]).build();
+    let program = Recipe::test("outcome").for_architectures(&["gfx90a", "gfx942"]).build();
     let mut command = Command::new(remora());
     command.args(["run", "--worker", &worker.endpoint().to_string(), "--"]);
     command.arg(program.path()).arg("architecture");

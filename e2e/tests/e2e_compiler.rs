@@ -12,11 +12,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::{Program, Running, Worker, WorkerOptions, eventually, toolchain_folder};
-use sandbox::{Apartness, Level, Limits};
+use sandbox::{IsolationRange, Level, Limits};
 use worker::{CompileRequest, CompileResponse, Compiler, CompilerConfig};
 
 /// Compiles small sources without HIP's headers, which take ten times as long to parse.
-const ALONE: &str = "-D__REMORA_NO_HEADERS__";
+const NO_HEADERS: &str = "-D__REMORA_NO_HEADERS__";
 /// Printed by sources that detect whether a file exists.
 const FOUND: &str = "the_oracle_found_it";
 const SMALL: &str = "extern \"C\" __attribute__((global)) void k(int* p) { *p = 1; }";
@@ -27,7 +27,7 @@ fn toolchain() -> PathBuf {
 
 fn compiler(level: Level) -> Compiler {
     let config = CompilerConfig { toolchain: Some(toolchain()), cache: None, unconfined: false };
-    Compiler::new(&config).with_apartness(Apartness { least: level, most: level })
+    Compiler::new(&config).with_isolation(IsolationRange { least: level, most: level })
 }
 
 fn request(source: &str) -> CompileRequest {
@@ -35,7 +35,7 @@ fn request(source: &str) -> CompileRequest {
         isa: "gfx942".to_owned(),
         name: "attack.hip".to_owned(),
         source: source.to_owned(),
-        options: vec![ALONE.to_owned()],
+        options: vec![NO_HEADERS.to_owned()],
         ..CompileRequest::default()
     }
 }
@@ -302,7 +302,7 @@ fn a_link_in_a_visible_folder_leads_nowhere() {
     let root = toolchain_with_a_link(&secret);
     let config = CompilerConfig { toolchain: Some(root.path().to_owned()), cache: None, unconfined: false };
     for level in [Level::Limited, Level::Restricted, Level::Namespaces] {
-        let compiler = Compiler::new(&config).with_apartness(Apartness { least: level, most: level });
+        let compiler = Compiler::new(&config).with_isolation(IsolationRange { least: level, most: level });
         let response = compiler.compile(&request("#include <hip/link.h>\n"));
         assert_eq!(secret.is_in(&response), level == Level::Limited, "{level:?}: {}", response.log);
     }
@@ -313,8 +313,7 @@ fn the_same_holds_where_the_worker_is_an_ordinary_user() {
     const USER: u32 = 54_321;
     // SAFETY: takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: the tests already run as an ordinary user");
-        return;
+        return e2e::skip("the tests already run as an ordinary user");
     }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -327,13 +326,11 @@ fn the_same_holds_where_the_worker_is_an_ordinary_user() {
         command.env("ATTACKED_TOOLCHAIN", toolchain()).output().unwrap()
     };
     if !as_user(Path::new("/usr/bin/unshare"), &["--user", "true"]).status.success() {
-        println!("skipped: this machine denies ordinary users namespaces");
-        return;
+        return e2e::skip("this machine denies namespaces to ordinary users");
     }
     let readable = toolchain().join("hip/usr/include/hip/hip_runtime.h");
     if !as_user(Path::new("/usr/bin/head"), &["-c1", &readable.display().to_string()]).status.success() {
-        println!("skipped: an ordinary user cannot read {}", readable.display());
-        return;
+        return e2e::skip(&format!("an ordinary user cannot read {}", readable.display()));
     }
     let output = as_user(&own, &["--exact", "no_source_header_or_option_gets_a_file_of_the_machine"]);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -446,8 +443,8 @@ fn a_client_that_goes_away_takes_its_compiler_its_files_and_its_session_with_it(
     let worker = Worker::start_in(&options, &[("TMPDIR", temporary.path().as_os_str())]);
     let source = endless();
     let mark = format!("-DMARK_{}", std::process::id());
-    let mut command = Program::own("rtc_source").on(&worker);
-    let client = Running::start(command.arg(source.path()).args([&mark, ALONE]));
+    let mut command = Program::test("rtc_source").on(&worker);
+    let client = Running::start(command.arg(source.path()).args([&mark, NO_HEADERS]));
     client.wait_for_line("compiling");
     // The client process has the mark among its arguments too.
     eventually("the compiler runs", || processes_with(&mark) > 1);
@@ -468,7 +465,7 @@ fn compilers_are_charged_to_the_compute_limit() {
         Worker::start_with(&WorkerOptions::with(&["--compute-limit", "90", "--toolchain", &toolchain]));
     let source = tempfile::NamedTempFile::new().unwrap();
     fs::write(source.path(), format!("{SMALL}\n// {}\n", std::process::id())).unwrap();
-    let ended = Program::own("rtc_source").run(&worker, &[&source.path().display().to_string(), ALONE]);
+    let ended = Program::test("rtc_source").run(&worker, &[&source.path().display().to_string(), NO_HEADERS]);
     ended.expect_success();
     let spent = worker.status().devices()[0]["limits"]["spent_ns"].as_u64().unwrap();
     assert!(spent > 1_000_000, "{spent} ns; no kernel ran, so all of it is the compiler's");
@@ -477,7 +474,7 @@ fn compilers_are_charged_to_the_compute_limit() {
 #[test]
 fn a_program_that_compiles_nothing_starts_no_compiler_service() {
     let worker = Worker::start();
-    let holder = Running::start(Program::own("hold_memory").on(&worker).arg("1"));
+    let holder = Running::start(Program::test("hold_memory").on(&worker).arg("1"));
     holder.wait_for_line("holding");
     let processes = worker.processes();
     assert!(

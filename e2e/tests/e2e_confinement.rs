@@ -15,28 +15,28 @@ use intrusion::Intruder;
 use libc::{EACCES, ENOSYS, EPERM};
 
 /// An unprivileged user ID without an entry in /etc/passwd.
-const ORDINARY: u32 = 54_321;
+const ORDINARY_USER: u32 = 54_321;
 /// Token of the workers in these tests.
 const TOKEN: &str = "7c0d1f6be29b4c0f9a53d7c1448e20b6b1f2f5a4c93e4d7a";
 
 /// A program that holds a session, and the session's process.
-struct Held {
+struct SteadySession {
     program: Running,
     executor: u32,
 }
 
-impl Held {
-    fn on(worker: &Worker) -> Held {
+impl SteadySession {
+    fn on(worker: &Worker) -> SteadySession {
         let known: Vec<u32> = executors(worker);
-        let mut command = Program::own("steady").on(worker);
+        let mut command = Program::test("steady").on(worker);
         let program = Running::start(command.env("REMORA_TOKEN", TOKEN));
         program.wait_for_line("round 0");
         let new = executors(worker).into_iter().find(|pid| !known.contains(pid));
-        Held { program, executor: new.expect("the session has a process") }
+        SteadySession { program, executor: new.expect("the session has a process") }
     }
 
     /// Asserts that the program continues.
-    fn goes_on(&self) {
+    fn expect_progress(&self) {
         let rounds = || self.program.stdout_so_far().lines().count();
         let before = rounds();
         eventually("the program continues", || rounds() > before + 1);
@@ -67,9 +67,9 @@ fn open(intruder: &Intruder, path: &str, flags: i32) -> i64 {
 }
 
 /// Everything that an attacker could try. None of it may succeed.
-fn attack(held: &Held, other: u32, worker: &Worker, token: &Path, store: &Path) {
-    let intruder = Intruder::new(held.executor);
-    let (own, victim, supervisor) = (i64::from(held.executor), i64::from(other), i64::from(worker.pid()));
+fn attack(session: &SteadySession, other: u32, worker: &Worker, token: &Path, store: &Path) {
+    let intruder = Intruder::new(session.executor);
+    let (own, victim, supervisor) = (i64::from(session.executor), i64::from(other), i64::from(worker.pid()));
     assert_eq!(intruder.call(libc::SYS_getpid, [0; 6]), own, "the injected system call runs in the executor");
 
     let (read, write) = (libc::O_RDONLY, libc::O_RDWR);
@@ -145,7 +145,7 @@ fn attack(held: &Held, other: u32, worker: &Worker, token: &Path, store: &Path) 
     }
     assert_eq!(intruder.call(libc::SYS_clone3, [0; 6]), i64::from(-ENOSYS), "clone3");
     drop(intruder);
-    held.goes_on();
+    session.expect_progress();
 }
 
 /// Asserts the kernel's view of a sandboxed process: seccomp, no core dumps, not dumpable.
@@ -187,54 +187,51 @@ fn worker(folder: &Path, user: Option<u32>, more: &[&str]) -> Worker {
 #[test]
 fn hostile_code_in_an_executor_of_root_reaches_nothing_of_the_machine_and_nobody_else() {
     if !is_root() {
-        eprintln!("skipped: only root can start a worker of root and stop its processes");
-        return;
+        return e2e::skip("only root can start a worker of root and stop its processes");
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), None, &[]);
-    let (held, other) = (Held::on(&worker), Held::on(&worker));
-    let users = [&held, &other].map(|it| status(it.executor, "Uid"));
+    let (session, other) = (SteadySession::on(&worker), SteadySession::on(&worker));
+    let users = [&session, &other].map(|it| status(it.executor, "Uid"));
     assert!(users.iter().all(|user| !user.split_whitespace().any(|number| number == "0")), "{users:?}");
     assert_ne!(users[0], users[1], "each session has a separate user ID");
-    let groups = [&held, &other].map(|it| status(it.executor, "Groups"));
+    let groups = [&session, &other].map(|it| status(it.executor, "Groups"));
     assert!(groups.iter().all(|groups| !groups.split_whitespace().any(|number| number == "0")), "{groups:?}");
-    expect_confined(held.executor);
-    attack(&held, other.executor, &worker, &folder.path().join("token"), &folder.path().join("uploads"));
-    other.goes_on();
+    expect_confined(session.executor);
+    attack(&session, other.executor, &worker, &folder.path().join("token"), &folder.path().join("uploads"));
+    other.expect_progress();
 }
 
 #[test]
 fn hostile_code_in_an_executor_of_an_ordinary_user_reaches_nothing_of_the_machine_and_nobody_else() {
     if !is_root() {
-        eprintln!("skipped: only root can start a worker of another user and stop its processes");
-        return;
+        return e2e::skip("only root can start a worker of another user and stop its processes");
     }
     let folder = tempfile::tempdir().unwrap();
-    let worker = worker(folder.path(), Some(ORDINARY), &[]);
-    let (held, other) = (Held::on(&worker), Held::on(&worker));
-    assert!(status(held.executor, "Uid").starts_with(&ORDINARY.to_string()));
-    expect_confined(held.executor);
-    attack(&held, other.executor, &worker, &folder.path().join("token"), &folder.path().join("uploads"));
-    other.goes_on();
+    let worker = worker(folder.path(), Some(ORDINARY_USER), &[]);
+    let (session, other) = (SteadySession::on(&worker), SteadySession::on(&worker));
+    assert!(status(session.executor, "Uid").starts_with(&ORDINARY_USER.to_string()));
+    expect_confined(session.executor);
+    attack(&session, other.executor, &worker, &folder.path().join("token"), &folder.path().join("uploads"));
+    other.expect_progress();
 }
 
 #[test]
 fn without_confinement_the_same_attacks_succeed_and_the_worker_warns() {
     if !is_root() {
-        eprintln!("skipped: only root can stop processes of a worker");
-        return;
+        return e2e::skip("only root can stop processes of a worker");
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), None, &["--unconfined-executors"]);
     worker.expect_log("--unconfined-executors");
-    let held = Held::on(&worker);
-    assert_eq!(status(held.executor, "Seccomp"), "0");
-    let intruder = Intruder::new(held.executor);
+    let session = SteadySession::on(&worker);
+    assert_eq!(status(session.executor, "Seccomp"), "0");
+    let intruder = Intruder::new(session.executor);
     let token = folder.path().join("token");
     assert!(open(&intruder, token.to_str().unwrap(), libc::O_RDONLY) >= 0, "injected system calls work");
     assert_eq!(intruder.call(libc::SYS_kill, [worker.pid().into(), 0, 0, 0, 0, 0]), 0);
     drop(intruder);
-    held.goes_on();
+    session.expect_progress();
 }
 
 #[test]
@@ -243,8 +240,8 @@ fn an_executor_gets_no_secret_in_its_environment() {
     options.environment.push(("REMORA_TOKEN".to_owned(), TOKEN.to_owned()));
     options.environment.push(("SOME_API_KEY".to_owned(), "another-secret".to_owned()));
     let worker = Worker::start_with(&options);
-    let held = Held::on(&worker);
-    let executor = held.executor;
+    let session = SteadySession::on(&worker);
+    let executor = session.executor;
     let environment = fs::read(format!("/proc/{executor}/environ")).expect("the test may look at it");
     let environment = String::from_utf8_lossy(&environment);
     assert!(!environment.contains("secret") && !environment.contains(TOKEN), "{environment}");

@@ -8,7 +8,7 @@ use e2e::{Recipe, Running, Worker, WorkerOptions, remora};
 #[test]
 fn every_model_is_what_its_row_of_the_table_says() {
     // The newest headers have the most attributes.
-    let program = Recipe::own("properties").with_series(7).build();
+    let program = Recipe::test("properties").with_series(7).build();
     // SAFETY: sysconf takes a number and has no side effects.
     let installed = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     for (ordinal, model) in MODELS.iter().enumerate() {
@@ -66,7 +66,7 @@ fn listed(ordinal: usize) -> serde_json::Value {
 
 #[test]
 fn two_devices_copy_to_each_other_and_use_each_others_memory() {
-    let program = Recipe::own("peers").for_architectures(&["gfx90a", "gfx942"]).build();
+    let program = Recipe::test("peers").for_architectures(&["gfx90a", "gfx942"]).build();
     for device in ["mi210", "mi300x"] {
         let second = WorkerOptions::with(&["--device", device]);
         let worker = Worker::start_with(&WorkerOptions { device: device.into(), ..second });
@@ -76,7 +76,7 @@ fn two_devices_copy_to_each_other_and_use_each_others_memory() {
 
 #[test]
 fn the_heap_of_kernels_has_a_limit_and_ends_with_a_reset() {
-    let program = Recipe::own("heap_limit").for_architectures(&["gfx90a", "gfx942"]).build();
+    let program = Recipe::test("heap_limit").for_architectures(&["gfx90a", "gfx942"]).build();
     for device in ["mi210", "mi300x"] {
         let worker = Worker::start_with(&WorkerOptions { device: device.into(), ..WorkerOptions::default() });
         program.run(&worker, &[]).expect_silent_success().expect_line("PASS heap_limit");

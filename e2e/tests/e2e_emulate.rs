@@ -45,10 +45,10 @@ fn a_trace_goes_to_a_file_and_the_exit_code_is_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.txt");
     let option = format!("--trace={}", file.display());
-    let program = Program::own("outcome");
+    let program = Program::test("outcome");
     let ended = emulate(&[&option], &program, &["exit", "7"]);
     assert_eq!(ended.status.code(), Some(7), "{ended:?}");
-    let ended = emulate(&[&option], &Program::own("device_count"), &[]);
+    let ended = emulate(&[&option], &Program::test("device_count"), &[]);
     ended.expect_success();
     assert!(ended.stderr.contains("no wave was traced: the program launched no kernel"), "{}", ended.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "", "the file is truncated");
@@ -105,7 +105,7 @@ fn the_help_shows_what_can_be_asked_for() {
 }
 
 fn race() -> Program {
-    Recipe::own("race").with_flag("-g").build()
+    Recipe::test("race").with_flag("-g").build()
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_race_is_found_and_changes_the_exit_code() {
 
 #[test]
 fn an_access_out_of_bounds_is_placed_beside_the_allocation_it_missed() {
-    let program = Recipe::own("faults").with_flag("-g").build();
+    let program = Recipe::test("faults").with_flag("-g").build();
     let ended = emulate(&["--check"], &program, &["overrun"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert_eq!(ended.value("synchronize"), "hipErrorIllegalAddress");

@@ -9,7 +9,7 @@ fn worker() -> Worker {
     Worker::start_with(&WorkerOptions::with(&["--watchdog", "2"]))
 }
 
-static FAULTS: LazyLock<Program> = LazyLock::new(|| both(Recipe::own("faults")));
+static FAULTS: LazyLock<Program> = LazyLock::new(|| both(Recipe::test("faults")));
 static VECTOR_ADD: LazyLock<Program> = LazyLock::new(|| both(Recipe::example("vector_add")));
 
 fn both(recipe: Recipe) -> Program {
@@ -126,7 +126,7 @@ fn whatever_goes_wrong_on_an_mi210_is_its_hip_error_and_nothing_to_the_next_sess
 #[test]
 fn a_fault_of_one_client_is_not_another_ones() {
     let worker = worker();
-    let steady = e2e::Running::start(&mut Program::own("steady").on(&worker));
+    let steady = e2e::Running::start(&mut Program::test("steady").on(&worker));
     steady.wait_for_line("round 0");
     for which in ["write", "null"] {
         expect_sticky(&fault(&worker, which), "hipErrorIllegalAddress");
@@ -139,7 +139,7 @@ fn a_fault_of_one_client_is_not_another_ones() {
 #[test]
 fn what_is_no_code_object_is_refused_and_does_no_harm() {
     let worker = worker();
-    let ended = Program::own("junk_module").run(&worker, &[]);
+    let ended = Program::test("junk_module").run(&worker, &[]);
     ended.expect_success().expect_line("PASS junk_module");
     assert_eq!(ended.value("empty_bundle"), "hipErrorNoBinaryForGpu", "{}", ended.stderr);
     for image in ["noise", "zeros", "elf", "bundle", "compressed"] {

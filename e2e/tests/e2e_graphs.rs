@@ -7,7 +7,7 @@ use transport::impair::{Impair, Impairment};
 
 fn expect_pass(name: &str, series: u32, arguments: &[&str]) {
     let worker = Worker::start();
-    let program = Recipe::own(name).with_series(series).build();
+    let program = Recipe::test(name).with_series(series).build();
     program.run(&worker, arguments).expect_silent_success().expect_line(&format!("PASS {name}"));
 }
 
@@ -55,7 +55,7 @@ fn counters(stderr: &str) -> (u64, u64) {
 #[test]
 fn a_launch_is_one_posted_frame_however_many_nodes_there_are() {
     let worker = Worker::start();
-    let program = Program::own("graph_replay");
+    let program = Program::test("graph_replay");
     let run = |launches: u64| {
         let mut command = program.on(&worker);
         command.arg(launches.to_string()).env("REMORA_STATS", "1");
@@ -73,7 +73,7 @@ fn a_launch_is_one_posted_frame_however_many_nodes_there_are() {
 #[test]
 fn graphs_compute_the_same_over_a_connection_that_is_cut_again_and_again() {
     let worker = Worker::start();
-    let program = Program::own("graph_random");
+    let program = Program::test("graph_random");
     let cuts = vec![30_001, 17_773, 45_011, 3_333, 60_003, 25_999];
     let proxy =
         Impair::start(worker.endpoint().clone(), Impairment { cuts: cuts.clone(), ..Impairment::default() })
@@ -95,7 +95,7 @@ fn a_slow_link_changes_nothing_about_a_graph() {
     let worker = Worker::start();
     let impairment = Impairment { delay: Duration::from_millis(3), ..Impairment::default() };
     let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
-    let mut command = Program::own("graph_nodes").command();
+    let mut command = Program::test("graph_nodes").command();
     command.env("REMORA_WORKER", proxy.endpoint().to_string());
     Running::start(&mut command).finish().expect_silent_success().expect_line("PASS graph_nodes");
 }

@@ -7,15 +7,16 @@ use std::os::fd::FromRawFd;
 use std::time::{Duration, Instant};
 
 use e2e::{Program, Worker, WorkerOptions, eventually};
+use fastrand::Rng;
 use transport::greet::{self, Credentials};
 use transport::{Link, TransportError, tls};
 use wire::{Flags, Header, Hello, Opcode, Operation, RejectCode, WireError};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn connect(worker: &Worker) -> TcpStream {
     let stream = TcpStream::connect((worker.host(), worker.port())).expect("the worker accepts");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -27,7 +28,7 @@ fn expect_service(worker: &Worker) {
 }
 
 /// Reads everything that the worker sends until it closes the connection.
-fn everything(stream: &mut TcpStream) -> Vec<u8> {
+fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
@@ -65,9 +66,9 @@ fn frame<O: Operation>(fields: &O) -> Vec<u8> {
 fn session(worker: &Worker) -> Link {
     let link = Link::from_tcp(connect(worker)).unwrap();
     let (welcome, _) =
-        greet::open_session(&link, &hello(), &Credentials::default(), PATIENCE, PATIENCE).unwrap();
+        greet::open_session(&link, &hello(), &Credentials::default(), TIMEOUT, TIMEOUT).unwrap();
     assert_ne!(welcome.session_id, 0);
-    link.set_read_timeout(Some(PATIENCE)).unwrap();
+    link.set_read_timeout(Some(TIMEOUT)).unwrap();
     link
 }
 
@@ -79,36 +80,24 @@ fn request(opcode: u16, number: u32, flags: Flags, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A small random number generator with a fixed seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+fn random_bytes(random: &mut Rng, count: usize) -> Vec<u8> {
+    (0..count).map(|_| random.u8(..)).collect()
 }
 
 #[test]
 fn garbage_instead_of_a_greeting_is_closed() {
     let worker = Worker::start();
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     for length in [24, 100, 4096, 100_000] {
         let mut stream = connect(&worker);
-        let _ = stream.write_all(&random.bytes(length));
-        if let Some(reject) = rejection(&everything(&mut stream)) {
+        let _ = stream.write_all(&random_bytes(&mut random, length));
+        if let Some(reject) = rejection(&read_to_end(&mut stream)) {
             assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
         }
     }
     let mut stream = connect(&worker);
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    everything(&mut stream);
+    read_to_end(&mut stream);
     expect_service(&worker);
     worker.expect_log("refused");
 }
@@ -121,13 +110,13 @@ fn truncated_greetings_are_closed() {
         let mut stream = connect(&worker);
         stream.write_all(&whole[..length]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        everything(&mut stream);
+        read_to_end(&mut stream);
     }
     // A Hello whose payload ends inside a field, although its header is valid.
     let mut stream = connect(&worker);
     let payload = &whole[Header::BYTES..whole.len() - 7];
     stream.write_all(&request(Opcode::Hello.number(), 0, Flags::UNSEQUENCED, payload)).unwrap();
-    let reject = rejection(&everything(&mut stream)).expect("a complete frame gets a reply");
+    let reject = rejection(&read_to_end(&mut stream)).expect("a complete frame gets a reply");
     assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
     expect_service(&worker);
 }
@@ -139,7 +128,7 @@ fn absurd_lengths_are_refused_before_anything_is_read() {
         let mut stream = connect(&worker);
         let header = Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, length);
         stream.write_all(&header.encode()).unwrap();
-        let reject = rejection(&everything(&mut stream)).expect("the worker replies");
+        let reject = rejection(&read_to_end(&mut stream)).expect("the worker replies");
         assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
     }
     for opcode in [Opcode::Write, Opcode::LoadModule, Opcode::Allocate] {
@@ -157,7 +146,7 @@ fn versions_that_do_not_meet_are_refused_with_both_ranges() {
     for (min_version, max_version) in [(100, 200), (0, 0), (7, 3)] {
         let mut stream = connect(&worker);
         stream.write_all(&frame(&Hello { min_version, max_version, ..hello() })).unwrap();
-        let reject = rejection(&everything(&mut stream)).expect("the worker replies");
+        let reject = rejection(&read_to_end(&mut stream)).expect("the worker replies");
         assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::Version), "{}", reject.text);
         assert!(reject.text.contains(&format!("{min_version}..={max_version}")), "{}", reject.text);
     }
@@ -169,14 +158,14 @@ fn frames_out_of_turn_and_forged_sessions_are_refused() {
     let worker = Worker::start();
     let mut stream = connect(&worker);
     stream.write_all(&request(Opcode::SynchronizeDevice.number(), 1, Flags::NONE, &[0; 4])).unwrap();
-    let reject = rejection(&everything(&mut stream)).expect("the worker replies");
+    let reject = rejection(&read_to_end(&mut stream)).expect("the worker replies");
     assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
 
     let link = Link::from_tcp(connect(&worker)).unwrap();
     let forged = Hello { session_id: 4711, ..hello() };
     let secret = [7; 32];
     let credentials = Credentials { token: None, secret: Some(&secret) };
-    let error = greet::open_session(&link, &forged, &credentials, PATIENCE, PATIENCE).unwrap_err();
+    let error = greet::open_session(&link, &forged, &credentials, TIMEOUT, TIMEOUT).unwrap_err();
     let TransportError::Wire(WireError::Rejected { code, text }) = error else { panic!("{error}") };
     assert_eq!(code, RejectCode::UnknownSession, "{text}");
     expect_service(&worker);
@@ -235,14 +224,14 @@ fn random_requests_in_a_session_hurt_nobody() {
     let known: Vec<Opcode> = Opcode::ALL.iter().copied().filter(|opcode| !ends.contains(opcode)).collect();
     let mut answered = 0;
     for seed in 1..=SEEDS {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut random = Rng::with_seed(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let link = session(&worker);
-        link.set_write_timeout(Some(PATIENCE)).unwrap();
+        link.set_write_timeout(Some(TIMEOUT)).unwrap();
         for number in 1..=REQUESTS {
-            let opcode = known[random.next() as usize % known.len()];
+            let opcode = known[random.usize(..known.len())];
             let payload = plausible(&mut random, opcode);
-            let flags = [Flags::NONE, Flags::POSTED][random.next() as usize % 2];
-            let (opcode, payload) = match is_vast(opcode, &payload) {
+            let flags = [Flags::NONE, Flags::POSTED][random.usize(..2)];
+            let (opcode, payload) = match is_huge(opcode, &payload) {
                 true => (Opcode::MemoryInfo, vec![0; 4]),
                 false => (opcode, payload),
             };
@@ -250,7 +239,7 @@ fn random_requests_in_a_session_hurt_nobody() {
                 break;
             }
         }
-        answered += u64::from(is_answered(&link, REQUESTS + 1));
+        answered += u64::from(has_reply(&link, REQUESTS + 1));
         link.shutdown();
     }
     // A protocol error may close the connection, but a complete frame with invalid contents gets a reply.
@@ -272,24 +261,24 @@ fn rectangles_of_endless_empty_rows_take_no_time() {
     let read = wire::ReadRect { stream, source: address, height, ..Default::default() };
     wire::encode_request(&read, &[], Flags::NONE, 3, 0, &mut bytes);
     link.write_all(&bytes).unwrap();
-    assert!(is_answered(&link, 4));
+    assert!(has_reply(&link, 4));
 }
 
 const SEEDS: u64 = 12;
 const REQUESTS: u32 = 500;
 
 /// A payload that usually has the right size, and whose numbers are mostly small or inside the arena.
-fn plausible(random: &mut Random, opcode: Opcode) -> Vec<u8> {
+fn plausible(random: &mut Rng, opcode: Opcode) -> Vec<u8> {
     let length = match opcode.head_bytes() {
-        Some(bytes) if !random.next().is_multiple_of(4) => bytes + [0, 0, 16, 64][random.next() as usize % 4],
-        _ => random.next() as usize % 120,
+        Some(bytes) if random.usize(..4) != 0 => bytes + [0, 0, 16, 64][random.usize(..4)],
+        _ => random.usize(..120),
     };
-    let mut payload = random.bytes(length);
+    let mut payload = random_bytes(random, length);
     for word in payload.chunks_mut(8) {
-        let value = match random.next() % 5 {
-            0 => random.next() % 4,
-            1 => random.next() % 1024,
-            2 => 0x2000_0000_0000 + (random.next() % 16) * 4096,
+        let value = match random.u64(..5) {
+            0 => random.u64(..4),
+            1 => random.u64(..1024),
+            2 => 0x2000_0000_0000 + random.u64(..16) * 4096,
             3 => 0,
             _ => continue,
         };
@@ -302,8 +291,8 @@ fn plausible(random: &mut Random, opcode: Opcode) -> Vec<u8> {
 
 /// Whether a request creates gigabytes of memory shared by host and device. Such memory is compared whenever work ends, so everything
 /// after it takes seconds. That is intended, and affects only this session.
-fn is_vast(opcode: Opcode, payload: &[u8]) -> bool {
-    const VAST: u64 = 16 << 20;
+fn is_huge(opcode: Opcode, payload: &[u8]) -> bool {
+    const HUGE: u64 = 16 << 20;
     let bytes = match opcode {
         Opcode::Adopt => wire::decode_request::<wire::Adopt>(payload).map(|(adopt, _)| adopt.bytes),
         Opcode::Allocate => {
@@ -311,11 +300,11 @@ fn is_vast(opcode: Opcode, payload: &[u8]) -> bool {
         }
         _ => return false,
     };
-    bytes.is_ok_and(|bytes| bytes > VAST)
+    bytes.is_ok_and(|bytes| bytes > HUGE)
 }
 
 /// Whether the session still replies to a valid request; otherwise its connection must be closed.
-fn is_answered(link: &Link, number: u32) -> bool {
+fn has_reply(link: &Link, number: u32) -> bool {
     if link.write_all(&request(Opcode::MemoryInfo.number(), number, Flags::NONE, &[0; 4])).is_err() {
         return false;
     }
@@ -333,18 +322,6 @@ fn is_answered(link: &Link, number: u32) -> bool {
 
 /// Number of half-open connections in the tests below.
 const HALF_OPEN: usize = 1000;
-
-/// Raises this process's descriptor limit for that many connections; the system's default is about the same number.
-fn raise_descriptor_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is valid for both calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        limit.rlim_cur = limit.rlim_max.min(8192);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
-    }
-    assert!(limit.rlim_cur > 2 * HALF_OPEN as u64, "this test needs {} descriptors", 2 * HALF_OPEN);
-}
 
 /// Connects from a given address of the loopback network.
 fn connect_from(source: [u8; 4], worker: &Worker) -> TcpStream {
@@ -377,14 +354,14 @@ fn login(worker: &Worker) -> Duration {
     let start = Instant::now();
     let link = Link::from_tcp(connect(worker)).unwrap();
     let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
-    let status = greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), PATIENCE, PATIENCE);
+    let status = greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), TIMEOUT, TIMEOUT);
     status.expect("the login succeeds");
     start.elapsed()
 }
 
 #[test]
 fn a_login_takes_less_than_a_second_among_a_thousand_half_open_connections() {
-    raise_descriptor_limit();
+    e2e::raise_descriptor_limit(2 * HALF_OPEN);
     let worker = Worker::start();
     let mut crowd: Vec<TcpStream> = (0..HALF_OPEN).map(|_| connect(&worker)).collect();
     let from_one_address = login(&worker);
@@ -407,11 +384,11 @@ fn a_login_takes_less_than_a_second_among_a_thousand_half_open_connections() {
 
 #[test]
 fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
-    raise_descriptor_limit();
+    e2e::raise_descriptor_limit(2 * HALF_OPEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "60"]));
     let link = Link::from_tcp(connect(&worker)).unwrap();
     let credentials = Credentials::default();
-    let (welcome, _) = greet::open_session(&link, &hello(), &credentials, PATIENCE, PATIENCE).unwrap();
+    let (welcome, _) = greet::open_session(&link, &hello(), &credentials, TIMEOUT, TIMEOUT).unwrap();
     link.shutdown();
     // Without the capability in the Hello, the worker demands an authentication proof on each connection, which never comes.
     let whole = frame(&hello());
@@ -426,7 +403,7 @@ fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
     let again = Link::from_tcp(connect(&worker)).unwrap();
     let hello = Hello { session_id: welcome.session_id, ..hello() };
     let credentials = Credentials { token: None, secret: Some(&welcome.session_secret) };
-    let (found, _) = greet::open_session(&again, &hello, &credentials, PATIENCE, PATIENCE).unwrap();
+    let (found, _) = greet::open_session(&again, &hello, &credentials, TIMEOUT, TIMEOUT).unwrap();
     assert_eq!(found.session_id, welcome.session_id);
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     drop(flood);
@@ -434,7 +411,7 @@ fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
 
 #[test]
 fn a_tls_handshake_gets_through_among_a_thousand_half_open_ones() {
-    raise_descriptor_limit();
+    e2e::raise_descriptor_limit(2 * HALF_OPEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed"]));
     let log = worker.expect_log("REMORA_TLS_CA=");
     let pin = log.split("REMORA_TLS_CA=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
@@ -448,10 +425,9 @@ fn a_tls_handshake_gets_through_among_a_thousand_half_open_ones() {
         .collect();
     let start = Instant::now();
     let config = tls::client_config(&tls::Trust::parse(pin).unwrap()).unwrap();
-    let link =
-        tls::connect(Link::from_tcp(connect(&worker)).unwrap(), "127.0.0.1", config, PATIENCE).unwrap();
+    let link = tls::connect(Link::from_tcp(connect(&worker)).unwrap(), "127.0.0.1", config, TIMEOUT).unwrap();
     let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
-    greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), PATIENCE, PATIENCE).unwrap();
+    greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), TIMEOUT, TIMEOUT).unwrap();
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     drop(crowd);
 }

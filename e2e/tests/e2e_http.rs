@@ -8,18 +8,7 @@ use std::time::{Duration, Instant};
 use e2e::{Marker, Running, remora};
 
 const HALF_SENT: usize = 1100;
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn raise_descriptor_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is valid for both calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        limit.rlim_cur = limit.rlim_max.min(8192);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
-    }
-    assert!(limit.rlim_cur > 2 * HALF_SENT as u64, "this test needs {} descriptors", 2 * HALF_SENT);
-}
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a service with the default descriptor limit of common systems.
 fn start(arguments: &[&str], marker: &Marker) -> (Running, String) {
@@ -33,7 +22,7 @@ fn start(arguments: &[&str], marker: &Marker) -> (Running, String) {
 fn healthz(address: &str) -> Duration {
     let start = Instant::now();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("/healthz responds");
@@ -42,7 +31,7 @@ fn healthz(address: &str) -> Duration {
 }
 
 fn expect_health(address: &str) {
-    raise_descriptor_limit();
+    e2e::raise_descriptor_limit(2 * HALF_SENT);
     let halves = [
         "GET /healthz HTTP/1.1\r\nhost: local",
         "POST /api/v1/allocations HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",

@@ -11,11 +11,11 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
     let worker = Worker::start();
-    let steady = Running::start(&mut Program::own("steady").on(&worker));
+    let steady = Running::start(&mut Program::test("steady").on(&worker));
     steady.wait_for_line("round 0");
     let others = worker.status().memory_used();
 
-    let held = Running::start(Program::own("hold_memory").on(&worker).arg("256"));
+    let held = Running::start(Program::test("hold_memory").on(&worker).arg("256"));
     held.wait_for_line("holding");
     let status = worker.status();
     assert!(status.memory_used() >= others + 256 * MIB, "{status:?}");
@@ -39,20 +39,20 @@ fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
 #[test]
 fn destructors_that_run_after_main_can_still_free() {
     let worker = Worker::start();
-    Program::own("late_free").run(&worker, &[]).expect_silent_success().expect_line("freed=hipSuccess");
+    Program::test("late_free").run(&worker, &[]).expect_silent_success().expect_line("freed=hipSuccess");
     eventually("its session is gone", || worker.status().sessions().is_empty());
 }
 
 #[test]
 fn kernels_launched_by_exit_handlers_and_static_destructors_run() {
     let worker = Worker::start();
-    let ended = Program::own("late_launch").run(&worker, &[]);
+    let ended = Program::test("late_launch").run(&worker, &[]);
     ended.expect_silent_success();
     for place in ["main", "thread stream", "atexit", "youngest", "usual", "oldest"] {
         ended.expect_line(&format!("{place}=hipSuccess hipSuccess right"));
     }
     // A program whose first kernel launch comes after main.
-    let ended = Program::own("late_launch").run(&worker, &["first"]);
+    let ended = Program::test("late_launch").run(&worker, &["first"]);
     ended.expect_silent_success();
     for place in ["usual", "oldest"] {
         ended.expect_line(&format!("{place}=hipSuccess hipSuccess right"));
@@ -63,7 +63,7 @@ fn kernels_launched_by_exit_handlers_and_static_destructors_run() {
 #[test]
 fn a_process_ends_with_the_last_thread_of_the_program_and_not_before() {
     let worker = Worker::start();
-    let start = |how: &str| Running::start(Program::own("main_ends").on(&worker).arg(how));
+    let start = |how: &str| Running::start(Program::test("main_ends").on(&worker).arg(how));
     let running = [start("alone"), start("thread"), start("callback")];
     let last = ["main=right", "thread=right", "callback=right"];
     for (running, last) in running.into_iter().zip(last) {
@@ -81,7 +81,7 @@ fn a_process_ends_with_the_last_thread_of_the_program_and_not_before() {
 #[test]
 fn a_session_has_the_same_sixteen_digits_in_json_and_in_the_log() {
     let worker = Worker::start();
-    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    let holding = Running::start(&mut Program::test("hold_memory").on(&worker));
     holding.wait_for_line("holding");
     let status = worker.status();
     let id = status.json["sessions"][0]["id"].as_str().expect("an id is a text").to_owned();
@@ -93,9 +93,9 @@ fn a_session_has_the_same_sixteen_digits_in_json_and_in_the_log() {
 fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
     let worker = Worker::start();
     // One client with replies in flight, one whose kernel never ends.
-    let busy = Running::start(&mut Program::own("steady").on(&worker));
+    let busy = Running::start(&mut Program::test("steady").on(&worker));
     busy.wait_for_line("round 0");
-    let endless = Running::start(Program::own("faults").on(&worker).arg("endless"));
+    let endless = Running::start(Program::test("faults").on(&worker).arg("endless"));
     endless.wait_for_line("launch=");
     assert_eq!(worker.status().sessions().len(), 2);
     busy.signal(libc::SIGKILL);
@@ -110,7 +110,7 @@ fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
 #[test]
 fn killing_a_client_ends_its_session_even_if_nothing_more_can_be_queued() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.5"]));
-    let running = Running::start(&mut Program::own("held_up").on(&worker));
+    let running = Running::start(&mut Program::test("held_up").on(&worker));
     // A worker queues at most 512 MiB for its streams. Once it has received more, the session is blocked.
     let received = || {
         let session = &worker.status().json["sessions"][0];
@@ -124,7 +124,7 @@ fn killing_a_client_ends_its_session_even_if_nothing_more_can_be_queued() {
 #[test]
 fn a_session_whose_process_dies_is_an_error_and_not_a_hang() {
     let worker = Worker::start();
-    let steady = Running::start(&mut Program::own("steady").on(&worker));
+    let steady = Running::start(&mut Program::test("steady").on(&worker));
     steady.wait_for_line("round 0");
     let processes = worker.processes();
     let executor = processes.iter().find(|(pid, _)| *pid != worker.pid()).expect("the session has a process");
@@ -146,7 +146,7 @@ fn rounds(steady: &Running) -> usize {
 #[test]
 fn a_process_that_exits_without_reset_leaves_no_session_behind() {
     let worker = Worker::start();
-    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    let holding = Running::start(&mut Program::test("hold_memory").on(&worker));
     holding.wait_for_line("holding");
     assert_eq!(worker.status().sessions().len(), 1);
     let pid = holding.pid();
@@ -160,7 +160,7 @@ fn a_process_that_exits_without_reset_leaves_no_session_behind() {
 #[test]
 fn a_worker_told_to_stop_ends_all_its_processes() {
     let worker = Worker::start();
-    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    let holding = Running::start(&mut Program::test("hold_memory").on(&worker));
     holding.wait_for_line("holding");
     let processes = worker.processes();
     assert!(processes.len() >= 2, "a worker and a session: {processes:?}");
@@ -186,7 +186,7 @@ fn a_worker_that_is_killed_leaves_no_process_even_if_nobody_reads_its_log() {
     BufReader::new(worker.stdout.take().unwrap()).read_line(&mut line).unwrap();
     drop(worker.stderr.take());
     let endpoint = line.trim().strip_prefix("listening on ").expect("the worker announces itself").to_owned();
-    let mut endless = Program::own("faults").command();
+    let mut endless = Program::test("faults").command();
     let endless = Running::start(endless.arg("endless").env("REMORA_WORKER", endpoint));
     endless.wait_for_line("launch=");
     let left = || marker.processes().len();
@@ -208,7 +208,7 @@ fn is_gone(pid: u32) -> bool {
 #[test]
 fn a_forked_child_starts_anew_and_its_parent_goes_on() {
     let worker = Worker::start();
-    let ended = Program::own("fork").run(&worker, &["use"]);
+    let ended = Program::test("fork").run(&worker, &["use"]);
     ended.expect_silent_success().expect_line("child 0 is right").expect_line("child 1 is right");
     ended.expect_line("PASS fork");
     eventually("no session is left of parent or children", || worker.status().sessions().is_empty());
@@ -217,5 +217,5 @@ fn a_forked_child_starts_anew_and_its_parent_goes_on() {
 #[test]
 fn a_forked_child_that_only_exits_does_not_end_its_parents_session() {
     let worker = Worker::start();
-    Program::own("fork").run(&worker, &["exit"]).expect_silent_success().expect_line("PASS fork");
+    Program::test("fork").run(&worker, &["exit"]).expect_silent_success().expect_line("PASS fork");
 }

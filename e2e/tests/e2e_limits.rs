@@ -18,9 +18,9 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
     assert_eq!(device["memory_total"], 512 * MIB);
     assert_eq!(device["limits"]["memory"], 512 * MIB);
 
-    let first = Running::start(Program::own("hold_memory").on(&worker).arg("300"));
+    let first = Running::start(Program::test("hold_memory").on(&worker).arg("300"));
     first.wait_for_line("holding");
-    let refused = Program::own("hold_memory").run(&worker, &["300"]);
+    let refused = Program::test("hold_memory").run(&worker, &["300"]);
     assert!(!refused.status.success(), "{refused:?}");
     assert!(
         refused.stdout.contains("out of memory") || refused.stderr.contains("out of memory"),
@@ -28,12 +28,12 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
     );
     assert!(worker.status().devices()[0]["limits"]["refused"].as_u64() >= Some(1));
     // The remaining memory can be allocated.
-    let second = Running::start(Program::own("hold_memory").on(&worker).arg("180"));
+    let second = Running::start(Program::test("hold_memory").on(&worker).arg("180"));
     second.wait_for_line("holding");
 
     first.signal(libc::SIGKILL);
     eventually("the killed client's memory is free", || worker.status().memory_used() < 200 * MIB);
-    let third = Running::start(Program::own("hold_memory").on(&worker).arg("300"));
+    let third = Running::start(Program::test("hold_memory").on(&worker).arg("300"));
     third.wait_for_line("holding");
 
     // The memory is also released if a session process is killed.
@@ -45,7 +45,7 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
         assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
     }
     eventually("no session is left", || worker.status().sessions().is_empty());
-    let last = Running::start(Program::own("hold_memory").on(&worker).arg("500"));
+    let last = Running::start(Program::test("hold_memory").on(&worker).arg("500"));
     last.wait_for_line("holding");
     last.finish().expect_silent_success();
 }
@@ -53,14 +53,14 @@ fn two_clients_share_one_limit_of_memory_and_the_dead_give_theirs_back() {
 #[test]
 fn memory_of_every_kind_runs_out_at_the_limit_and_comes_back() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--memory-limit", "256M"]));
-    Program::own("memory_limits").run(&worker, &[]).expect_silent_success();
+    Program::test("memory_limits").run(&worker, &[]).expect_silent_success();
     eventually("nothing is left", || worker.status().memory_used() == 0);
 }
 
 #[test]
 fn work_takes_as_long_as_its_share_of_the_device_allows() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--compute-limit", "2"]));
-    let ended = Program::own("busy").run(&worker, &["launches", "24"]);
+    let ended = Program::test("busy").run(&worker, &["launches", "24"]);
     let line = ended.expect_silent_success().stdout.clone();
     let seconds: f64 = line
         .split("seconds=")
@@ -80,21 +80,21 @@ fn work_takes_as_long_as_its_share_of_the_device_allows() {
 #[test]
 fn host_memory_counts_and_is_refused_in_the_call_that_needs_it() {
     let worker = Worker::start_with(&WorkerOptions::with(&["--memory-limit", "64M"]));
-    Program::own("host_limits").run(&worker, &[]).expect_silent_success();
+    Program::test("host_limits").run(&worker, &[]).expect_silent_success();
     let limits = &worker.status().devices()[0]["limits"];
     assert_eq!(limits["host_memory"], 576 * MIB);
     // The same with a single session, where device allocations need no round trip.
     let limited = ["--memory-limit", "64M", "--host-memory-limit", "500M", "--max-sessions", "1"];
     let worker = Worker::start_with(&WorkerOptions::with(&limited));
-    Program::own("host_limits").run(&worker, &[]).expect_silent_success();
+    Program::test("host_limits").run(&worker, &[]).expect_silent_success();
 }
 
 /// A cgroup with little memory. Removed on drop, after its processes have exited.
-struct Cramped(std::path::PathBuf);
+struct MemoryGroup(std::path::PathBuf);
 
-impl Cramped {
+impl MemoryGroup {
     /// Creates the cgroup, or returns why that is not possible.
-    fn new(bytes: u64) -> Result<Cramped, String> {
+    fn new(bytes: u64) -> Result<MemoryGroup, String> {
         let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let first = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
         let (parent, file) = match first {
@@ -104,17 +104,17 @@ impl Cramped {
         let folder = std::path::Path::new(&parent).join(format!("remora-e2e-{}", std::process::id()));
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir(&folder).map_err(failed)?;
-        let cramped = Cramped(folder.clone());
+        let group = MemoryGroup(folder.clone());
         std::fs::write(folder.join(file), bytes.to_string()).map_err(failed)?;
-        Ok(cramped)
+        Ok(group)
     }
 
-    fn take_in(&self, worker: &Worker) {
+    fn add(&self, worker: &Worker) {
         std::fs::write(self.0.join("cgroup.procs"), worker.pid().to_string()).unwrap();
     }
 }
 
-impl Drop for Cramped {
+impl Drop for MemoryGroup {
     fn drop(&mut self) {
         for _ in 0..500 {
             if std::fs::remove_dir(&self.0).is_ok() {
@@ -127,14 +127,14 @@ impl Drop for Cramped {
 
 #[test]
 fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_ran_out_says_so() {
-    let cramped = match Cramped::new(256 * MIB) {
-        Ok(cramped) => cramped,
-        Err(why) => return println!("skipped: cannot create a memory cgroup: {why}"),
+    let group = match MemoryGroup::new(256 * MIB) {
+        Ok(group) => group,
+        Err(why) => return e2e::skip(&format!("cannot create a memory cgroup: {why}")),
     };
-    let program = Program::own("runs_out");
+    let program = Program::test("runs_out");
     {
         let worker = Worker::start();
-        cramped.take_in(&worker);
+        group.add(&worker);
         let ended = program.run(&worker, &[]);
         let total: u64 = ended.expect_silent_success().value("total").parse().unwrap();
         assert!(total <= 256 * MIB && total > 0, "{total} bytes in a group of 256 MiB");
@@ -142,7 +142,7 @@ fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_r
     {
         // The operator has configured more memory than there is.
         let worker = Worker::start_with(&WorkerOptions::with(&["--memory", "2G"]));
-        cramped.take_in(&worker);
+        group.add(&worker);
         let ended = program.run(&worker, &["1024"]);
         assert_eq!(ended.value("outcome"), "hipErrorOutOfMemory", "{ended:?}");
         assert!(ended.stderr.contains("out-of-memory killer"), "{ended:?}");

@@ -6,7 +6,7 @@ use e2e::{Program, Recipe, Running, Worker, WorkerOptions};
 use transport::impair::{Impair, Impairment};
 
 fn passes(worker: &Worker, name: &str) {
-    Program::own(name).run(worker, &[]).expect_silent_success().expect_line(&format!("PASS {name}"));
+    Program::test(name).run(worker, &[]).expect_silent_success().expect_line(&format!("PASS {name}"));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn memory_that_runs_out_is_an_error_at_once_and_can_be_had_again() {
 #[test]
 fn pinned_memory_that_only_copies_use_is_sent_by_them_alone() {
     let worker = Worker::start();
-    let program = Program::own("staging");
+    let program = Program::test("staging");
     let sent = |arguments: &[&str]| {
         let mut command = program.on(&worker);
         // Compression would make the byte counts smaller than the copies.
@@ -69,7 +69,7 @@ fn memory_shown_at_once_is_right_too() {
         ("mapped_copies", "REMORA_MAPPED", "eager"),
         ("mapped", "REMORA_STRICT", "1"),
     ] {
-        let ended = Running::start(Program::own(name).on(&worker).env(variable, value)).finish();
+        let ended = Running::start(Program::test(name).on(&worker).env(variable, value)).finish();
         ended.expect_silent_success().expect_line(&format!("PASS {name}"));
     }
 }
@@ -77,14 +77,14 @@ fn memory_shown_at_once_is_right_too() {
 #[test]
 fn registered_memory_whose_address_is_taken_has_another_and_no_wrong_data() {
     let worker = Worker::start();
-    let ended = Program::own("registered_elsewhere").run(&worker, &[&worker.pid().to_string()]);
+    let ended = Program::test("registered_elsewhere").run(&worker, &[&worker.pid().to_string()]);
     ended.expect_success().expect_line("PASS registered_elsewhere");
 }
 
 #[test]
 fn a_user_who_wants_no_shared_memory_gets_errors_and_no_wrong_data() {
     let worker = Worker::start();
-    let ended = Running::start(Program::own("unmapped").on(&worker).env("REMORA_MAPPED", "refuse")).finish();
+    let ended = Running::start(Program::test("unmapped").on(&worker).env("REMORA_MAPPED", "refuse")).finish();
     ended.expect_success().expect_line("PASS unmapped");
     assert!(ended.stderr.contains("REMORA_MAPPED=refuse"), "{}", ended.stderr);
 }
@@ -92,14 +92,14 @@ fn a_user_who_wants_no_shared_memory_gets_errors_and_no_wrong_data() {
 #[test]
 fn programs_of_every_series_have_managed_variables() {
     let worker = Worker::start();
-    let program = Recipe::own("mapped_process").with_series(7).build();
+    let program = Recipe::test("mapped_process").with_series(7).build();
     program.run(&worker, &[]).expect_silent_success().expect_line("PASS mapped_process");
 }
 
 #[test]
 fn shared_memory_is_right_whatever_is_cut() {
     let worker = Worker::start();
-    let program = Program::own("mapped_copies");
+    let program = Program::test("mapped_copies");
     let through = |proxy: &Impair| -> Command {
         let mut command = program.command();
         command.env("REMORA_WORKER", proxy.endpoint().to_string());

@@ -40,9 +40,9 @@ fn lines(program: &Running) -> usize {
 #[test]
 fn a_matmul_loop_moved_twice_computes_the_same_bits_and_only_it_moves() {
     let (first, second) = (Worker::start(), Worker::start());
-    let steady = Running::start(&mut Program::own("steady").on(&first));
+    let steady = Running::start(&mut Program::test("steady").on(&first));
     steady.wait_for_line("round 0");
-    let program = Program::own("matmul_loop");
+    let program = Program::test("matmul_loop");
     let running = Running::start(&mut program.on(&first));
     running.wait_for_line("round 0");
     for (from, to) in [(&first, &second), (&second, &first)] {
@@ -66,7 +66,7 @@ fn a_matmul_loop_moved_twice_computes_the_same_bits_and_only_it_moves() {
 #[test]
 fn everything_a_session_has_moves_with_it_and_what_runs_for_ever_stays() {
     let (first, second) = (Worker::start(), Worker::start());
-    let mut running = Running::start(&mut Program::own("moved").on(&first));
+    let mut running = Running::start(&mut Program::test("moved").on(&first));
     running.wait_for_line("ready");
     migrate(&running, &first, &second).expect_success();
     running.send_line("look");
@@ -98,7 +98,7 @@ fn a_suspended_session_waits_in_its_file_for_a_worker_that_fits() {
     let file = folder.path().join("session");
     let name = file.to_str().unwrap();
     let first = Worker::start();
-    let running = Running::start(&mut Program::own("matmul_loop").on(&first));
+    let running = Running::start(&mut Program::test("matmul_loop").on(&first));
     running.wait_for_line("round 0");
     let session = format!("pid:{}", running.pid());
     remora(&["snapshot", &session, "--worker", &at(&first), "--out", name]).expect_success();
@@ -132,7 +132,7 @@ fn a_suspended_session_waits_in_its_file_for_a_worker_that_fits() {
     refused(remora(&["resume", name, "--worker", &at(&second)]), "is already running here");
     let moved = running.finish();
     moved.expect_silent_success();
-    let undisturbed = Program::own("matmul_loop").run(&second, &[moved.value("rounds")]);
+    let undisturbed = Program::test("matmul_loop").run(&second, &[moved.value("rounds")]);
     assert_eq!(moved.stdout, undisturbed.stdout);
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
-use transport::impair::{Impair, Impairment, Silence};
+use transport::impair::{Impair, Impairment, Stall};
 
 fn through(proxy: &Impair, program: &Program) -> Command {
     let mut command = program.command();
@@ -46,17 +46,12 @@ fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
         ended.expect_silent_success();
         (proxy.carried(), ended.stdout)
     };
-    let (handshake, _) = carried(&Program::own("device_count"));
+    let (handshake, _) = carried(&Program::test("device_count"));
     let (total, uncut) = carried(program);
     let work = total - handshake;
     for seed in seeds {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut below = |limit: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % limit
-        };
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut below = |limit: u64| random.u64(..limit);
         // The first connection must complete its handshake: without a session there is nothing to resume.
         let mut cuts = vec![handshake + below(work * 3 / 4)];
         cuts.extend((0..4).map(|_| below(handshake + work / 2)));
@@ -72,28 +67,28 @@ fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
 
 #[test]
 fn what_kernels_print_arrives_once_and_in_order_whatever_is_cut() {
-    cut_at_random(&Program::own("printf_order"), "1", 1..7);
+    cut_at_random(&Program::test("printf_order"), "1", 1..7);
 }
 
 #[test]
 fn host_functions_run_once_and_in_order_whatever_is_cut() {
-    cut_at_random(&Program::own("host_functions"), "1", 11..17);
+    cut_at_random(&Program::test("host_functions"), "1", 11..17);
 }
 
 #[test]
 fn bulk_data_arrives_whole_whatever_is_cut() {
-    cut_at_random(&Program::own("bulk"), "1", 21..27);
+    cut_at_random(&Program::test("bulk"), "1", 21..27);
 }
 
 #[test]
 fn bulk_data_spread_over_several_links_arrives_whole_whichever_is_cut() {
-    cut_at_random(&Program::own("bulk"), "4", 31..37);
+    cut_at_random(&Program::test("bulk"), "4", 31..37);
 }
 
 #[test]
 fn large_copies_over_a_long_way_are_spread_over_several_links() {
     let worker = Worker::start();
-    let program = Program::own("bulk");
+    let program = Program::test("bulk");
     let direct = program.run(&worker, &[]);
     // A round trip of 6 ms, and a low bandwidth per connection.
     let impairment =
@@ -117,7 +112,7 @@ fn large_copies_over_a_long_way_are_spread_over_several_links() {
 #[test]
 fn a_worker_out_of_reach_for_a_while_is_waited_for() {
     let worker = Worker::start();
-    let steady = Program::own("steady");
+    let steady = Program::test("steady");
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
     let running = Running::start(&mut through(&proxy, &steady));
     running.wait_for_line("round 0");
@@ -144,10 +139,10 @@ fn expect_outage(ended: &Ended, first: &str, proxy: &Impair) {
 fn a_call_on_a_link_that_falls_silent_gets_its_answer_over_a_new_one_and_two_lines_say_so() {
     let worker = Worker::start();
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-    let steady = Program::own("steady");
+    let steady = Program::test("steady");
     let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
     running.wait_for_line("round 0");
-    proxy.silence(Silence::Both);
+    proxy.stall(Stall::Both);
     let before = running.stdout_so_far().lines().count();
     e2e::eventually("the program continues", || running.stdout_so_far().lines().count() > before + 2);
     let ended = running.finish();
@@ -160,10 +155,10 @@ fn a_call_on_a_link_that_falls_silent_gets_its_answer_over_a_new_one_and_two_lin
 fn a_link_that_falls_silent_while_the_program_is_idle_is_replaced_without_a_word() {
     let worker = Worker::start();
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-    let program = Program::own("hold_memory");
+    let program = Program::test("hold_memory");
     let running = Running::start(through(&proxy, &program).arg("1").env("REMORA_SILENCE_TIMEOUT", "500ms"));
     running.wait_for_line("holding ");
-    proxy.silence(Silence::Both);
+    proxy.stall(Stall::Both);
     e2e::eventually("the program reconnects", || proxy.accepted() == 2);
     running.finish().expect_silent_success().expect_line("leaving");
 }
@@ -171,10 +166,10 @@ fn a_link_that_falls_silent_while_the_program_is_idle_is_replaced_without_a_word
 #[test]
 fn one_of_several_links_that_falls_silent_changes_no_byte() {
     let worker = Worker::start();
-    let program = Program::own("bulk");
+    let program = Program::test("bulk");
     let direct = program.run(&worker, &[]);
-    let silences = vec![u64::MAX, 2_000_003];
-    let impairment = Impairment { silences, ..Impairment::default() };
+    let stalls = vec![u64::MAX, 2_000_003];
+    let impairment = Impairment { stalls, ..Impairment::default() };
     let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
     let mut command = through(&proxy, &program);
     command.env("REMORA_LINKS", "3").env("REMORA_SILENCE_TIMEOUT", "1");
@@ -189,7 +184,7 @@ fn one_of_several_links_that_falls_silent_changes_no_byte() {
 fn a_call_that_waits_long_for_a_broken_connection_says_so_once_and_again_when_it_is_back() {
     let worker = Worker::start();
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-    let steady = Program::own("steady");
+    let steady = Program::test("steady");
     let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
     running.wait_for_line("round 0");
     proxy.refuse(true);
@@ -207,7 +202,7 @@ fn a_call_that_waits_long_for_a_broken_connection_says_so_once_and_again_when_it
 fn a_long_kernel_on_a_worker_that_answers_is_no_silence() {
     let worker = Worker::start();
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-    let program = Program::own("waiting");
+    let program = Program::test("waiting");
     let mut command = through(&proxy, &program);
     command.args(["kernel", "2.2"]).env("REMORA_SILENCE_TIMEOUT", "3");
     let ended = Running::start(&mut command).finish();
@@ -220,7 +215,7 @@ fn a_slow_link_that_carries_one_large_frame_is_no_silence() {
     let worker = Worker::start();
     let impairment = Impairment { bandwidth: Some(2_000_000), ..Impairment::default() };
     let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
-    let program = Program::own("waiting");
+    let program = Program::test("waiting");
     let mut command = through(&proxy, &program);
     // One frame takes two seconds, longer than the timeout: a Ping waits behind it.
     command.args(["upload", "4194304"]).env("REMORA_SILENCE_TIMEOUT", "1.5");
@@ -234,7 +229,7 @@ fn a_slow_link_that_carries_one_large_frame_is_no_silence() {
 fn a_program_that_was_stopped_for_longer_than_the_timeout_keeps_its_connection() {
     let worker = Worker::start();
     let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-    let steady = Program::own("steady");
+    let steady = Program::test("steady");
     let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
     running.wait_for_line("round 0");
     running.signal(libc::SIGSTOP);
@@ -250,7 +245,7 @@ fn a_program_that_was_stopped_for_longer_than_the_timeout_keeps_its_connection()
 fn a_worker_that_starts_after_its_program_is_waited_for_and_one_line_says_so() {
     // A port on which nothing listens: it was bound and closed just before.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Program::own("device_count").command();
+    let mut command = Program::test("device_count").command();
     command.env("TF_WORKER_HOST", "127.0.0.1").env("TF_WORKER_PORT", port.to_string());
     let running = Running::start(command.env("REMORA_CONNECT_TIMEOUT", "30"));
     e2e::eventually("the wait is reported", || running.stderr_so_far().ends_with(" s left\n"));
@@ -265,7 +260,7 @@ fn a_worker_that_starts_after_its_program_is_waited_for_and_one_line_says_so() {
 
 #[test]
 fn a_silence_timeout_that_makes_no_sense_is_an_error_that_says_what_may_be_there() {
-    let mut command = Program::own("device_count").command();
+    let mut command = Program::test("device_count").command();
     let ended = Running::start(command.env("REMORA_SILENCE_TIMEOUT", "soon")).finish();
     assert_eq!(ended.value("result0"), "hipErrorNoDevice");
     assert!(ended.stderr.contains("REMORA_SILENCE_TIMEOUT is \"soon\"; use off, or"), "{}", ended.stderr);
@@ -275,7 +270,7 @@ fn a_silence_timeout_that_makes_no_sense_is_an_error_that_says_what_may_be_there
 fn without_a_worker_there_is_no_device_and_one_line_says_why() {
     // A port on which nothing listens: it was bound and closed just before.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let ended = ask_for_devices(port);
+    let ended = query_devices(port);
     expect_no_device(&ended, port);
 }
 
@@ -283,7 +278,7 @@ fn without_a_worker_there_is_no_device_and_one_line_says_why() {
 fn a_port_that_never_answers_is_given_up_after_the_connect_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
-    let ended = ask_for_devices(port);
+    let ended = query_devices(port);
     expect_no_device(&ended, port);
 }
 
@@ -296,7 +291,7 @@ fn something_else_on_the_port_is_recognised() {
             answer_like_a_web_server(stream);
         }
     });
-    expect_no_device(&ask_for_devices(port), port);
+    expect_no_device(&query_devices(port), port);
 }
 
 fn answer_like_a_web_server(mut stream: TcpStream) {
@@ -305,8 +300,8 @@ fn answer_like_a_web_server(mut stream: TcpStream) {
     let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-fn ask_for_devices(port: u16) -> Ended {
-    let mut command = Program::own("device_count").command();
+fn query_devices(port: u16) -> Ended {
+    let mut command = Program::test("device_count").command();
     command.env("TF_WORKER_HOST", "127.0.0.1").env("TF_WORKER_PORT", port.to_string());
     command.env("REMORA_CONNECT_TIMEOUT", "1");
     Running::start(&mut command).finish()

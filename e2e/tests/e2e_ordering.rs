@@ -5,7 +5,7 @@ use e2e::{Program, Recipe, Running, Worker};
 #[test]
 fn kernel_printf_keeps_its_place_between_synchronisations() {
     let worker = Worker::start();
-    let ended = Program::own("printf_order").run(&worker, &[]);
+    let ended = Program::test("printf_order").run(&worker, &[]);
     ended.expect_silent_success();
     let mut wanted: Vec<String> =
         (0..20).flat_map(|turn| [format!("host {turn}"), format!("kernel {turn}")]).collect();
@@ -16,7 +16,7 @@ fn kernel_printf_keeps_its_place_between_synchronisations() {
 #[test]
 fn host_functions_and_callbacks_run_here_in_stream_order() {
     let worker = Worker::start();
-    Program::own("host_functions")
+    Program::test("host_functions")
         .run(&worker, &[])
         .expect_silent_success()
         .expect_line("PASS host_functions");
@@ -25,7 +25,7 @@ fn host_functions_and_callbacks_run_here_in_stream_order() {
 #[test]
 fn a_copy_that_has_returned_is_seen_by_streams_that_wait_for_no_other() {
     let worker = Worker::start();
-    Program::own("copies_complete")
+    Program::test("copies_complete")
         .run(&worker, &[])
         .expect_silent_success()
         .expect_line("PASS copies_complete");
@@ -34,39 +34,39 @@ fn a_copy_that_has_returned_is_seen_by_streams_that_wait_for_no_other() {
 #[test]
 fn a_captured_stream_does_its_work_when_the_graph_is_launched() {
     let worker = Worker::start();
-    Program::own("graph").run(&worker, &[]).expect_silent_success().expect_line("PASS graph");
+    Program::test("graph").run(&worker, &[]).expect_silent_success().expect_line("PASS graph");
 }
 
 #[test]
 fn a_thread_in_a_long_synchronisation_holds_no_other_up() {
     let worker = Worker::start();
-    Program::own("threads").run(&worker, &[]).expect_silent_success().expect_line("PASS threads");
+    Program::test("threads").run(&worker, &[]).expect_silent_success().expect_line("PASS threads");
 }
 
 #[test]
 fn sixty_four_threads_do_everything_at_once_and_each_gets_its_own() {
     let worker = Worker::start();
-    let ended = Program::own("hammer").run(&worker, &["64", "2"]);
+    let ended = Program::test("hammer").run(&worker, &["64", "2"]);
     ended.expect_silent_success().expect_line("PASS hammer");
 }
 
 #[test]
 fn a_thread_that_posts_more_than_its_stream_can_hold_waits_alone() {
     let worker = Worker::start();
-    Program::own("flood").run(&worker, &[]).expect_silent_success().expect_line("PASS flood");
+    Program::test("flood").run(&worker, &[]).expect_silent_success().expect_line("PASS flood");
 }
 
 #[test]
 fn many_allocations_streams_and_launches_of_one_session_leave_nothing_behind() {
     let worker = Worker::start();
-    Program::own("many").run(&worker, &[]).expect_silent_success().expect_line("PASS many");
+    Program::test("many").run(&worker, &[]).expect_silent_success().expect_line("PASS many");
 }
 
 #[test]
 fn making_and_unmaking_things_uses_no_round_trip() {
     let worker = Worker::start();
-    let kernels = Recipe::own("module_kernels").as_code_object().build();
-    let creation = Program::own("creation");
+    let kernels = Recipe::test("module_kernels").as_code_object().build();
+    let creation = Program::test("creation");
     let run = |program: &Program, variables: &[(&str, &str)]| {
         let mut command = program.on(&worker);
         command.arg(kernels.path()).env("REMORA_STATS", "1").envs(variables.iter().copied());
@@ -75,7 +75,7 @@ fn making_and_unmaking_things_uses_no_round_trip() {
         round_trips(&ended.stderr)
     };
     // The minimum for any program with a session: opening and closing it.
-    let least = run(&Program::own("device_count"), &[]);
+    let least = run(&Program::test("device_count"), &[]);
     assert!(least <= 1, "a session alone takes {least} round trips");
     assert_eq!(run(&creation, &[]), least);
     // Control: shows that the counter does count round trips.
@@ -86,7 +86,7 @@ fn making_and_unmaking_things_uses_no_round_trip() {
 #[test]
 fn asking_again_whether_work_is_done_uses_no_round_trip_and_agrees_with_every_other_word() {
     let worker = Worker::start();
-    let program = Program::own("polling");
+    let program = Program::test("polling");
     let run = |polls: &str| {
         let ended = Running::start(program.on(&worker).arg(polls).env("REMORA_STATS", "1")).finish();
         ended.expect_success().expect_line("PASS polling");

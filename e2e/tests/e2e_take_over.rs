@@ -55,7 +55,7 @@ fn opener(folder: &Path) -> PathBuf {
 #[test]
 fn programs_with_an_rpath_or_runpath_to_another_library_get_ours() {
     for tags in ["--disable-new-dtags", "--enable-new-dtags"] {
-        let program = Recipe::own("outcome")
+        let program = Recipe::test("outcome")
             .with_link_flag("-Wl,-rpath,$ORIGIN/other")
             .with_link_flag(&format!("-Wl,{tags}"))
             .build();

@@ -12,7 +12,7 @@ use transport::greet::{self, Credentials};
 use transport::{Link, TransportError};
 use wire::{Hello, Purpose, RejectCode, Welcome, WireError};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const ALICE: &str = "alice-0123456789-abcdef";
 const BOB: &str = "bob-0123456789-abcdef";
 const ADMIN: &str = "admin-0123456789-abcdef";
@@ -49,7 +49,7 @@ impl Shared {
     }
 
     fn program(&self, name: &str, token: &str) -> Command {
-        let mut command = Program::own(name).on(&self.worker);
+        let mut command = Program::test(name).on(&self.worker);
         command.env("REMORA_TOKEN", token);
         command
     }
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     fn status(&self, variable: &str, token: &str) -> Status {
-        Status::ask(&mut self.command(&["devices", "--json"], variable, token))
+        Status::query(&mut self.command(&["devices", "--json"], variable, token))
     }
 
     fn link(&self) -> Link {
@@ -79,7 +79,7 @@ impl Shared {
     fn open(&self, hello: &Hello, token: &str, secret: Option<&[u8; 32]>) -> Result<Welcome, WireError> {
         let link = self.link();
         let credentials = Credentials { token: Some(token.as_bytes()), secret };
-        let opened = greet::open_session(&link, hello, &credentials, PATIENCE, PATIENCE);
+        let opened = greet::open_session(&link, hello, &credentials, TIMEOUT, TIMEOUT);
         opened.map(|(welcome, _)| welcome).map_err(wire_error)
     }
 }
@@ -202,7 +202,7 @@ fn as_user<T: Send + 'static>(user: u32, work: impl FnOnce() -> T + Send + 'stat
 fn a_worker_without_a_token_refuses_other_users_of_the_machine() {
     let inspect = |link: &Link| {
         let hello = Hello { purpose: Purpose::Inspect as u8, ..hello() };
-        greet::greet::<wire::Status>(link, &hello, &Credentials::default(), PATIENCE, PATIENCE).map(drop)
+        greet::greet::<wire::Status>(link, &hello, &Credentials::default(), TIMEOUT, TIMEOUT).map(drop)
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -221,8 +221,7 @@ fn a_worker_without_a_token_refuses_other_users_of_the_machine() {
         (unix.unwrap_err(), tcp.unwrap_err())
     });
     let Some((unix, tcp)) = strangers else {
-        println!("skipped: this process may not change its user ID");
-        return;
+        return e2e::skip("this process may not change its user ID");
     };
     for error in [unix, tcp] {
         assert_eq!(code(&wire_error(error)), RejectCode::Access);

@@ -12,7 +12,7 @@ fn worker(folder: &Path, more: &[&str]) -> Worker {
 }
 
 fn run(worker: &Worker, variables: &[(&str, &str)]) -> Ended {
-    let mut command = Program::own("weights").on(worker);
+    let mut command = Program::test("weights").on(worker);
     command.env("REMORA_STATS", "1").env("REMORA_UPLOAD_CACHE", "always").envs(variables.iter().copied());
     let ended = Running::start(&mut command).finish();
     ended.expect_success().expect_line("PASS weights");
@@ -86,7 +86,7 @@ fn what_shrinks_is_packed_whatever_is_cut_and_what_does_not_is_not() {
     let run = |compression: &str, arguments: &[&str], cuts: Vec<u64>| {
         let impairment = Impairment { cuts, ..Impairment::default() };
         let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
-        let mut command = Program::own("weights").command();
+        let mut command = Program::test("weights").command();
         command.env("REMORA_WORKER", proxy.endpoint().to_string()).args(arguments);
         command.env("REMORA_STATS", "1").env("REMORA_COMPRESSION", compression);
         let ended = Running::start(&mut command).finish();

@@ -7,23 +7,23 @@ use e2e::{Program, Running, Usage, Worker, WorkerOptions, eventually};
 
 const MOST_GROWTH: u64 = 4 << 20;
 
-/// Number of client behaviours in [`visit`].
-const MANNERS: usize = 5;
+/// Number of client behaviours in [`run_client`].
+const BEHAVIOURS: usize = 5;
 
 #[test]
 fn clients_that_come_and_go_leave_nothing_in_the_worker() {
     let worker =
         Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.1", "--handshake-timeout", "1"]));
-    let programs = [Program::own("hold_memory"), Program::own("steady")];
-    for manner in 0..2 * MANNERS {
-        visit(&worker, &programs, manner);
+    let programs = [Program::test("hold_memory"), Program::test("steady")];
+    for behaviour in 0..2 * BEHAVIOURS {
+        run_client(&worker, &programs, behaviour);
     }
-    wait_until_alone(&worker);
+    wait_until_no_session(&worker);
     let before = Usage::of(worker.pid());
     for cycle in 0..e2e::cycles() {
-        visit(&worker, &programs, cycle);
+        run_client(&worker, &programs, cycle);
     }
-    wait_until_alone(&worker);
+    wait_until_no_session(&worker);
     eventually(&format!("descriptors and threads are as before: {before:?}"), || {
         let now = Usage::of(worker.pid());
         now.descriptors <= before.descriptors && now.threads <= before.threads
@@ -35,9 +35,9 @@ fn clients_that_come_and_go_leave_nothing_in_the_worker() {
 }
 
 /// Runs one client with one of several behaviours.
-fn visit(worker: &Worker, programs: &[Program; 2], cycle: usize) {
+fn run_client(worker: &Worker, programs: &[Program; 2], cycle: usize) {
     let [hold_memory, steady] = programs;
-    match cycle % MANNERS {
+    match cycle % BEHAVIOURS {
         // Exits normally.
         0 => {
             hold_memory.run(worker, &["16"]).expect_silent_success();
@@ -65,7 +65,7 @@ fn visit(worker: &Worker, programs: &[Program; 2], cycle: usize) {
     }
 }
 
-fn wait_until_alone(worker: &Worker) {
+fn wait_until_no_session(worker: &Worker) {
     eventually("no session is left", || worker.status().sessions().is_empty());
     eventually("no process of a session is left", || worker.processes().len() == 1);
     assert_eq!(worker.status().memory_used(), 0);
@@ -89,7 +89,7 @@ fn connections_that_say_nothing_are_let_go_in_time_and_keep_no_client_out() {
 fn twenty_sessions_work_at_the_same_time() {
     const SESSIONS: usize = 20;
     let worker = Worker::start();
-    let program = Program::own("hold_memory");
+    let program = Program::test("hold_memory");
     let mut held: Vec<Running> =
         (0..SESSIONS).map(|_| Running::start(program.on(&worker).arg("1"))).collect();
     held.iter().for_each(|client| drop(client.wait_for_line("holding")));

@@ -44,7 +44,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
             "fuzz/Cargo.lock is out of date; run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit it".to_owned(),
         ),
         Err(error) => {
-            step::detail(&format!("skipped fuzz/: {error:#}"));
+            step::progress(&format!("skipped fuzz/: {error:#}"));
             notes.push("fuzz/ skipped: its crates could not be downloaded".to_owned());
         }
     }
@@ -56,7 +56,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
             notes.push(format!("advisories of {}", database.display()));
         }
         Err(reason) => {
-            step::detail(&format!("skipped advisories: {reason}"));
+            step::progress(&format!("skipped advisories: {reason}"));
             notes.push(format!("advisories skipped: {reason}"));
         }
     }

@@ -20,7 +20,7 @@ pub fn build(repo: &Repo) -> Result<()> {
     cargo.args(["rustc", "--quiet", "--package", "loader-audit", "--lib", "--profile", "audit"]);
     cargo.args(["--crate-type", "cdylib", "--features", "standalone", "--"]);
     cargo.args(LINK.iter().map(|argument| format!("-Clink-arg={argument}")));
-    step::loud("cargo rustc (audit library)", &mut cargo)?;
+    step::run_forwarded("cargo rustc (audit library)", &mut cargo)?;
     let built = repo.target.join("audit").join("libloader_audit.so");
     let folder = repo.lib();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

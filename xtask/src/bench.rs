@@ -94,7 +94,7 @@ pub struct Arguments {
 
 /// The extent of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Effort {
+pub struct Extent {
     /// Repetitions of each measurement.
     pub rounds: usize,
     /// Waiting calls in one measurement.
@@ -102,24 +102,27 @@ pub struct Effort {
     /// Size of the largest copy, in bytes.
     pub largest_copy: u64,
     /// Divisor for the work of kernels.
-    pub lightness: u64,
+    pub work_divisor: u64,
     /// Divisor for counts: launches, allocations, sessions.
-    pub fewer: u64,
+    pub count_divisor: u64,
 }
 
-impl Effort {
-    const FULL: Effort = Effort { rounds: 11, calls: 500, largest_copy: 256 << 20, lightness: 1, fewer: 1 };
-    const QUICK: Effort = Effort { rounds: 3, calls: 300, largest_copy: 64 << 20, lightness: 8, fewer: 1 };
-    const SMOKE: Effort = Effort { rounds: 1, calls: 20, largest_copy: 1 << 20, lightness: 64, fewer: 100 };
+impl Extent {
+    const FULL: Extent =
+        Extent { rounds: 11, calls: 500, largest_copy: 256 << 20, work_divisor: 1, count_divisor: 1 };
+    const QUICK: Extent =
+        Extent { rounds: 3, calls: 300, largest_copy: 64 << 20, work_divisor: 8, count_divisor: 1 };
+    const SMOKE: Extent =
+        Extent { rounds: 1, calls: 20, largest_copy: 1 << 20, work_divisor: 64, count_divisor: 100 };
 
     /// Whether this is a smoke run, whose figures are meaningless.
     pub fn is_smoke(self) -> bool {
-        self.fewer > 1
+        self.count_divisor > 1
     }
 
     /// Scales a count by the extent of the run.
-    pub fn of(self, count: u64) -> u64 {
-        (count / self.fewer).max(1)
+    pub fn scaled(self, count: u64) -> u64 {
+        (count / self.count_divisor).max(1)
     }
 }
 
@@ -131,32 +134,32 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         return smoke::build_and_run(repo, arguments.subject, arguments.prebuilt);
     }
     fs::create_dir_all(repo.logs()).context("cannot create the log folder")?;
-    let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
+    let extent = if arguments.quick { Extent::QUICK } else { Extent::FULL };
     let prepare = || prepare(repo, arguments.prebuilt);
     let subject = arguments.subject.unwrap_or(Subject::Local);
     let report = match subject {
         Subject::Local => {
             let (built, programs) = prepare()?;
-            measure(&built, &programs, effort, arguments.kernels)?
+            measure(&built, &programs, extent, arguments.kernels)?
         }
         Subject::Remote => {
             let (built, programs) = prepare()?;
-            remote::measure(repo, &built, &programs, effort)?
+            remote::measure(repo, &built, &programs, extent)?
         }
         Subject::Scale => {
             let (built, programs) = prepare()?;
-            scale::measure(&built, &programs, effort)?
+            scale::measure(&built, &programs, extent)?
         }
         Subject::Agent => {
             let (built, programs) = prepare()?;
-            share::measure(&built, &programs, effort)?
+            share::measure(&built, &programs, extent)?
         }
         Subject::Provider => provider::measure(repo, false)?,
         Subject::Tensor => {
             setup::run(repo)?;
             let built = build::run(repo, &build::Arguments::default())?;
             let package = pyflame::built_package(repo)?;
-            tensor::measure(repo, &built, &package, effort, arguments.tinygrad.as_deref())?
+            tensor::measure(repo, &built, &package, extent, arguments.tinygrad.as_deref())?
         }
     };
     finish(repo, arguments, subject, &report)
@@ -199,21 +202,21 @@ fn finish(repo: &Repo, arguments: &Arguments, subject: Subject, report: &Report)
         for (name, text) in plots {
             let path = folder.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            step::detail(&format!("drew {}", path.display()));
+            step::progress(&format!("drew {}", path.display()));
         }
     }
     Ok(())
 }
 
-fn measure(built: &Built, programs: &Programs, effort: Effort, kernels_only: bool) -> Result<Report> {
-    let mut report = Report::new(Machine::look());
+fn measure(built: &Built, programs: &Programs, extent: Extent, kernels_only: bool) -> Result<Report> {
+    let mut report = Report::new(Machine::detect());
     if !kernels_only {
-        step::say(&format!("measuring calls against a software {DEVICE}"));
-        calls::measure(built, programs, effort, &mut report)?;
+        step::heading(&format!("measuring calls against a software {DEVICE}"));
+        calls::measure(built, programs, extent, &mut report)?;
     }
-    step::say(&format!("measuring kernels on a software {DEVICE}"));
-    kernels::measure(built, programs, effort, &mut report)?;
-    without_avx512::measure(built, programs, effort, &mut report)?;
+    step::heading(&format!("measuring kernels on a software {DEVICE}"));
+    kernels::measure(built, programs, extent, &mut report)?;
+    without_avx512::measure(built, programs, extent, &mut report)?;
     report.close();
     Ok(report)
 }

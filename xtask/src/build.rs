@@ -30,7 +30,7 @@ pub struct Built {
 }
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
-    step::say("building");
+    step::heading("building");
     ui::build(repo)?;
     let mut cargo = repo.cargo();
     if arguments.tests {
@@ -43,13 +43,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     if !arguments.debug {
         cargo.arg("--release");
     }
-    step::loud("cargo build", &mut cargo)?;
+    step::run_forwarded("cargo build", &mut cargo)?;
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
     client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
     audit_lib::build(repo)?;
-    provider_lib::place(repo, &output, arguments.debug)?;
+    provider_lib::install(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };
-    step::detail(&format!("program: {}", built.remora.display()));
-    step::detail(&format!("libraries: {}", built.lib.display()));
+    step::progress(&format!("program: {}", built.remora.display()));
+    step::progress(&format!("libraries: {}", built.lib.display()));
     Ok(built)
 }

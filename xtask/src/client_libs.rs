@@ -51,7 +51,7 @@ pub fn link(repo: &Repo, archive: &Path, keep_debug_information: bool) -> Result
         symlink(points_to, &link).with_context(|| format!("cannot create {}", link.display()))?;
     }
     stamp.write()?;
-    step::detail(&format!("linked {}", SONAMES.join(", ")));
+    step::progress(&format!("linked {}", SONAMES.join(", ")));
     Ok(())
 }
 
@@ -102,7 +102,7 @@ fn link_one(
     let output = cc.output().context("cannot start the C compiler `cc`, which links the client libraries")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        bail!("linking {soname} failed ({})\n  command: {}\n{text}", output.status, step::shown(&cc));
+        bail!("linking {soname} failed ({})\n  command: {}\n{text}", output.status, step::command_line(&cc));
     }
     fs::rename(&fresh, folder.join(soname)).with_context(|| format!("cannot replace {soname}"))?;
     Ok(())

@@ -54,7 +54,7 @@ fn check(repo: &Repo, built: &Built, name: &str, program: &Path, made_by: &str) 
     let log = repo.logs().join(format!("compilers-{file}.log"));
     let outcome =
         examples::run_command(name, Command::new(&built.remora).arg("run").arg("--").arg(program), &log)?;
-    step::detail(&format!("{made_by}: {} ({})", outcome.line, step::seconds(outcome.time)));
+    step::progress(&format!("{made_by}: {} ({})", outcome.line, step::seconds(outcome.time)));
     let said = fs::read_to_string(&log).unwrap_or_default();
     Ok(if !outcome.right {
         Some(format!("{name} by {made_by}: {}; log: {}", outcome.line, log.display()))

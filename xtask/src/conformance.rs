@@ -108,7 +108,7 @@ impl Selection {
 /// The software GPU of the suites that run whole libraries: Debian builds them for its architecture.
 const MODEL: &str = "mi210";
 /// Timeout of a program.
-const PATIENCE: Limits =
+const TIME_LIMITS: Limits =
     Limits { test: Duration::from_secs(3 * 3600), program: Duration::from_secs(3 * 3600) };
 
 /// The major versions of the client library that the suites load.
@@ -143,7 +143,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
 fn board(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "board-judge", "--test", "solutions", "--", "--nocapture"]);
-    step::loud("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
+    step::run_forwarded("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
 }
 
 fn deploy(repo: &Repo, built: &Built) -> Result<()> {
@@ -154,13 +154,13 @@ fn deploy(repo: &Repo, built: &Built) -> Result<()> {
     check.arg(repo.root.join("conformance/deploy/check.py"));
     check.env("REMORA", &built.remora).env("PROVIDER", built.lib.join(provider_lib::NAME));
     check.env("DEPLOY", repo.root.join("deploy")).env("SCRATCH", scratch);
-    step::loud("checks of deploy/", &mut check)
+    step::run_forwarded("checks of deploy/", &mut check)
 }
 
 fn load(repo: &Repo, built: &Built) -> Result<()> {
     let mut python = Command::new("/usr/bin/python3");
     python.arg(repo.root.join("conformance/board/load.py")).arg("--remora").arg(&built.remora);
-    step::loud("the board under load", &mut python)
+    step::run_forwarded("the board under load", &mut python)
 }
 
 /// Runs many times the cycles of `cargo xtask test`.
@@ -168,13 +168,13 @@ fn leaks(repo: &Repo, cycles: u32) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "e2e", "--test", "e2e_client_cycles"]);
     cargo.args(["--test", "e2e_worker_cycles", "--", "--nocapture"]);
-    step::loud(&format!("{cycles} clients"), cargo.env("E2E_CYCLES", cycles.to_string()))
+    step::run_forwarded(&format!("{cycles} clients"), cargo.env("E2E_CYCLES", cycles.to_string()))
 }
 
 /// Runs ten times the instruction words of `cargo xtask test`.
 fn isa(repo: &Repo) -> Result<()> {
     let arguments = ["test", "--release", "--package", "isa", "--test", "llvm_mc", "--", "--nocapture"];
-    step::loud("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
+    step::run_forwarded("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
 }
 
 /// The problem sizes of a suite's kernels.
@@ -204,7 +204,7 @@ pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
             // Triton warns if this is not set.
             command.env("TRITON_DEFAULT_FP_FUSION", "1");
             command.env("PYTHONDONTWRITEBYTECODE", "1");
-            step::loud(&format!("triton for {architecture} through {library}"), &mut command)?;
+            step::run_forwarded(&format!("triton for {architecture} through {library}"), &mut command)?;
         }
     }
     Ok(())

@@ -42,15 +42,15 @@ fn run_everywhere<'a>(repo: &Repo, built: &Built, examples: &'a [Example]) -> Re
         let started = Instant::now();
         let worker =
             LocalWorker::start(&built.remora, device, &repo.logs().join(format!("worker-{device}.log")))?;
-        step::say(&format!("running on a software {device} ({architecture}), port {}", worker.port()));
+        step::heading(&format!("running on a software {device} ({architecture}), port {}", worker.port()));
         for (index, example) in examples.iter().enumerate() {
             let log = repo.logs().join(format!("example-{}-{architecture}.log", example.name));
             let outcome = examples::run_one(example, &worker, &built.lib, &log)?;
             let count = format!("[{}/{}]", index + 1, examples.len());
-            step::detail(&format!("{count} {} ({})", outcome.line, step::seconds(outcome.time)));
+            step::progress(&format!("{count} {} ({})", outcome.line, step::seconds(outcome.time)));
             rows.push(Row { example, architecture, outcome });
         }
-        step::detail(&format!("{architecture}: done in {}", step::seconds(started.elapsed())));
+        step::progress(&format!("{architecture}: done in {}", step::seconds(started.elapsed())));
     }
     rows.sort_by(|a, b| a.example.name.cmp(&b.example.name).then(a.architecture.cmp(b.architecture)));
     Ok(rows)

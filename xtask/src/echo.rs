@@ -1,4 +1,4 @@
-//! Forwards a program's output line by line, and keeps the lines that explain a failure.
+//! Forwards a program's output line by line, and keeps the lines that explain a failure or name a skipped test.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,8 +16,24 @@ pub struct Echo {
     lines: Mutex<Lines>,
 }
 
+/// A test that lacked a prerequisite and did nothing. Tests report it in a line `skipped: NAME: reason`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    pub name: String,
+    pub reason: String,
+}
+
+impl Skipped {
+    fn parse(line: &str) -> Option<Skipped> {
+        let (name, reason) = line.strip_prefix("skipped: ")?.split_once(": ")?;
+        let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+        is_name.then(|| Skipped { name: name.to_owned(), reason: reason.to_owned() })
+    }
+}
+
 #[derive(Debug, Default)]
 struct Lines {
+    skipped: Vec<Skipped>,
     panics: Vec<String>,
     /// Remaining lines of the previous panic.
     following: usize,
@@ -44,8 +60,14 @@ impl Echo {
         panics.chain(&lines.last).map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns the tests that were reported as skipped.
+    pub fn skipped(&self) -> Vec<Skipped> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).skipped.clone()
+    }
+
     fn keep(&self, line: &str) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.skipped.extend(Skipped::parse(line));
         if line.contains("panicked at") {
             lines.following = PANIC;
         }
@@ -79,6 +101,16 @@ mod tests {
             "{kept}"
         );
         assert!(kept.ends_with("line 199") && !kept.contains("line 100"), "{kept}");
+    }
+
+    #[test]
+    fn skipped_tests_are_collected_from_lines_of_the_exact_form() {
+        let echo = Echo::default();
+        let text =
+            "skipped: net::ipv6: no address ::1\nskipped: no name here: really\nthis was skipped: a: b\n";
+        echo.pass(text.as_bytes(), Vec::new());
+        let expected = Skipped { name: "net::ipv6".to_owned(), reason: "no address ::1".to_owned() };
+        assert_eq!(echo.skipped(), [expected]);
     }
 
     #[test]

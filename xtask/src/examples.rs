@@ -56,7 +56,7 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
         .into_iter()
         .filter(|(_, example, stamp)| !stamp.is_fresh() || !example.program.exists())
         .collect();
-    step::say(&format!("examples: {} programs, {} to compile", examples.len(), work.len()));
+    step::heading(&format!("examples: {} programs, {} to compile", examples.len(), work.len()));
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failures = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(work.len());
@@ -69,7 +69,7 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
                         compile(toolchain, built, source, &example.program).and_then(|()| stamp.write());
                     let count = done.fetch_add(1, Ordering::Relaxed) + 1;
                     let time = step::seconds(started.elapsed());
-                    step::detail(&format!("[{count}/{}] {} compiled in {time}", work.len(), example.name));
+                    step::progress(&format!("[{count}/{}] {} compiled in {time}", work.len(), example.name));
                     if let Err(error) = result {
                         failures
                             .lock()
@@ -107,7 +107,7 @@ pub fn run_command(name: &str, command: &mut Command, log: &Path) -> Result<Outc
         .stdout(file.try_clone()?)
         .stderr(file)
         .spawn()
-        .with_context(|| format!("cannot start {}", step::shown(command)))?;
+        .with_context(|| format!("cannot start {}", step::command_line(command)))?;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
@@ -159,7 +159,7 @@ fn sources(repo: &Repo) -> Result<Vec<PathBuf>> {
 }
 
 fn stamp(toolchain: &Toolchain, source: &Path, example: &Example) -> Result<Stamp> {
-    let mut inputs = Inputs::new().file(source)?.text(&step::shown(&compile_command(toolchain)));
+    let mut inputs = Inputs::new().file(source)?.text(&step::command_line(&compile_command(toolchain)));
     // Examples share this one header; system headers are determined by the toolchain's paths.
     let shared = source.with_file_name("check.h");
     inputs = inputs.file(&shared)?;
@@ -186,9 +186,9 @@ fn compile(toolchain: &Toolchain, built: &Built, source: &Path, program: &Path) 
 
 /// Runs a compiler; its messages are the error.
 pub fn checked(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot start {}", step::shown(command)))?;
+    let output = command.output().with_context(|| format!("cannot start {}", step::command_line(command)))?;
     if !output.status.success() {
-        bail!("{}\n{}", step::shown(command), String::from_utf8_lossy(&output.stderr).trim_end());
+        bail!("{}\n{}", step::command_line(command), String::from_utf8_lossy(&output.stderr).trim_end());
     }
     Ok(())
 }

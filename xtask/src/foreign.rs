@@ -47,7 +47,7 @@ pub fn unpack(repo: &Repo) -> Result<()> {
         let folder = archives.join(format!("{}-{}", foreign.folder, foreign.package));
         fs::create_dir_all(&folder)?;
         let archive = apt.download(foreign.package, foreign.releases, &folder)?;
-        step::detail(&format!("unpacking {} to {}", name_of(&archive), foreign.folder));
+        step::progress(&format!("unpacking {} to {}", name_of(&archive), foreign.folder));
         let into = work.join(foreign.folder);
         step::output(Command::new("dpkg").arg("-x").arg(&archive).arg(&into))?;
     }
@@ -106,7 +106,7 @@ impl Apt {
         ];
         let apt = Apt { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() };
         let log = repo.logs().join("lists.log");
-        step::quiet("package lists of newer releases", apt.command().arg("update"), &log)?;
+        step::run_logged("package lists of newer releases", apt.command().arg("update"), &log)?;
         Ok(apt)
     }
 

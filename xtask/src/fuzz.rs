@@ -56,11 +56,11 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let programs = build(repo, &folder, &targets)?;
     seed(&folder, &programs)?;
     if arguments.build {
-        step::detail(&format!("targets: {}", programs.display()));
+        step::progress(&format!("targets: {}", programs.display()));
         return Ok(());
     }
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    step::say(&format!(
+    step::heading(&format!(
         "fuzzing {} targets for {} s each, {jobs} at a time",
         targets.len(),
         arguments.seconds
@@ -107,7 +107,7 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>> {
 
 /// Compiles the targets and the seed generator; returns their folder.
 fn build(repo: &Repo, folder: &Path, targets: &[String]) -> Result<PathBuf> {
-    step::say("building the fuzz targets (minutes, the first time)");
+    step::heading("building the fuzz targets (minutes, the first time)");
     let mut cargo = repo.cargo();
     cargo.current_dir(folder);
     cargo.args(["build", "--release", "--locked", "--target", TRIPLE, "--example", "seeds"]);
@@ -116,7 +116,7 @@ fn build(repo: &Repo, folder: &Path, targets: &[String]) -> Result<PathBuf> {
     }
     cargo.arg("--target-dir").arg(folder.join("target"));
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
-    step::loud("cargo build of the fuzz targets", &mut cargo)?;
+    step::run_forwarded("cargo build of the fuzz targets", &mut cargo)?;
     Ok(folder.join("target").join(TRIPLE).join("release"))
 }
 
@@ -156,8 +156,9 @@ fn fuzz(repo: &Repo, folder: &Path, programs: &Path, target: &str, arguments: &A
     }
     program.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(&corpus);
     program.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    step::detail(&format!("{target} ..."));
-    let status = program.status().with_context(|| format!("cannot start {}", step::shown(&program)))?;
+    step::progress(&format!("{target} ..."));
+    let status =
+        program.status().with_context(|| format!("cannot start {}", step::command_line(&program)))?;
     let said = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
     Ok(Outcome { count: count(&String::from_utf8_lossy(&said)), status, log })
 }

@@ -25,7 +25,7 @@ impl Lock {
             .open(path)
             .with_context(|| format!("cannot open the lock {}", path.display()))?;
         if flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err() {
-            step::say(&format!("waiting for another task that holds {}", path.display()));
+            step::heading(&format!("waiting for another task that holds {}", path.display()));
             flock(&file, libc::LOCK_EX).with_context(|| format!("cannot lock {}", path.display()))?;
         }
         Ok(Lock { _file: file })

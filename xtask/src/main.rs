@@ -61,11 +61,12 @@ enum Task {
     Audit(audit::Arguments),
     /// Build the fuzz targets and run them
     Fuzz(fuzz::Arguments),
-    /// Draw a trace written by REMORA_TRACE as an SVG
-    Picture(picture::Arguments),
+    /// Draw an SVG picture: a trace, or a terminal
+    #[command(subcommand)]
+    Picture(picture::Picture),
     /// Build pyflame's wheel, into target/wheels
     Wheel,
-    /// Generate the pages that are derived from the function table
+    /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Check style, crate dependencies and lints
     Tidy,
@@ -91,14 +92,14 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
-        Task::Audit(arguments) => audit::run(&repo, &arguments).map(|note| step::detail(&note)),
+        Task::Audit(arguments) => audit::run(&repo, &arguments).map(|note| step::progress(&note)),
         Task::Fuzz(arguments) => fuzz::run(&repo, &arguments),
-        Task::Picture(arguments) => picture::run(&arguments),
+        Task::Picture(picture) => picture::run(&repo, &picture),
         Task::Wheel => {
-            pyflame::wheel(&repo).map(|wheel| step::detail(&format!("wheel: {}", wheel.display())))
+            pyflame::wheel(&repo).map(|wheel| step::progress(&format!("wheel: {}", wheel.display())))
         }
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
-        Task::Tidy => tidy::run(&repo),
+        Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),
     }
 }

@@ -13,12 +13,12 @@ pub const NAME: &str = "libaccelerator_amd.so";
 
 /// Builds only this library.
 pub fn build(repo: &Repo) -> Result<PathBuf> {
-    step::loud("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
-    place(repo, &repo.target.join("release"), false)
+    step::run_forwarded("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
+    install(repo, &repo.target.join("release"), false)
 }
 
 /// Copies the built library into the library folder.
-pub fn place(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result<PathBuf> {
+pub fn install(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result<PathBuf> {
     let built = newest(output).with_context(|| format!("cargo left no {NAME} below {}", output.display()))?;
     let folder = repo.lib();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,6 +1,7 @@
 //! pyflame: builds its wheel with maturin, and runs its tests.
 
 use crate::build::Built;
+use crate::echo::Skipped;
 use crate::repo::Repo;
 use crate::step;
 use crate::venv;
@@ -25,7 +26,7 @@ pub fn install(repo: &Repo) -> Result<PathBuf> {
         "--force-reinstall",
         "--quiet",
     ]);
-    step::quiet("pip install of the wheel", pip.arg(&wheel), &repo.logs().join("pyflame-pip.log"))?;
+    step::run_logged("pip install of the wheel", pip.arg(&wheel), &repo.logs().join("pyflame-pip.log"))?;
     Ok(python)
 }
 
@@ -44,7 +45,7 @@ pub fn wheel(repo: &Repo) -> Result<PathBuf> {
     let mut maturin = Command::new(&python);
     maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(&python);
     maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(&folder);
-    step::quiet("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
+    step::run_logged("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut wheels = entries
         .flatten()
@@ -65,18 +66,22 @@ pub fn command(python: &Path, built: &Built) -> Command {
 }
 
 /// Runs its tests on the CPU and on a software MI300X, with the module of the cargo build: maturin would compile it again.
-pub fn check(repo: &Repo, built: &Built) -> Result<()> {
+/// Returns the tests that were skipped.
+pub fn check(repo: &Repo, built: &Built) -> Result<Vec<Skipped>> {
     let python = environment(repo)?;
     let package = package(repo)?;
     let mut pytest = command(&python, built);
     pytest.env("PYTHONPATH", &package);
     pytest.args(["-m", "pytest", "--quiet", "--no-header", "-p", "no:cacheprovider"]);
-    step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
+    step::run_tests("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
 }
 
 /// Like [`package`], after building only the module.
 pub fn built_package(repo: &Repo) -> Result<PathBuf> {
-    step::loud("cargo build of pyflame", repo.cargo().args(["build", "--release", "--package", "pyflame"]))?;
+    step::run_forwarded(
+        "cargo build of pyflame",
+        repo.cargo().args(["build", "--release", "--package", "pyflame"]),
+    )?;
     package(repo)
 }
 
@@ -89,7 +94,7 @@ pub fn package(repo: &Repo) -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut copy = Command::new("cp");
     copy.arg("--recursive").arg(repo.root.join(FOLDER).join("python/pyflame")).arg(&folder);
-    step::quiet("copy of the package", &mut copy, &repo.logs().join("pyflame-copy.log"))?;
+    step::run_logged("copy of the package", &mut copy, &repo.logs().join("pyflame-copy.log"))?;
     let module = repo.target.join("release/lib_pyflame.so");
     fs::copy(&module, folder.join("pyflame/_pyflame.abi3.so"))
         .with_context(|| format!("cannot copy {}", module.display()))?;

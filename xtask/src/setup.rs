@@ -19,7 +19,7 @@ pub fn run(repo: &Repo) -> Result<Toolchain> {
     if missing.is_empty() && unpacked {
         return Toolchain::locate(repo);
     }
-    step::say("setting up the toolchain (once; a few minutes on a fresh machine)");
+    step::heading("setting up the toolchain (once; a few minutes on a fresh machine)");
     refuse_other_systems()?;
     if !missing.is_empty() {
         system::install(repo, &missing)?;
@@ -28,7 +28,7 @@ pub fn run(repo: &Repo) -> Result<Toolchain> {
         foreign::unpack(repo)?;
     }
     let toolchain = Toolchain::locate(repo)?;
-    step::detail(&format!("toolchain ready in {}", repo.toolchain().display()));
+    step::progress(&format!("toolchain ready in {}", repo.toolchain().display()));
     Ok(toolchain)
 }
 

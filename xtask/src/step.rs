@@ -1,9 +1,9 @@
 //! Runs other programs with progress messages.
 //!
-//! A quiet step writes the program's output to a log and prints a progress line from time to time; a loud one forwards the
-//! output. In either case a failure shows the command and the end of its output.
+//! The output of a program goes to a log, with a progress line from time to time, or is forwarded. In either case a failure shows
+//! the command and the end of its output.
 
-use crate::echo::Echo;
+use crate::echo::{Echo, Skipped};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,12 +14,12 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Prints one line about the current step.
-pub fn say(text: &str) {
+pub fn heading(text: &str) {
     eprintln!("==> {text}");
 }
 
-/// Prints one line about a detail of the current step.
-pub fn detail(text: &str) {
+/// Prints one line about the progress of the current step.
+pub fn progress(text: &str) {
     eprintln!("    {text}");
 }
 
@@ -29,45 +29,50 @@ pub fn seconds(duration: Duration) -> String {
 }
 
 /// Runs a program whose output goes to `log`.
-pub fn quiet(title: &str, command: &mut Command, log: &Path) -> Result<()> {
+pub fn run_logged(title: &str, command: &mut Command, log: &Path) -> Result<()> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    detail(&format!("{title} ..."));
+    progress(&format!("{title} ..."));
     let started = Instant::now();
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
-    let mut spoken = started;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", command_line(command)))?;
+    let mut last_progress = started;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if spoken.elapsed() >= HEARTBEAT {
-            spoken = Instant::now();
+        if last_progress.elapsed() >= HEARTBEAT {
+            last_progress = Instant::now();
             let last = last_lines(log, 1);
-            detail(&format!("  {} so far: {}", seconds(started.elapsed()), clip(last.trim(), 90)));
+            progress(&format!("  {} so far: {}", seconds(started.elapsed()), clip(last.trim(), 90)));
         }
         std::thread::sleep(POLL);
     };
     if !status.success() {
         bail!(
             "{title} failed ({status})\n  command: {}\n  log: {}\n{}",
-            shown(command),
+            command_line(command),
             log.display(),
             last_lines(log, 30)
         );
     }
-    detail(&format!("{title}: done in {}", seconds(started.elapsed())));
+    progress(&format!("{title}: done in {}", seconds(started.elapsed())));
     Ok(())
 }
 
 /// Runs a program and forwards its output. Its panics and last lines are in the error too, so that the end of a long output shows
 /// the reason.
-pub fn loud(title: &str, command: &mut Command) -> Result<()> {
+pub fn run_forwarded(title: &str, command: &mut Command) -> Result<()> {
+    run_tests(title, command).map(drop)
+}
+
+/// Like [`run_forwarded`], for a program that runs tests: returns those that it reported as skipped.
+pub fn run_tests(title: &str, command: &mut Command) -> Result<Vec<Skipped>> {
     let started = Instant::now();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", command_line(command)))?;
     let echo = Echo::default();
     let status = std::thread::scope(|scope| {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -79,31 +84,31 @@ pub fn loud(title: &str, command: &mut Command) -> Result<()> {
         bail!(
             "{title} failed ({status}) after {}\n  command: {}\n{}",
             seconds(started.elapsed()),
-            shown(command),
+            command_line(command),
             echo.kept()
         );
     }
-    detail(&format!("{title}: done in {}", seconds(started.elapsed())));
-    Ok(())
+    progress(&format!("{title}: done in {}", seconds(started.elapsed())));
+    Ok(echo.skipped())
 }
 
 /// Runs a program and returns its standard output as text.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot start {}", shown(command)))?;
+    let output = command.output().with_context(|| format!("cannot start {}", command_line(command)))?;
     if !output.status.success() {
         bail!(
             "{} failed ({})\n{}",
-            shown(command),
+            command_line(command),
             output.status,
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
     }
     String::from_utf8(output.stdout)
-        .with_context(|| format!("{} printed something that is not text", shown(command)))
+        .with_context(|| format!("{} printed something that is not text", command_line(command)))
 }
 
 /// Formats a command as it could be typed.
-pub fn shown(command: &Command) -> String {
+pub fn command_line(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
     words.join(" ")

@@ -59,7 +59,7 @@ pub fn has_program(name: &str) -> bool {
 
 /// Installs packages, as root or with sudo.
 pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
-    step::detail(&format!("packages to install: {}", packages.join(" ")));
+    step::progress(&format!("packages to install: {}", packages.join(" ")));
     let become_root = match () {
         // SAFETY: geteuid has no preconditions and cannot fail.
         () if unsafe { libc::geteuid() } == 0 => false,
@@ -81,10 +81,10 @@ pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
         command.args(&words[1..]);
         command
     };
-    step::quiet("apt-get update", &mut apt(&["update"]), &repo.logs().join("apt-update.log"))?;
+    step::run_logged("apt-get update", &mut apt(&["update"]), &repo.logs().join("apt-update.log"))?;
     let mut install = apt(&["install", "--no-install-recommends"]);
     install.args(packages);
-    step::quiet("apt-get install", &mut install, &repo.logs().join("apt-install.log"))
+    step::run_logged("apt-get install", &mut install, &repo.logs().join("apt-install.log"))
 }
 
 fn not_in(listing: &str, wanted: &[&'static str]) -> Vec<&'static str> {

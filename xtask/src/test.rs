@@ -3,10 +3,10 @@
 use crate::audit;
 use crate::bench;
 use crate::build;
-use crate::codegen;
 use crate::compilers;
 use crate::conformance;
 use crate::demo;
+use crate::echo::Skipped;
 use crate::pyflame;
 use crate::repo::Repo;
 use crate::setup;
@@ -21,73 +21,110 @@ pub fn run(repo: &Repo) -> Result<()> {
     let toolchain = setup::run(repo)?;
     let built = build::run(repo, &build::Arguments { tests: true, ..Default::default() })?;
     let mut checks = Checks::default();
-    checks.run("tidy", || tidy::run(repo));
-    checks.run_noting("audit", || audit::run(repo, &audit::Arguments::default()));
-    checks.run("derived pages", || codegen::run(repo, &codegen::Arguments { check: true }));
+    checks.run_with_outcome("tidy", || tidy::run(repo).map(Outcome::skipped));
+    checks.run_with_outcome("audit", || {
+        audit::run(repo, &audit::Arguments::default()).map(|note| Outcome { note, ..Outcome::default() })
+    });
     checks.run("examples", || demo::show(repo, &toolchain, &built));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
-    checks.run("cargo test", || {
+    checks.run_with_outcome("cargo test", || {
         // The release profile: tests what ships, and compiles nothing twice.
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
-        step::loud("cargo test", repo.cargo().args(arguments))
+        step::run_tests("cargo test", repo.cargo().args(arguments)).map(Outcome::skipped)
     });
     checks.run("benches", || bench::smoke::run(repo, &toolchain, &built));
     checks.run("pages", || ui::check(repo, &built));
-    checks.run("pyflame", || pyflame::check(repo, &built));
+    checks.run_with_outcome("pyflame", || pyflame::check(repo, &built).map(Outcome::skipped));
     checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));
     checks.finish(started.elapsed())
+}
+
+/// What a check that passed has to say.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// A note for the summary, such as a part that was left out.
+    note: String,
+    /// Tests that lacked a prerequisite.
+    skipped: Vec<Skipped>,
+}
+
+impl Outcome {
+    fn skipped(skipped: Vec<Skipped>) -> Outcome {
+        let note = if skipped.is_empty() { String::new() } else { format!("{} skipped", skipped.len()) };
+        Outcome { note, skipped }
+    }
 }
 
 /// A finished check.
 struct Check {
     name: &'static str,
     time: Duration,
-    /// A note for the summary, such as a part that was skipped.
-    result: Result<String>,
+    result: Result<Outcome>,
 }
 
 /// A series of checks that all run, whatever the earlier ones found.
 #[derive(Default)]
 struct Checks {
-    made: Vec<Check>,
+    finished: Vec<Check>,
 }
 
 impl Checks {
     fn run(&mut self, name: &'static str, check: impl FnOnce() -> Result<()>) {
-        self.run_noting(name, || check().map(|()| String::new()));
+        self.run_with_outcome(name, || check().map(|()| Outcome::default()));
     }
 
-    /// Like [`Checks::run`], with a note for the summary.
-    fn run_noting(&mut self, name: &'static str, check: impl FnOnce() -> Result<String>) {
-        step::say(name);
+    fn run_with_outcome(&mut self, name: &'static str, check: impl FnOnce() -> Result<Outcome>) {
+        step::heading(name);
         let started = Instant::now();
         let result = check();
         if result.is_err() {
             eprintln!("{name} failed: see the summary at the end");
         }
-        self.made.push(Check { name, time: started.elapsed(), result });
+        self.finished.push(Check { name, time: started.elapsed(), result });
     }
 
     fn finish(self, total: Duration) -> Result<()> {
-        println!();
-        for Check { name, time, result } in &self.made {
-            let word = if result.is_ok() { "passed" } else { "FAILED" };
-            let note = result.as_deref().unwrap_or_default();
-            println!("{}", format!("{word}  {name:16}  {:>8}  {note}", step::seconds(*time)).trim_end());
-        }
-        println!("total   {:16}  {:>8}", "", step::seconds(total));
-        for Check { name, result, .. } in &self.made {
-            if let Err(error) = result {
-                println!("\n{name} failed: {error:#}");
-            }
-        }
+        println!("\n{}", self.summary(total));
         let failed: Vec<&str> =
-            self.made.iter().filter(|check| check.result.is_err()).map(|check| check.name).collect();
+            self.finished.iter().filter(|check| check.result.is_err()).map(|check| check.name).collect();
         if !failed.is_empty() {
             bail!("failed: {}", failed.join(", "));
         }
-        println!("everything passed");
         Ok(())
+    }
+
+    fn summary(&self, total: Duration) -> String {
+        let mut lines = Vec::new();
+        for Check { name, time, result } in &self.finished {
+            let word = if result.is_ok() { "passed" } else { "FAILED" };
+            let note = result.as_ref().map_or("", |outcome| &outcome.note);
+            lines.push(
+                format!("{word}  {name:16}  {:>8}  {note}", step::seconds(*time)).trim_end().to_owned(),
+            );
+        }
+        lines.push(format!("total   {:16}  {:>8}", "", step::seconds(total)));
+        for Skipped { name, reason } in self.skipped() {
+            lines.push(format!("skipped {name}: {reason}"));
+        }
+        for Check { name, result, .. } in &self.finished {
+            if let Err(error) = result {
+                lines.push(format!("\n{name} failed: {error:#}"));
+            }
+        }
+        if self.finished.iter().all(|check| check.result.is_ok()) {
+            lines.push(match self.skipped().count() {
+                0 => "everything passed".to_owned(),
+                count => format!("everything passed, except {count} skipped"),
+            });
+        }
+        lines.join("\n")
+    }
+
+    fn skipped(&self) -> impl Iterator<Item = &Skipped> {
+        self.finished
+            .iter()
+            .filter_map(|check| check.result.as_ref().ok())
+            .flat_map(|outcome| &outcome.skipped)
     }
 }
 
@@ -105,6 +142,19 @@ mod tests {
             Ok(())
         });
         assert!(reached);
+        let summary = checks.summary(Duration::ZERO);
+        assert!(summary.contains("FAILED  one") && !summary.contains("everything passed"), "{summary}");
         assert_eq!(checks.finish(Duration::ZERO).unwrap_err().to_string(), "failed: one");
+    }
+
+    #[test]
+    fn a_skipped_test_is_in_the_summary() {
+        let mut checks = Checks::default();
+        let skipped = Skipped { name: "ipv6".to_owned(), reason: "no address ::1".to_owned() };
+        checks.run_with_outcome("tests", || Ok(Outcome::skipped(vec![skipped])));
+        let summary = checks.summary(Duration::ZERO);
+        assert!(summary.contains("1 skipped\n"), "{summary}");
+        assert!(summary.contains("\nskipped ipv6: no address ::1\n"), "{summary}");
+        assert!(summary.ends_with("everything passed, except 1 skipped"), "{summary}");
     }
 }

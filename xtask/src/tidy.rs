@@ -1,9 +1,15 @@
-//! `cargo xtask tidy`: checks that the compiler does not make. Dependencies between crates, file sizes, markers of unfinished
-//! work, access to the environment; then rustfmt and clippy.
+//! `cargo xtask tidy`: checks that the compiler does not make. Generated pages, dependencies between crates, manifests, file
+//! sizes, markers of unfinished work, access to the environment; then rustfmt, clippy and rustdoc.
 
+mod manifests;
+mod structure;
+
+use crate::codegen;
+use crate::echo::Skipped;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("loader-audit", &[]),
     ("code-object", &[]),
     ("isa", &[]),
+    ("isa-reference", &["isa"]),
     ("emulator", &["isa", "code-object"]),
     ("limits", &[]),
     ("backend", &["hip-api"]),
@@ -45,13 +52,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("provider", &[]),
     ("agent", &["http-serve", "limits", "sandbox", "transport", "wire", "worker"]),
     ("http-serve", &[]),
+    ("board-contract", &[]),
     ("board-problems", &[]),
     ("sandbox", &[]),
-    ("board-judge", &["board-problems", "sandbox", "toolchain", "code-object", "isa"]),
-    ("board-server", &["board-problems", "board-judge", "http-serve"]),
+    ("board-judge", &["board-contract", "board-problems", "sandbox", "toolchain", "code-object", "isa"]),
+    ("board-server", &["board-contract", "board-problems", "board-judge", "http-serve"]),
     ("tensor-core", &[]),
     ("tensor-cpu", &["tensor-core"]),
-    ("tensor-rocm", &["tensor-core"]),
+    ("tensor-rocm", &["tensor-core", "hip-api"]),
     ("pyflame", &["tensor-core", "tensor-cpu", "tensor-rocm"]),
     (
         "remora",
@@ -63,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend-emulator",
             "backend-hip",
             "agent",
+            "board-contract",
             "board-problems",
             "board-judge",
             "board-server",
@@ -96,15 +105,26 @@ const WORDS: &[&str] = &[
     concat!("://deb", "."),
 ];
 
-pub fn run(repo: &Repo) -> Result<()> {
-    let mut complaints = Vec::new();
-    complaints.extend(arrows(&step::output(repo.cargo().args([
-        "metadata",
-        "--no-deps",
-        "--format-version",
-        "1",
-    ]))?)?);
-    for path in files(&repo.root)? {
+/// The allowed dependencies as a Markdown table, for ARCHITECTURE.md.
+pub fn dependency_table() -> String {
+    let code = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let (users, independent): (Vec<_>, Vec<_>) = ARROWS.iter().partition(|(_, uses)| !uses.is_empty());
+    let independent: Vec<&str> = independent.iter().map(|(name, _)| *name).collect();
+    let rows: String = users.iter().map(|(name, uses)| format!("| `{name}` | {} |\n", code(uses))).collect();
+    format!("| crate | may use |\n|---|---|\n{rows}\nThe others use none: {}.\n", code(&independent))
+}
+
+/// Runs all checks; returns those that this Rust toolchain cannot make.
+pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
+    let mut complaints = codegen::stale(repo)?;
+    let packages = packages(repo)?;
+    complaints.extend(arrows(&packages));
+    complaints.extend(manifests::check(&packages)?);
+    let files = files(&repo.root)?;
+    for limits in structure::LIMITS {
+        complaints.extend(structure::check(&repo.root, limits, &files)?);
+    }
+    for path in files {
         let name = path.strip_prefix(&repo.root).unwrap_or(&path).to_string_lossy().into_owned();
         let Ok(text) = fs::read_to_string(&path) else { continue };
         complaints.extend(words(&name, &text));
@@ -114,13 +134,14 @@ pub fn run(repo: &Repo) -> Result<()> {
         }
     }
     if !complaints.is_empty() {
-        bail!("{} problems found\n  {}", complaints.len(), complaints.join("\n  "));
+        bail!("problems found: {}\n  {}", complaints.len(), complaints.join("\n  "));
     }
-    step::detail("dependencies, file sizes, unfinished work: no problems");
-    if available(repo, "fmt") {
-        step::loud("cargo fmt --check", repo.cargo().args(["fmt", "--all", "--check"]))?;
+    step::progress("dependencies, file sizes, unfinished work: no problems");
+    let mut skipped = Vec::new();
+    if available(repo, "fmt", &mut skipped) {
+        step::run_forwarded("cargo fmt --check", repo.cargo().args(["fmt", "--all", "--check"]))?;
     }
-    if available(repo, "clippy") {
+    if available(repo, "clippy", &mut skipped) {
         let mut clippy = repo.cargo();
         clippy.args([
             "clippy",
@@ -132,27 +153,43 @@ pub fn run(repo: &Repo) -> Result<()> {
             "--deny",
             "warnings",
         ]);
-        step::loud("cargo clippy", &mut clippy)?;
+        step::run_forwarded("cargo clippy", &mut clippy)?;
     }
-    Ok(())
+    let mut doc = repo.cargo();
+    doc.args(["doc", "--release", "--workspace", "--lib", "--no-deps", "--quiet"]);
+    // Broken links and invalid markup. Comments may link to private items: their readers read the source.
+    doc.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
+    step::run_forwarded("cargo doc", &mut doc)?;
+    Ok(skipped)
 }
 
 /// Whether this Rust toolchain has the component; without rustup it may be missing.
-fn available(repo: &Repo, component: &str) -> bool {
+fn available(repo: &Repo, component: &str, skipped: &mut Vec<Skipped>) -> bool {
     let found =
         repo.cargo().args([component, "--version"]).output().is_ok_and(|output| output.status.success());
     if !found {
-        step::detail(&format!("skipped: this Rust toolchain has no `cargo {component}`"));
+        let reason = "this Rust toolchain does not have it".to_owned();
+        step::progress(&format!("skipped cargo {component}: {reason}"));
+        skipped.push(Skipped { name: format!("cargo {component}"), reason });
     }
     found
 }
 
-fn arrows(metadata: &str) -> Result<Vec<String>> {
-    let metadata: serde_json::Value =
-        serde_json::from_str(metadata).context("cannot parse the output of cargo metadata")?;
+/// The crates of the workspace, as `cargo metadata` describes them.
+fn packages(repo: &Repo) -> Result<Vec<Value>> {
+    let text = step::output(repo.cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let mut metadata: Value =
+        serde_json::from_str(&text).context("cannot parse the output of cargo metadata")?;
+    match metadata["packages"].take() {
+        Value::Array(packages) => Ok(packages),
+        _ => bail!("cargo metadata lists no packages"),
+    }
+}
+
+fn arrows(packages: &[Value]) -> Vec<String> {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut complaints = Vec::new();
-    for package in metadata["packages"].as_array().context("cargo metadata lists no packages")? {
+    for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         let Some(may_use) = allowed.get(name) else {
             complaints.push(format!(
@@ -172,7 +209,7 @@ fn arrows(metadata: &str) -> Result<Vec<String>> {
             }
         }
     }
-    Ok(complaints)
+    complaints
 }
 
 fn length(name: &str, text: &str) -> Option<String> {
@@ -242,30 +279,26 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn metadata(name: &str, dependency: &str, kind: &str) -> String {
-        format!(
-            r#"{{"packages":[{{"name":"{name}","dependencies":[{{"name":"{dependency}","kind":{kind}}}]}}]}}"#
-        )
+    /// The complaints about one crate with one dependency.
+    fn complaints(name: &str, dependency: &str, kind: Option<&str>) -> Vec<String> {
+        arrows(&[serde_json::json!({ "name": name, "dependencies": [{ "name": dependency, "kind": kind }] })])
     }
 
     #[test]
     fn an_arrow_that_is_not_in_the_table_is_refused() {
-        assert_eq!(
-            arrows(&metadata("isa", "hip-api", "null")).unwrap(),
-            ["isa uses hip-api, which ARROWS does not allow"]
-        );
-        assert!(arrows(&metadata("emulator", "isa", "null")).unwrap().is_empty());
+        assert_eq!(complaints("isa", "hip-api", None), ["isa uses hip-api, which ARROWS does not allow"]);
+        assert!(complaints("emulator", "isa", None).is_empty());
     }
 
     #[test]
     fn tests_may_use_any_of_our_crates_but_no_async_runtime() {
-        assert!(arrows(&metadata("transport", "worker", "\"dev\"")).unwrap().is_empty());
-        assert_eq!(arrows(&metadata("transport", "tokio", "\"dev\"")).unwrap().len(), 1);
+        assert!(complaints("transport", "worker", Some("dev")).is_empty());
+        assert_eq!(complaints("transport", "tokio", Some("dev")).len(), 1);
     }
 
     #[test]
     fn a_crate_without_a_row_is_refused() {
-        assert_eq!(arrows(&metadata("newcomer", "libc", "null")).unwrap().len(), 1);
+        assert_eq!(complaints("newcomer", "libc", None).len(), 1);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SOURCES: &[&str] = &["src", "build", "index.html", "tsconfig.json", "vite.
 /// Builds the pages, unless they are up to date. Without npm the program is built without pages, and shows a notice instead.
 pub fn build(repo: &Repo) -> Result<()> {
     if !system::has_program("npm") {
-        step::detail("skipping the board's pages: npm is not installed (`cargo xtask setup` installs it)");
+        step::progress("skipping the board's pages: npm is not installed (`cargo xtask setup` installs it)");
         return Ok(());
     }
     let _lock = Lock::take(&repo.downloads.join("ui.lock"))?;
@@ -30,7 +30,7 @@ pub fn build(repo: &Repo) -> Result<()> {
         return Ok(());
     }
     install(repo)?;
-    step::quiet("the board's pages", npm(&ui).args(["run", "build"]), &repo.logs().join("ui.log"))?;
+    step::run_logged("the board's pages", npm(&ui).args(["run", "build"]), &repo.logs().join("ui.log"))?;
     stamp.write()
 }
 
@@ -38,11 +38,11 @@ pub fn build(repo: &Repo) -> Result<()> {
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     let ui = folder(repo);
     install(repo)?;
-    step::loud("unit tests of the pages", npm(&ui).args(["run", "--silent", "test"]))?;
+    step::run_forwarded("unit tests of the pages", npm(&ui).args(["run", "--silent", "test"]))?;
     let mut browser = npm(&ui);
     browser.args(["run", "--silent", "e2e"]).env("REMORA", &built.remora);
-    step::loud("the pages in a browser", &mut browser)?;
-    step::detail(&format!("screenshots: {}", repo.downloads.join("board-screenshots").display()));
+    step::run_forwarded("the pages in a browser", &mut browser)?;
+    step::progress(&format!("screenshots: {}", repo.downloads.join("board-screenshots").display()));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn install(repo: &Repo) -> Result<()> {
         return Ok(());
     }
     let arguments = ["ci", "--no-audit", "--no-fund"];
-    step::quiet("npm packages", npm(&ui).args(arguments), &repo.logs().join("ui-packages.log"))?;
+    step::run_logged("npm packages", npm(&ui).args(arguments), &repo.logs().join("ui-packages.log"))?;
     stamp.write()
 }
 

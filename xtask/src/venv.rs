@@ -23,7 +23,7 @@ pub fn with(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf> {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     let mut venv = Command::new("/usr/bin/python3");
-    step::quiet(
+    step::run_logged(
         "python environment",
         venv.args(["-m", "venv"]).arg(&folder),
         &repo.logs().join(format!("{name}.log")),
@@ -39,7 +39,7 @@ pub fn with(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf> {
         "--no-cache-dir",
     ]);
     pip.arg("--requirement").arg(&requirements);
-    step::quiet("pip install", &mut pip, &repo.logs().join("pip.log"))?;
+    step::run_logged("pip install", &mut pip, &repo.logs().join("pip.log"))?;
     stamp.write()?;
     Ok(python)
 }

@@ -101,8 +101,8 @@ impl Compiler {
                     Operand::Execz => sreg::EXECZ,
                     _ => sreg::SCC,
                 };
-                let mut uop =
-                    self.uop(crate::exec::sop1::materialise(), self.insts.len().saturating_sub(1) as u32);
+                let mut uop = self
+                    .uop(crate::exec::format::sop1::materialise(), self.insts.len().saturating_sub(1) as u32);
                 uop.dst = what as u16;
                 self.before.push(uop);
                 Ok(Src { kind: SrcKind::Scalar, index: what as u16 })

@@ -13,7 +13,7 @@ use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::fault::{Fault, FaultKind};
 use crate::heap::Heap;
 use crate::hostcall::{Hostcall, Output, PACKETS};
-use crate::initial::{Initial, Pointers, work_item_ids};
+use crate::initial_registers::{InitialRegisters, Pointers, work_item_ids};
 use crate::memory::{Access, Memory, Range};
 use crate::module::LoadedKernel;
 use crate::observe::{Launched, ObservedLaunch, Observer};
@@ -239,9 +239,9 @@ pub(crate) struct Grid {
     /// Native compilation threshold, see [`crate::Wave::native`].
     pub native: u32,
     pub id_dims: u8,
-    pub initial: Initial,
+    pub initial: InitialRegisters,
     /// Micro-op that runs before a wave's first one.
-    pub begin: Uop,
+    pub wave_init: Uop,
     /// v0 of each wave of a full workgroup.
     pub work_items: Arc<[Lanes]>,
     entry: *const Program,
@@ -370,7 +370,7 @@ impl Grid {
         arguments.write(place::MULTIGRID, &multigrid(dispatch, total));
         arguments.write(place::KERNARG, &dispatch.kernarg);
         for arg in kernel.hidden() {
-            let value = hidden(&arg.kind, dispatch, &workgroups, &pointers, base, |kind| match kind {
+            let value = hidden(&arg.kind, dispatch, &pointers, base, |kind| match kind {
                 ArgKind::HiddenHostcallBuffer => hostcall.as_ref().map_or(0, Hostcall::address),
                 ArgKind::HiddenPrintfBuffer => printf.as_ref().map_or(0, PrintfBuffer::address),
                 _ => 0,
@@ -428,8 +428,8 @@ impl Grid {
             mode: Mode::from_rsrc1(descriptor.rsrc1),
             native: compilation.threshold(),
             id_dims,
-            initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
-            begin: exec::begin::uop(gpu.level),
+            initial: InitialRegisters::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
+            wave_init: exec::lane::wave_init::uop(gpu.level),
             work_items,
             entry,
             entry_index,
@@ -555,7 +555,6 @@ fn multigrid(dispatch: &Dispatch, workgroups: u64) -> [u8; 64] {
 fn hidden(
     kind: &ArgKind,
     dispatch: &Dispatch,
-    workgroups: &[u32; 3],
     pointers: &Pointers,
     base: u64,
     buffer: impl Fn(&ArgKind) -> u64,
@@ -574,11 +573,9 @@ fn hidden(
         ArgKind::HiddenRemainderX => remainder(0),
         ArgKind::HiddenRemainderY => remainder(1),
         ArgKind::HiddenRemainderZ => remainder(2),
-        ArgKind::HiddenGridDims => match workgroups {
-            _ if dispatch.grid[2] > 1 => 3,
-            _ if dispatch.grid[1] > 1 => 2,
-            _ => 1,
-        },
+        ArgKind::HiddenGridDims if dispatch.grid[2] > 1 => 3,
+        ArgKind::HiddenGridDims if dispatch.grid[1] > 1 => 2,
+        ArgKind::HiddenGridDims => 1,
         ArgKind::HiddenHostcallBuffer | ArgKind::HiddenPrintfBuffer => buffer(kind),
         ArgKind::HiddenMultigridSyncArg if dispatch.cooperative => base + place::MULTIGRID as u64,
         ArgKind::HiddenHeapV1 => dispatch.heap.as_ref().map_or(0, |heap| heap.block),

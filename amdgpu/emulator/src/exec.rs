@@ -1,50 +1,18 @@
-//! Execution of instructions, one file per format. Each format has
-//! `pub fn compile(&mut Compiler, &Inst, inst_index: u32) -> Result<Uop, Unsupported>`.
+//! Execution of instructions.
+//!
+//! * `format/`: one file per encoding format. Each has
+//!   `fn compile(&mut Compiler, &Inst, inst_index: u32) -> Result<Uop, Unsupported>`.
+//! * `lane/`: what vector instructions share: lane loops, operands, modifiers, cross-lane moves.
+//! * `access/`: what memory instructions share: addresses and their checks, elements, atomics, private memory.
+//! * `math/`: arithmetic on single values. Imports nothing of the above.
 
-pub mod ds;
-pub mod flat;
-pub mod mubuf;
-pub mod smem;
-pub mod sop1;
-pub mod sop2;
-pub mod sopc;
-pub mod sopk;
-pub mod sopp;
-pub mod vop1;
-pub mod vop2;
-pub mod vop3;
-pub mod vop3p;
-pub mod vopc;
+pub(crate) mod access;
+pub(crate) mod format;
+pub(crate) mod lane;
+pub(crate) mod math;
 
-mod access;
-mod atomic;
-pub(crate) mod begin;
-mod byte_sum;
-mod cross_lane;
-mod cube;
-mod division;
-mod dpp;
-mod element;
-mod float8;
-mod float_math;
-mod fork;
-mod lane_body;
-mod lane_mask;
-pub(crate) mod lane_op;
-mod lane_source;
-mod mfma;
-mod modifier;
-mod permute;
-mod private;
-mod row_vector;
-mod saturate;
-mod scalar;
-mod sdwa;
-mod typed;
-
-#[cfg(test)]
-pub(crate) use lane_body::tests::operands as lane_body_tests;
-
+pub use format::sopp::is_dropped;
+use format::{ds, flat, mubuf, smem, sop1, sop2, sopc, sopk, sopp, vop1, vop2, vop3, vop3p, vopc};
 use isa::{Format, Inst};
 
 use crate::Uop;

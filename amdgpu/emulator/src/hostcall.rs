@@ -250,9 +250,9 @@ fn refused(text: &str) -> FaultKind {
 
 /// Serves pending hostcalls of the wave's dispatch. Returns `otherwise`, or a fault if a request failed.
 pub(crate) fn poll(wave: &mut Wave, otherwise: Flow) -> Flow {
-    // SAFETY: `surroundings` is null or points to the running workgroup's.
-    let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return otherwise };
-    let Some(hostcall) = &surroundings.grid().hostcall else { return otherwise };
+    // SAFETY: `context` is null or points to the running workgroup's.
+    let Some(context) = (unsafe { wave.context.as_ref() }) else { return otherwise };
+    let Some(hostcall) = &context.grid().hostcall else { return otherwise };
     match hostcall.serve() {
         Ok(()) => otherwise,
         Err(kind) => {

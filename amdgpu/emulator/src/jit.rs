@@ -3,7 +3,7 @@
 //! This file decides when a run is compiled. Code generation is in one module per supported architecture, with a stub for all
 //! others.
 
-#[cfg_attr(not(target_arch = "x86_64"), path = "jit/nowhere.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "jit/stub.rs")]
 mod x86;
 
 pub(crate) use x86::Native;

@@ -10,12 +10,28 @@ pub trait Body {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow;
 }
 
+/// Body of a handler that has nothing to do unless a lane is active, as of every vector memory instruction.
+pub(crate) trait ActiveBody {
+    /// Like [`Body::run`]; `exec` is the wave's EXEC and not zero.
+    fn run_active(wave: &mut Wave, uop: &Uop, exec: u64) -> Flow;
+}
+
+impl<B: ActiveBody> Body for B {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        match wave.exec() {
+            0 => Flow::Next,
+            exec => B::run_active(wave, uop, exec),
+        }
+    }
+}
+
 /// The CPU levels handlers are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The build's baseline target (x86-64-v1 or aarch64). On x86, `mul_add` is a library call at this level: correct, but slow.
     Base,
-    /// AVX2, FMA, F16C, BMI2.
+    /// AVX2, FMA, F16C, BMI1, BMI2, LZCNT, POPCNT.
     V3,
     /// AVX-512 F, BW, DQ, VL, CD.
     V4,
@@ -29,6 +45,7 @@ impl Level {
             let v3 = is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("fma")
                 && is_x86_feature_detected!("f16c")
+                && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("lzcnt")
                 && is_x86_feature_detected!("popcnt");
@@ -46,6 +63,24 @@ impl Level {
             }
         }
         Level::Base
+    }
+
+    /// Whether this machine supports the level. If not, reports on stderr, once, that the running test skips it.
+    #[cfg(test)]
+    pub(crate) fn available(self) -> bool {
+        use std::collections::HashSet;
+        use std::io::Write;
+        static REPORTED: parking_lot::Mutex<Option<HashSet<String>>> = parking_lot::Mutex::new(None);
+        if self <= Level::detect() {
+            return true;
+        }
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let line = format!("skipped: {test}: this CPU lacks level {self:?}");
+        if REPORTED.lock().get_or_insert_default().insert(line.clone()) {
+            // Written directly: the test harness hides what passing tests print.
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        }
+        false
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A dispatch with an [`Observer`] runs its waves in a separate loop that inspects the wave before and after every micro-op.
 //! Handlers are unaware of it, and a dispatch without an observer has no overhead. Observing does not change results. Data is
-//! collected per workgroup ([`Witness`]), merged per launch ([`ObservedLaunch`]), and reported by the observer on request.
+//! collected per workgroup ([`WorkgroupObserver`]), merged per launch ([`ObservedLaunch`]), and reported by the observer on request.
 
 mod accesses;
 mod block;
@@ -33,7 +33,7 @@ pub use trace::TraceOptions;
 use crate::memory::Range;
 use crate::module::LoadedKernel;
 use crate::program::Program;
-use crate::workgroup::{Surroundings, far};
+use crate::workgroup::{WaveContext, far};
 use crate::{Fault, FaultKind, Flow, LaunchStats, Level, Memory, Wave};
 use accesses::{Accesses, Shape};
 use check::{Check, Checker};
@@ -201,21 +201,21 @@ pub(crate) struct ObservedLaunch {
 
 impl ObservedLaunch {
     /// Starts observing a workgroup.
-    pub fn workgroup(&self, surroundings: &Surroundings, waves: usize) -> Witness {
+    pub fn workgroup(&self, context: &WaveContext, waves: usize) -> WorkgroupObserver {
         let tracer = self.observer.trace.as_ref().filter(|_| self.traced);
         let observer = &self.observer;
         let counts = observer.profile.is_some().then(|| self.counts.lock().pop().unwrap_or_default());
         let checker = observer.check.is_some().then(|| {
             let mut shadow = self.shadows.lock().pop().unwrap_or_else(LocalShadow::new);
             shadow.start();
-            Checker::new(surroundings, shadow)
+            Checker::new(context, shadow)
         });
-        Witness {
+        WorkgroupObserver {
             counts,
             checker,
             accesses: Accesses::new(),
             code: None,
-            tracer: tracer.and_then(|trace| trace.workgroup(self, surroundings, waves)),
+            tracer: tracer.and_then(|trace| trace.workgroup(self, context, waves)),
         }
     }
 
@@ -253,7 +253,7 @@ impl Code {
 
 /// Observer of one workgroup.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct WorkgroupObserver {
     accesses: Accesses,
     /// Shapes of the program that ran last.
     code: Option<Arc<Code>>,
@@ -272,7 +272,7 @@ pub(crate) struct Step<'a> {
     pub accesses: &'a [accesses::Access],
 }
 
-impl Witness {
+impl WorkgroupObserver {
     /// Called when all waves have reached a barrier.
     pub fn barrier(&mut self) {
         if let Some(checker) = &mut self.checker {
@@ -340,15 +340,15 @@ impl Witness {
     }
 }
 
-/// Like `run_wave`, but observed by `witness`.
-pub(crate) fn run(wave: &mut Wave, witness: &mut Witness) -> Flow {
+/// Like `run_wave`, but observed by `observer`.
+pub(crate) fn run(wave: &mut Wave, observer: &mut WorkgroupObserver) -> Flow {
     let mut left = i64::from(wave.budget);
     loop {
-        // SAFETY: the wave runs a program of its kernel and has surroundings; both outlive it.
-        let (program, grid) = unsafe { (&*wave.program, (*wave.surroundings).grid()) };
+        // SAFETY: the wave runs a program of its kernel and has a context; both outlive it.
+        let (program, grid) = unsafe { (&*wave.program, (*wave.context).grid()) };
         let Some(launch) = &grid.observed else { return crate::workgroup::run_wave(wave) };
         let pc = wave.pc;
-        let flow = witness.step(launch, wave, program, pc);
+        let flow = observer.step(launch, wave, program, pc);
         wave.executed += 1;
         left -= 1;
         match flow {

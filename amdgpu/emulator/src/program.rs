@@ -6,7 +6,8 @@
 use isa::{Arch, Format, Inst, Op, Operand};
 
 use crate::compile::Compiler;
-use crate::exec::{self, sopp};
+use crate::exec;
+use crate::exec::format::sopp;
 use crate::fault::FaultKind;
 use crate::jit::Native;
 use crate::{Body, Flow, Lanes, Level, Uop, Wave, gate, handler};

@@ -268,16 +268,14 @@ struct Work {
 }
 
 impl Pool {
-    /// Creates a pool for `threads` threads in total, one of which is the caller of [`Pool::run`].
+    /// Creates a pool for `threads` threads in total, one of which is the caller of [`Pool::run`]. If the system refuses a
+    /// thread, the pool has fewer; the caller's suffices.
     pub fn new(threads: usize) -> Pool {
         let shared = Arc::new(Shared::default());
         let threads = (1..threads)
-            .map(|index| {
+            .map_while(|index| {
                 let shared = shared.clone();
-                std::thread::Builder::new()
-                    .name(format!("gpu-{index}"))
-                    .spawn(move || shared.serve())
-                    .expect("failed to start a worker thread")
+                std::thread::Builder::new().name(format!("gpu-{index}")).spawn(move || shared.serve()).ok()
             })
             .collect();
         Pool { shared, threads }

@@ -3,12 +3,12 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use isa::Inst;
+use isa::{Inst, Mode};
 
 use crate::fault::FaultKind;
 use crate::memory::RangeCache;
 use crate::program::Program;
-use crate::workgroup::Surroundings;
+use crate::workgroup::WaveContext;
 
 /// One 32-bit vector register: 64 lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,73 +21,6 @@ impl Lanes {
     #[inline(always)]
     pub fn splat(value: u32) -> Lanes {
         Lanes([value; 64])
-    }
-}
-
-/// The MODE register, unpacked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode {
-    /// 0 nearest even, 1 towards +inf, 2 towards -inf, 3 towards zero.
-    pub round_f32: u8,
-    pub round_f64: u8,
-    /// Bit mask: bit 0 keeps input denormals, bit 1 output denormals; a cleared bit flushes. 0 flushes both, 3 keeps both.
-    pub denorm_f32: u8,
-    pub denorm_f64: u8,
-    pub dx10_clamp: bool,
-    pub ieee: bool,
-    pub fp16_ovfl: bool,
-}
-
-impl Default for Mode {
-    /// Mode that HIP compilers set: round to nearest even, denormals kept, IEEE, DX10 clamp.
-    fn default() -> Mode {
-        Mode {
-            round_f32: 0,
-            round_f64: 0,
-            denorm_f32: 3,
-            denorm_f64: 3,
-            dx10_clamp: true,
-            ieee: true,
-            fp16_ovfl: false,
-        }
-    }
-}
-
-impl Mode {
-    /// Bits of the MODE register as `s_getreg_b32` and `s_setreg_b32` access them.
-    pub fn to_bits(self) -> u32 {
-        u32::from(self.round_f32 & 3)
-            | u32::from(self.round_f64 & 3) << 2
-            | u32::from(self.denorm_f32 & 3) << 4
-            | u32::from(self.denorm_f64 & 3) << 6
-            | u32::from(self.dx10_clamp) << 8
-            | u32::from(self.ieee) << 9
-            | u32::from(self.fp16_ovfl) << 23
-    }
-
-    pub fn from_bits(bits: u32) -> Mode {
-        Mode {
-            round_f32: (bits & 3) as u8,
-            round_f64: (bits >> 2 & 3) as u8,
-            denorm_f32: (bits >> 4 & 3) as u8,
-            denorm_f64: (bits >> 6 & 3) as u8,
-            dx10_clamp: bits >> 8 & 1 != 0,
-            ieee: bits >> 9 & 1 != 0,
-            fp16_ovfl: bits >> 23 & 1 != 0,
-        }
-    }
-
-    /// Mode that a kernel descriptor's `compute_pgm_rsrc1` requests.
-    pub fn from_rsrc1(rsrc1: u32) -> Mode {
-        Mode {
-            round_f32: (rsrc1 >> 12 & 3) as u8,
-            round_f64: (rsrc1 >> 14 & 3) as u8,
-            denorm_f32: (rsrc1 >> 16 & 3) as u8,
-            denorm_f64: (rsrc1 >> 18 & 3) as u8,
-            dx10_clamp: rsrc1 >> 21 & 1 != 0,
-            ieee: rsrc1 >> 23 & 1 != 0,
-            fp16_ovfl: rsrc1 >> 26 & 1 != 0,
-        }
     }
 }
 
@@ -170,7 +103,7 @@ pub struct Wave {
     /// Cache of ranges that recent accesses hit, by instruction.
     pub ranges: RangeCache,
     /// The dispatch and workgroup of the wave; null in a wave that only runs single micro-ops (tests).
-    pub surroundings: *const Surroundings,
+    pub context: *const WaveContext,
     /// Nonzero between `s_set_gpr_idx_on` and `_off`; M0 selects the indexed operands.
     pub gpr_index_mode: u8,
     /// `s_setvskip`: vector instructions do nothing.
@@ -209,7 +142,7 @@ impl Wave {
             executed: 0,
             native: u32::MAX,
             ranges: RangeCache::default(),
-            surroundings: ptr::null(),
+            context: ptr::null(),
             gpr_index_mode: 0,
             vskip: false,
             fork_depth: 0,

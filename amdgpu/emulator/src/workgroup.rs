@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::dispatch::Grid;
 use crate::fault::{Fault, FaultKind};
 use crate::memory::Range;
-use crate::observe::{self, Witness};
+use crate::observe::{self, WorkgroupObserver};
 use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Flow, Wave};
@@ -17,7 +17,7 @@ const NONE: u64 = u64::MAX;
 
 /// Execution context of a wave: its dispatch and its workgroup.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct WaveContext {
     pub(crate) grid: *const Grid,
     pub(crate) workgroup: [u32; 3],
     /// Work-items per dimension; smaller than the launch's workgroup size in a partial workgroup.
@@ -27,7 +27,7 @@ pub struct Surroundings {
     dispatch: u64,
 }
 
-impl Surroundings {
+impl WaveContext {
     #[inline]
     pub(crate) fn grid(&self) -> &Grid {
         // SAFETY: a grid outlives its workgroups.
@@ -96,12 +96,12 @@ enum Watched {
 
 impl Slot {
     /// Runs the wave until it is back at the mark's position, for at most a few jumps.
-    fn watch(&mut self, mark: Mark, mut witness: Option<&mut Witness>) -> Watched {
+    fn watch(&mut self, mark: Mark, mut observer: Option<&mut WorkgroupObserver>) -> Watched {
         const JUMPS: u32 = 32;
         let wave = &mut *self.wave;
         for _ in 0..JUMPS {
             wave.budget = 1;
-            let flow = advance(wave, witness.as_deref_mut());
+            let flow = advance(wave, observer.as_deref_mut());
             if flow != Flow::Jump {
                 return Watched::Left(flow);
             }
@@ -113,9 +113,9 @@ impl Slot {
     }
 
     /// Runs one turn of the wave. Returns how the turn ended, and whether the wave only waited.
-    fn turn(&mut self, mut witness: Option<&mut Witness>) -> (Flow, bool) {
+    fn turn(&mut self, mut observer: Option<&mut WorkgroupObserver>) -> (Flow, bool) {
         if let Some(mark) = self.spin {
-            match self.watch(mark, witness.as_deref_mut()) {
+            match self.watch(mark, observer.as_deref_mut()) {
                 Watched::Spins => return (Flow::Jump, true),
                 Watched::Moves => self.spin = None,
                 Watched::Left(flow) => {
@@ -125,7 +125,7 @@ impl Slot {
             }
         }
         self.wave.budget = QUANTUM;
-        let flow = advance(&mut self.wave, witness.as_deref_mut());
+        let flow = advance(&mut self.wave, observer.as_deref_mut());
         if flow != Flow::Jump {
             return (flow, matches!(flow, Flow::Yield | Flow::Retry));
         }
@@ -135,7 +135,7 @@ impl Slot {
             return (flow, false);
         }
         let mark = Mark::of(&self.wave);
-        match self.watch(mark, witness) {
+        match self.watch(mark, observer) {
             Watched::Spins => {
                 self.spin = Some(mark);
                 (Flow::Jump, true)
@@ -164,9 +164,9 @@ pub(crate) struct Workgroup {
     slots: Vec<Slot>,
     live: usize,
     lds: Buffer,
-    surroundings: Box<Surroundings>,
+    context: Box<WaveContext>,
     /// Observer state of this workgroup, if the dispatch is observed.
-    witness: Option<Box<Witness>>,
+    observer: Option<Box<WorkgroupObserver>>,
 }
 
 // SAFETY: only one thread at a time runs a workgroup. The targets of its pointers outlive it and may be used from any thread.
@@ -179,14 +179,14 @@ impl Workgroup {
             slots: Vec::new(),
             live: 0,
             lds: Buffer::zeroed(0),
-            surroundings: Box::new(Surroundings {
+            context: Box::new(WaveContext {
                 grid,
                 workgroup: [0; 3],
                 size: [1; 3],
                 linear_workgroup: 0,
                 dispatch: NONE,
             }),
-            witness: None,
+            observer: None,
         }
     }
 
@@ -199,13 +199,13 @@ impl Workgroup {
         }
         let items = size.iter().product::<u32>();
         self.live = items.div_ceil(64) as usize;
-        if self.surroundings.dispatch != grid.id {
+        if self.context.dispatch != grid.id {
             self.prepare(grid);
         }
-        let surroundings = &mut *self.surroundings;
-        surroundings.workgroup = workgroup;
-        surroundings.size = size;
-        surroundings.linear_workgroup = linear;
+        let context = &mut *self.context;
+        context.workgroup = workgroup;
+        context.size = size;
+        context.linear_workgroup = linear;
         for slot in &mut self.slots[..self.live] {
             slot.state = State::Ready;
             slot.expired = 0;
@@ -219,7 +219,7 @@ impl Workgroup {
             wave.scc = false;
             wave.mode = grid.mode;
             // SAFETY: the wave is prepared for the grid, and this machine supports the grid's CPU level.
-            unsafe { (grid.begin.run)(wave, &grid.begin) };
+            unsafe { (grid.wave_init.run)(wave, &grid.wave_init) };
             grid.initial.apply(wave, workgroup);
             grid.entry().enter(wave, grid.entry_index);
         }
@@ -228,19 +228,20 @@ impl Workgroup {
         }
         if size != grid.workgroup_size {
             for (index, slot) in self.slots[..self.live].iter_mut().enumerate() {
-                slot.wave.vgprs[0] = crate::initial::work_item_ids(size, grid.id_dims, 64 * index as u32);
+                slot.wave.vgprs[0] =
+                    crate::initial_registers::work_item_ids(size, grid.id_dims, 64 * index as u32);
             }
         }
         let observed = grid.observed.as_ref();
-        self.witness = observed.map(|launch| Box::new(launch.workgroup(&self.surroundings, self.live)));
+        self.observer = observed.map(|launch| Box::new(launch.workgroup(&self.context, self.live)));
     }
 
     /// Prepares storage, which may come from another dispatch, for `grid`: sets everything that is equal for all its workgroups.
     #[cold]
     fn prepare(&mut self, grid: &Grid) {
-        let surroundings = &mut *self.surroundings;
-        surroundings.grid = grid;
-        surroundings.dispatch = grid.id;
+        let context = &mut *self.context;
+        context.grid = grid;
+        context.dispatch = grid.id;
         if self.lds.len() < grid.lds_size as usize {
             self.lds = Buffer::zeroed(grid.lds_size as usize);
         }
@@ -268,7 +269,7 @@ impl Workgroup {
             wave.lds_size = grid.lds_size;
             wave.private = slot.private.as_mut_ptr();
             wave.private_size = grid.private_size;
-            wave.surroundings = surroundings;
+            wave.context = context;
             wave.fault = None;
             wave.native = grid.native;
             // The cached ranges belong to the previous dispatch, which may have had access to other memory.
@@ -278,7 +279,7 @@ impl Workgroup {
 
     /// Clears range caches that are older than the last change of the memory table.
     fn refresh(&mut self) {
-        let generation = self.surroundings.grid().memory.generation();
+        let generation = self.context.grid().memory.generation();
         for slot in &mut self.slots[..self.live] {
             if slot.wave.ranges.generation != generation {
                 slot.wave.ranges.clear(generation);
@@ -299,7 +300,7 @@ impl Workgroup {
                     State::Ended => ended += 1,
                     State::AtBarrier => at_barrier += 1,
                     State::Ready => {
-                        let (flow, waits) = self.slots[at].turn(self.witness.as_deref_mut());
+                        let (flow, waits) = self.slots[at].turn(self.observer.as_deref_mut());
                         idle &= waits;
                         match flow {
                             Flow::End => {
@@ -330,11 +331,11 @@ impl Workgroup {
                         slot.state = State::Ready;
                     }
                 }
-                if let Some(witness) = &mut self.witness {
-                    witness.barrier();
+                if let Some(observer) = &mut self.observer {
+                    observer.barrier();
                 }
                 // All waves are past the barrier: continue at once, unless the dispatch was aborted.
-                if self.surroundings.grid().is_aborted() {
+                if self.context.grid().is_aborted() {
                     return Outcome::Parked { idle: false };
                 }
                 continue;
@@ -346,8 +347,8 @@ impl Workgroup {
 
     /// Ends the observation of this workgroup.
     fn dismiss(&mut self) {
-        if let (Some(witness), Some(launch)) = (self.witness.take(), &self.surroundings.grid().observed) {
-            witness.end(launch);
+        if let (Some(observer), Some(launch)) = (self.observer.take(), &self.context.grid().observed) {
+            observer.end(launch);
         }
     }
 
@@ -375,7 +376,7 @@ impl Workgroup {
 
     /// Creates the fault of wave `at`, with its location.
     fn describe(&mut self, at: usize) -> Fault {
-        let grid = self.surroundings.grid();
+        let grid = self.context.grid();
         let wave = &mut *self.slots[at].wave;
         let fault = wave.fault.take();
         let (kind, lane) = fault.unwrap_or((
@@ -391,7 +392,7 @@ impl Workgroup {
                 .inst_of(wave.pc)
                 .map_or(String::new(), |inst| isa::disassemble(grid.kernel.arch(), inst, pc)),
         };
-        let [x, y, _] = self.surroundings.size;
+        let [x, y, _] = self.context.size;
         let work_item = lane.map(|lane| {
             let item = 64 * wave.index + u32::from(lane);
             [item % x, item / x % y, item / x / y]
@@ -402,17 +403,17 @@ impl Workgroup {
             pc,
             offset: pc.wrapping_sub(grid.kernel.entry()) as i64,
             instruction: instruction.into(),
-            workgroup: self.surroundings.workgroup,
+            workgroup: self.context.workgroup,
             work_item,
         }
     }
 }
 
-/// Runs a wave, observed if there is a witness.
-fn advance(wave: &mut Wave, witness: Option<&mut Witness>) -> Flow {
-    match witness {
+/// Runs a wave, observed if it has an observer.
+fn advance(wave: &mut Wave, observer: Option<&mut WorkgroupObserver>) -> Flow {
+    match observer {
         None => run_wave(wave),
-        Some(witness) => observe::run(wave, witness),
+        Some(observer) => observe::run(wave, observer),
     }
 }
 
@@ -478,8 +479,8 @@ pub(crate) fn far(wave: &mut Wave) -> bool {
         wave.pc = at;
         return true;
     }
-    // SAFETY: a wave that runs programs has surroundings (its workgroup's).
-    let grid = unsafe { &*wave.surroundings }.grid();
+    // SAFETY: a wave that runs programs has a context (its workgroup's).
+    let grid = unsafe { &*wave.context }.grid();
     match grid.kernel.program_at(grid.level, address) {
         Some(program) if program.index_of(address).is_some() => {
             program.enter(wave, program.index_of(address).unwrap_or(0));

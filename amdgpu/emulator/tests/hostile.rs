@@ -7,35 +7,20 @@ use std::time::{Duration, Instant};
 
 use code_object::CodeObject;
 use emulator::{GpuConfig, Level, Options, Program, print_records, render_message};
+use fastrand::Rng;
 use isa::Arch;
 use rig::{ARCHS, Args, Rig};
 
-/// Small seeded random number generator, so that failures are reproducible.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
 #[test]
 fn any_bytes_compile_to_a_program() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     for arch in ARCHS {
         for _ in 0..400 {
-            let code: Vec<u8> = (0..random.below(300)).map(|_| random.next() as u8).collect();
+            let code: Vec<u8> = (0..random.usize(..300)).map(|_| random.u8(..)).collect();
             let options = Options {
                 arch,
                 level: Level::detect(),
-                accum_offset: 4 + 4 * random.below(60) as u16,
+                accum_offset: 4 + 4 * random.usize(..60) as u16,
                 vgpr_count: 128,
             };
             let program = Program::compile(options, 0x1000, &code);
@@ -52,11 +37,11 @@ fn run_damaged(arch: Arch, image: &Arc<[u8]>, kernel: &str, rounds: usize, seed:
     let size = object.symbol(kernel).map_or(64, |symbol| symbol.size.max(64)) as usize;
     let code = object.bytes_at(entry, size).unwrap();
     let at = code.as_ptr() as usize - object.image().as_ptr() as usize;
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for round in 0..rounds {
         let mut damaged = image.to_vec();
-        for _ in 0..1 + random.below(6) {
-            let bit = random.below(8 * size);
+        for _ in 0..1 + random.usize(..6) {
+            let bit = random.usize(..8 * size);
             damaged[at + bit / 8] ^= 1 << (bit % 8);
         }
         let config = GpuConfig { threads: 1, ..GpuConfig::new(arch) };
@@ -94,21 +79,21 @@ fn kernels_with_damaged_code_end_in_a_result_or_a_fault() {
 
 #[test]
 fn damaged_output_messages_are_rendered_or_dropped() {
-    let mut random = Random(42);
+    let mut random = Rng::with_seed(42);
     let pieces: [&[u8]; 8] = [b"%d", b"%s", b"%*.*f", b"%-+ #08.3lle", b"%n", b"%", b"text", b"%hhx%c%p"];
     for _ in 0..2000 {
         let mut format: Vec<u8> = Vec::new();
-        for _ in 0..random.below(6) {
-            format.extend_from_slice(pieces[random.below(pieces.len())]);
+        for _ in 0..random.usize(..6) {
+            format.extend_from_slice(pieces[random.usize(..pieces.len())]);
         }
         format.push(0);
         format.resize(format.len().next_multiple_of(8), 0);
         let mut words: Vec<u64> =
             format.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-        words.extend((0..random.below(5)).map(|_| random.next()));
+        words.extend((0..random.usize(..5)).map(|_| random.u64(..)));
         assert!(render_message(&words).len() <= 2 << 20);
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes[0] = (bytes.len() as u8) << 2 | random.below(4) as u8;
+        bytes[0] = (bytes.len() as u8) << 2 | random.usize(..4) as u8;
         print_records(&bytes, &["0:0:1,%d".to_owned()], &mut |_| {});
     }
 }

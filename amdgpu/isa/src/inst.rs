@@ -234,11 +234,6 @@ impl Inst {
         self.src_type(index).dwords()
     }
 
-    /// Bits of source `index` as seen by the operation, if it is a constant.
-    pub fn src_constant(&self, index: usize) -> Option<u64> {
-        self.src[index].constant_bits(self.src_type(index))
-    }
-
     /// Type of source `index`, with the operand order documented at [`Inst`].
     pub fn src_type(&self, index: usize) -> DataType {
         let declared = self.encoding().src[index];

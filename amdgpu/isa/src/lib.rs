@@ -6,13 +6,15 @@ mod constant;
 mod data_type;
 mod decode;
 mod inst;
+mod mode;
 mod table;
 mod text;
 
 pub use data_type::{DataType, Element};
 pub use decode::{DecodeError, decode};
 pub use inst::*;
-pub use table::{ENCODINGS, Encoding, Flags, Op};
+pub use mode::Mode;
+pub use table::{AccessKind, ENCODINGS, Encoding, Flags, MemoryAccess, Op};
 pub use text::disassemble;
 
 /// Decodes and disassembles a byte stream for both architectures: the body of the fuzz target.

@@ -9,6 +9,7 @@ pub mod error;
 pub mod meta;
 pub mod properties;
 pub mod refusal;
+pub mod signature;
 pub mod table;
 pub mod types;
 

@@ -10,24 +10,24 @@ pub enum Effect {
     /// Does not access memory.
     None,
     /// Reads memory.
-    Looks,
+    Reads,
     /// Allocates, frees, maps or synchronises memory; submits no work.
-    Manages,
+    ManagesMemory,
     /// Writes memory, and reads nothing but the data in the request.
-    Fills,
+    Writes,
     /// Submits work that may read and write memory.
-    Works,
+    SubmitsWork,
 }
 
 impl Effect {
     /// Whether the request submits work in stream order.
     pub const fn is_work(self) -> bool {
-        matches!(self, Effect::Fills | Effect::Works)
+        matches!(self, Effect::Writes | Effect::SubmitsWork)
     }
 
     /// Whether memory may have changed after the request was processed.
     pub const fn may_change(self) -> bool {
-        !matches!(self, Effect::None | Effect::Looks)
+        !matches!(self, Effect::None | Effect::Reads)
     }
 }
 
@@ -48,9 +48,9 @@ impl Opcode {
             | Opcode::Spread
             | Opcode::Snapshot
             | Opcode::Resume
-            | Opcode::Piece
-            | Opcode::Whole
-            | Opcode::Decide
+            | Opcode::SnapshotChunk
+            | Opcode::SnapshotEnd
+            | Opcode::FinishMove
             | Opcode::Redirect
             | Opcode::Done
             | Opcode::ResumeFor
@@ -94,7 +94,7 @@ impl Opcode {
             | Opcode::EventReached
             | Opcode::StreamReached => Effect::None,
 
-            Opcode::Read | Opcode::ReadLater | Opcode::ReadRect | Opcode::ReadBox => Effect::Looks,
+            Opcode::Read | Opcode::ReadLater | Opcode::ReadRect | Opcode::ReadBox => Effect::Reads,
 
             Opcode::Goodbye
             | Opcode::Allocate
@@ -112,7 +112,7 @@ impl Opcode {
             | Opcode::SetAccess
             | Opcode::ShareMemory
             | Opcode::ShareAllocation
-            | Opcode::OpenMemory => Effect::Manages,
+            | Opcode::OpenMemory => Effect::ManagesMemory,
 
             Opcode::Write
             | Opcode::WriteKept
@@ -122,7 +122,7 @@ impl Opcode {
             | Opcode::WriteBox
             | Opcode::Fill
             | Opcode::FillRect
-            | Opcode::FillBox => Effect::Fills,
+            | Opcode::FillBox => Effect::Writes,
 
             Opcode::Copy
             | Opcode::CopyRect
@@ -130,7 +130,7 @@ impl Opcode {
             | Opcode::WaitValue
             | Opcode::HostFunction
             | Opcode::Launch
-            | Opcode::LaunchGraph => Effect::Works,
+            | Opcode::LaunchGraph => Effect::SubmitsWork,
         }
     }
 }

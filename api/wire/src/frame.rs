@@ -1,7 +1,7 @@
 //! The 24-byte header of every frame: its layout and size limits. Independent of the meaning of operations.
 
 use crate::{
-    MAX_BODY_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_PIECE_BYTES, MAX_WELCOME_BYTES, Opcode,
+    MAX_BODY_BYTES, MAX_CHUNK_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_WELCOME_BYTES, Opcode,
     WireError,
 };
 
@@ -135,7 +135,7 @@ impl Header {
         match opcode {
             Opcode::Welcome => MAX_WELCOME_BYTES,
             Opcode::Status => MAX_HEAD_BYTES,
-            Opcode::Piece => MAX_PIECE_BYTES,
+            Opcode::SnapshotChunk => MAX_CHUNK_BYTES,
             _ if opcode.is_unsequenced() => MAX_HANDSHAKE_BYTES,
             _ if bulk => MAX_BODY_BYTES + MAX_HEAD_BYTES,
             _ => MAX_HEAD_BYTES,

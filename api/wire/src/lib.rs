@@ -3,6 +3,9 @@
 //! Defines the format of every byte on the wire and the rules about their order. Does no I/O, reads no clock and has no global
 //! state: callers supply bytes, randomness and time.
 
+// The operation table is sorted one row per step of a recursive macro, see `request`.
+#![recursion_limit = "256"]
+
 #[doc(hidden)]
 pub mod exercise;
 
@@ -16,6 +19,7 @@ mod graph;
 mod handshake;
 mod limits;
 mod operation;
+mod request;
 mod session;
 mod session_id;
 
@@ -27,5 +31,6 @@ pub use graph::*;
 pub use handshake::*;
 pub use limits::*;
 pub use operation::*;
+pub use request::{Handle, HandleBody, Payload, Receiver, Requests, dispatch};
 pub use session::*;
 pub use session_id::{SessionId, SessionIdError};

@@ -13,7 +13,7 @@ pub const MAX_PACKED_BYTES: u64 = 256 << 20;
 /// Maximum body of a Deliver push. The worker splits larger data into such pieces, so that replies are not delayed behind it.
 pub const MAX_DELIVER_PIECE: u64 = 4 << 20;
 /// Maximum piece of a session that is being moved to another worker.
-pub const MAX_PIECE_BYTES: u64 = 1 << 20;
+pub const MAX_CHUNK_BYTES: u64 = 1 << 20;
 /// Maximum number of links in one connection.
 pub const MAX_LINKS: u16 = 16;
 /// Minimum and maximum size of the page-aligned arena that a client may offer.

@@ -224,16 +224,17 @@ macro_rules! for_each_operation {
             /// Imports memory of another session under a handle of this one.
             0x0807 Call OpenMemory { device: u32, memory: u64, token: [u8; 32] } => { bytes: u64 };
 
-            /// First request of an administering connection: stops a session and sends it as Pieces, then Whole. Decide then
-            /// determines what happens to the session on this worker. Waits at most `patience_ms` for the session's running work;
+            /// First request of an administering connection: stops a session and sends it as SnapshotChunks, then
+            /// SnapshotEnd. FinishMove then determines what happens to the session on this worker. Waits at most `patience_ms` for the session's running work;
             /// on timeout the session continues and the request fails.
             0x0820 Unsequenced Snapshot { session: u64, patience_ms: u32 } => {};
-            /// Alternative first request: resumes the session that follows as Pieces, then Whole. Answered with Done.
+            /// Alternative first request: resumes the session that follows as SnapshotChunks, then SnapshotEnd. Answered with
+            /// Done.
             0x0821 Unsequenced Resume {} => {};
-            0x0822 Unsequenced Piece {} + body => {};
-            0x0823 Unsequenced Whole {} => {};
+            0x0822 Unsequenced SnapshotChunk {} + body => {};
+            0x0823 Unsequenced SnapshotEnd {} => {};
             /// Determines what happens to a session that was sent, see `decision`. Answered with Done.
-            0x0824 Unsequenced Decide { decision: u32, endpoint: String } => {};
+            0x0824 Unsequenced FinishMove { decision: u32, endpoint: String } => {};
             /// Records the endpoint at which a suspended or moved session can be found. Answered with Done.
             0x0825 Unsequenced Redirect { session: u64, endpoint: String } => {};
             0x0826 Unsequenced Done { session: u64 } => {};
@@ -503,7 +504,7 @@ pub mod capability {
     pub const HEARTBEAT: u64 = 1 << 26;
 }
 
-/// Values of `Decide::decision`.
+/// Values of `FinishMove::decision`.
 pub mod decision {
     /// The session continues on this worker.
     pub const STAY: u32 = 0;

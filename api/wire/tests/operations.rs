@@ -1,5 +1,6 @@
 //! The operation table: opcodes that never change, and a codec that round-trips values and survives arbitrary bytes.
 
+use fastrand::Rng;
 use proptest::prelude::*;
 use wire::*;
 
@@ -21,7 +22,7 @@ const PINNED: &str = "\
 0x0720 BeginCounting 0x0721 EndCounting \
 0x0800 CreateMemory 0x0801 ReleaseMemory 0x0802 MapMemory 0x0803 UnmapMemory 0x0804 SetAccess 0x0805 ShareMemory \
 0x0806 ShareAllocation 0x0807 OpenMemory \
-0x0820 Snapshot 0x0821 Resume 0x0822 Piece 0x0823 Whole 0x0824 Decide 0x0825 Redirect 0x0826 Done 0x0827 ResumeFor \
+0x0820 Snapshot 0x0821 Resume 0x0822 SnapshotChunk 0x0823 SnapshotEnd 0x0824 FinishMove 0x0825 Redirect 0x0826 Done 0x0827 ResumeFor \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
 0x0a00 RecordWatched 0x0a01 QueryWatched 0x0a02 QueryEventWatched 0x0a03 Reach 0x0a10 WriteKept 0x0a11 WriteKnown \
 0x0a20 Packed \
@@ -55,7 +56,7 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
         (Opcode::Output, 4),
         (Opcode::MirrorWrite, 8),
         (Opcode::MirrorChanged, 8),
-        (Opcode::Piece, 0),
+        (Opcode::SnapshotChunk, 0),
     ];
     for &opcode in Opcode::ALL {
         let expected = sizes.iter().find(|(known, _)| *known == opcode).map(|(_, bytes)| *bytes);
@@ -89,7 +90,7 @@ macro_rules! round_trips {
         { $($(#[$fmeta:meta])* $field:ident : $type:ty),* $(,)? } $(+ $request_body:ident)?
         => { $($(#[$rmeta:meta])* $rfield:ident : $rtype:ty),* $(,)? } $(+ $reply_body:ident)? ;
     )*) => {
-        fn round_trip_everything(random: &mut Random) {
+        fn round_trip_everything(random: &mut Rng) {
             $({
                 let fields = $name { $($field: <$type>::any(random)),* };
                 let body = if Opcode::$name.request_has_body() { Bytes::any(random).0 } else { Vec::new() };
@@ -119,25 +120,14 @@ macro_rules! round_trips {
 
 for_each_operation!(round_trips);
 
-/// Random number generator: endless bytes from a small seed.
-struct Random(u64);
-
 trait Any {
-    fn any(random: &mut Random) -> Self;
-}
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
-    }
+    fn any(random: &mut Rng) -> Self;
 }
 
 macro_rules! any_number {
     ($($type:ty),*) => {$(impl Any for $type {
-        fn any(random: &mut Random) -> Self {
-            random.next() as $type
+        fn any(random: &mut Rng) -> Self {
+            random.u64(..) as $type
         }
     })*};
 }
@@ -145,45 +135,43 @@ macro_rules! any_number {
 any_number!(u8, u16, u32, u64, i32, f32);
 
 impl Any for bool {
-    fn any(random: &mut Random) -> Self {
-        random.next() & 1 == 1
+    fn any(random: &mut Rng) -> Self {
+        random.bool()
     }
 }
 
 impl Any for String {
-    fn any(random: &mut Random) -> Self {
-        (0..random.next() % 20)
-            .map(|_| char::from_u32(random.next() as u32 % 0xd800).unwrap_or('x'))
-            .collect()
+    fn any(random: &mut Rng) -> Self {
+        (0..random.u64(..20)).map(|_| char::from_u32(random.u32(..0xd800)).unwrap_or('x')).collect()
     }
 }
 
 impl Any for Bytes {
-    fn any(random: &mut Random) -> Self {
-        Bytes((0..random.next() % 300).map(|_| random.next() as u8).collect())
+    fn any(random: &mut Rng) -> Self {
+        Bytes((0..random.u64(..300)).map(|_| random.u8(..)).collect())
     }
 }
 
 impl<T: Any> Any for Vec<T> {
-    fn any(random: &mut Random) -> Self {
-        (0..random.next() % 5).map(|_| T::any(random)).collect()
+    fn any(random: &mut Rng) -> Self {
+        (0..random.u64(..5)).map(|_| T::any(random)).collect()
     }
 }
 
 impl<T: Any, const N: usize> Any for [T; N] {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         std::array::from_fn(|_| T::any(random))
     }
 }
 
 impl<A: Any, B: Any> Any for (A, B) {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         (A::any(random), B::any(random))
     }
 }
 
 impl Any for DeviceSnapshot {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         DeviceSnapshot {
             ordinal: Any::any(random),
             isa: Any::any(random),
@@ -201,19 +189,19 @@ impl Any for DeviceSnapshot {
 }
 
 impl Any for GraphNode {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         GraphNode { device: Any::any(random), dependencies: Any::any(random), steps: Any::any(random) }
     }
 }
 
 impl Any for GraphUpdate {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         GraphUpdate { node: Any::any(random), steps: Any::any(random) }
     }
 }
 
 impl Any for Span {
-    fn any(random: &mut Random) -> Self {
+    fn any(random: &mut Rng) -> Self {
         Span {
             stream: Any::any(random),
             device: Any::any(random),
@@ -230,10 +218,10 @@ impl Any for Span {
 macro_rules! any_step {
     ($($name:ident { $($field:ident: $type:ty),* })*) => {
         impl Any for GraphStep {
-            fn any(random: &mut Random) -> Self {
-                let makers: &[fn(&mut Random) -> GraphStep] =
+            fn any(random: &mut Rng) -> Self {
+                let makers: &[fn(&mut Rng) -> GraphStep] =
                     &[$(|random| GraphStep::$name { $($field: <$type>::any(random)),* }),*];
-                let which = random.next() as usize % makers.len();
+                let which = random.usize(..makers.len());
                 makers[which](random)
             }
         }
@@ -273,7 +261,7 @@ fn a_failure_keeps_its_status_and_text_and_never_means_success() {
 proptest! {
     #[test]
     fn every_operation_survives_a_round_trip(seed: u64) {
-        round_trip_everything(&mut Random(seed));
+        round_trip_everything(&mut Rng::with_seed(seed));
     }
 
     #[test]
@@ -307,7 +295,7 @@ proptest! {
 
     #[test]
     fn damaged_frames_never_panic(seed: u64, at in 0usize..4096, value: u8) {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let welcome = Welcome {
             devices: Any::any(&mut random), worker: Any::any(&mut random), ..Welcome::default()
         };

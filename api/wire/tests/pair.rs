@@ -2,19 +2,8 @@
 
 use std::collections::VecDeque;
 
+use fastrand::Rng;
 use wire::*;
-
-/// Small random number generator, so that a failing seed can be run again.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
 
 /// One side of a session: what it sends and keeps, and what it has received.
 struct Side {
@@ -44,8 +33,8 @@ impl Side {
     }
 
     /// Creates a frame that carries the next value and a body of random length.
-    fn produce(&mut self, dice: &mut Dice) {
-        let body = vec![self.values_sent as u8; dice.roll(90) as usize];
+    fn produce(&mut self, random: &mut Rng) {
+        let body = vec![self.values_sent as u8; random.usize(..90)];
         let number = self.window.sent() + 1;
         let mut bytes = Vec::new();
         if self.is_client {
@@ -64,7 +53,7 @@ impl Side {
     }
 
     /// Takes complete frames from the bytes that have arrived.
-    fn consume(&mut self, dice: &mut Dice) {
+    fn consume(&mut self, random: &mut Rng) {
         while let Some((frame, taken)) = Frame::take(&self.arrived).expect("received a malformed frame") {
             self.arrived.drain(..taken);
             let header = frame.header;
@@ -93,7 +82,7 @@ impl Side {
                 Arrival::Duplicate => panic!("resumption is exact"),
             }
         }
-        if (self.counter.ack_due() || dice.roll(10) == 0)
+        if (self.counter.ack_due() || random.u64(..10) == 0)
             && let Some(ack) = self.counter.take_ack()
         {
             let mut bytes = Vec::new();
@@ -111,31 +100,31 @@ impl Side {
     }
 }
 
-fn exchange(from: &mut Side, to: &mut Side, dice: &mut Dice) {
-    if dice.roll(2) == 0
+fn exchange(from: &mut Side, to: &mut Side, random: &mut Rng) {
+    if random.u64(..2) == 0
         && let Some(bytes) = from.unsent.pop_front()
     {
         to.wire.extend(bytes);
     }
-    let bytes = (dice.roll(200) as usize).min(to.wire.len());
+    let bytes = random.usize(..200).min(to.wire.len());
     to.arrived.extend(to.wire.drain(..bytes));
-    to.consume(dice);
+    to.consume(random);
 }
 
 fn run(seed: u64, cut_every: u64, values: u64) -> u64 {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Rng::with_seed(seed);
     let (mut client, mut worker) = (Side::new(true), Side::new(false));
     let mut cuts = 0;
     for step in 0u64.. {
         assert!(step < 2_000_000, "no progress with seed {seed}");
         for side in [&mut client, &mut worker] {
             if side.values_sent < values {
-                side.produce(&mut dice);
+                side.produce(&mut random);
             }
         }
-        exchange(&mut client, &mut worker, &mut dice);
-        exchange(&mut worker, &mut client, &mut dice);
-        if cut_every > 0 && dice.roll(cut_every) == 0 {
+        exchange(&mut client, &mut worker, &mut random);
+        exchange(&mut worker, &mut client, &mut random);
+        if cut_every > 0 && random.u64(..cut_every) == 0 {
             cuts += 1;
             let (of_client, of_worker) = (worker.counter.received(), client.counter.received());
             client.reattach(of_client);

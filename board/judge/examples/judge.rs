@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 
-use board_judge::{Apartness, Job, Toolchain, Tools};
+use board_judge::{IsolationRange, Job, Toolchain, Tools};
 
 fn main() {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -23,7 +23,7 @@ fn main() {
         libraries: libraries.clone(),
         cache: cache.clone(),
         runner: vec![std::env::current_exe().expect("a name").into(), "--runner".into()],
-        apartness: Apartness::default(),
+        isolation: IsolationRange::default(),
     };
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).expect("a job");

@@ -22,23 +22,23 @@ fn guard_pattern(seed: u64) -> u32 {
 
 /// A forbidden write of a solution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trespass {
+pub(crate) enum ForbiddenWrite {
     /// The guard region before or after a buffer changed.
     Guard { name: String, before: bool, distance: u64 },
     /// An input changed.
     Input { name: String, index: usize },
 }
 
-impl Trespass {
+impl ForbiddenWrite {
     pub fn message(&self) -> String {
         match self {
-            Trespass::Guard { name, before: true, distance } => {
+            ForbiddenWrite::Guard { name, before: true, distance } => {
                 format!("wrote {distance} bytes before the start of `{name}`")
             }
-            Trespass::Guard { name, before: false, distance } => {
+            ForbiddenWrite::Guard { name, before: false, distance } => {
                 format!("wrote {distance} bytes past the end of `{name}`")
             }
-            Trespass::Input { name, index } => format!("changed the input `{name}` at byte {index}"),
+            ForbiddenWrite::Input { name, index } => format!("changed the input `{name}` at byte {index}"),
         }
     }
 }
@@ -137,35 +137,40 @@ impl Buffers {
     }
 
     /// Returns the outputs in the order of the signature, and the first forbidden write if there was one.
-    pub fn outputs(&self, session: &mut Session) -> Result<(Vec<Vec<u8>>, Option<Trespass>), Fault> {
+    pub fn outputs(&self, session: &mut Session) -> Result<(Vec<Vec<u8>>, Option<ForbiddenWrite>), Fault> {
         let mut outputs = Vec::new();
-        let mut trespass = None;
+        let mut forbidden = None;
         for (index, (id, bytes, kind)) in self.buffers() {
             let all = session.read(id, 0, region(bytes))?;
             let payload = &all[GUARD as usize..(GUARD + bytes) as usize];
-            trespass = trespass.or_else(|| self.guards(index, bytes, &all));
+            forbidden = forbidden.or_else(|| self.guards(index, bytes, &all));
             if kind == Kind::Input {
                 let expected = self.contents[index].as_deref().unwrap_or_default();
                 let changed = payload.iter().zip(expected).position(|(found, expected)| found != expected);
                 let name = || self.names[index].clone();
-                trespass = trespass.or_else(|| changed.map(|index| Trespass::Input { name: name(), index }));
+                forbidden =
+                    forbidden.or_else(|| changed.map(|index| ForbiddenWrite::Input { name: name(), index }));
             } else {
                 outputs.push(payload.to_vec());
             }
         }
-        Ok((outputs, trespass))
+        Ok((outputs, forbidden))
     }
 
-    fn guards(&self, index: usize, bytes: u64, all: &[u8]) -> Option<Trespass> {
+    fn guards(&self, index: usize, bytes: u64, all: &[u8]) -> Option<ForbiddenWrite> {
         let pattern = self.guard.to_le_bytes();
         let name = || self.names[index].clone();
         let whole = |position: usize| all[position] == pattern[position % 4];
         let (start, end) = (GUARD as usize, (GUARD + bytes) as usize);
         if let Some(position) = (0..start).rev().find(|&position| !whole(position)) {
-            return Some(Trespass::Guard { name: name(), before: true, distance: (start - position) as u64 });
+            return Some(ForbiddenWrite::Guard {
+                name: name(),
+                before: true,
+                distance: (start - position) as u64,
+            });
         }
         let position = (end..all.len()).find(|&position| !whole(position))?;
-        Some(Trespass::Guard { name: name(), before: false, distance: (position - end) as u64 })
+        Some(ForbiddenWrite::Guard { name: name(), before: false, distance: (position - end) as u64 })
     }
 
     fn buffers(&self) -> impl Iterator<Item = (usize, (u32, u64, Kind))> {

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use board_contract::{DebugInfo, Difference, TestResult, Verdict};
 use board_problems::{Case, Comparison, Dtype, Expected, Launch, Prepared, Problem};
 use sha2::{Digest, Sha256};
 
-use crate::buffers::{self, Buffers, Trespass};
-use crate::event::{DebugInfo, Difference, TestResult, Verdict};
-use crate::message::{Call, Called};
+use crate::buffers::{self, Buffers, ForbiddenWrite};
+use crate::message::{Call, CallReport};
 use crate::session::{Fault, Session};
 
 /// What a solution is checked for: problem, element type and seed.
 #[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct CheckSpec<'a> {
     pub problem: &'a Problem,
     pub dtype: Dtype,
     pub seed: u64,
 }
 
-impl Question<'_> {
+impl CheckSpec<'_> {
     /// Derives a seed from the submission's secret, the case and the round, and from nothing else.
     pub fn seed(&self, case: &Case, round: u64) -> u64 {
         let mut hasher = Sha256::new();
@@ -35,8 +35,8 @@ impl Question<'_> {
 }
 
 /// A case with its inputs on the device.
-pub(crate) struct Posed<'a> {
-    pub question: Question<'a>,
+pub(crate) struct PlacedCase<'a> {
+    pub spec: CheckSpec<'a>,
     pub case: &'a Case,
     pub launch: Launch,
     pub prepared: Prepared,
@@ -47,30 +47,36 @@ pub(crate) struct Posed<'a> {
 }
 
 /// Result of one call.
-pub(crate) struct Answer {
-    pub called: Called,
+pub(crate) struct CallOutput {
+    pub called: CallReport,
     pub outputs: Vec<Vec<u8>>,
-    pub trespass: Option<Trespass>,
+    pub forbidden: Option<ForbiddenWrite>,
 }
 
-impl<'a> Posed<'a> {
+impl<'a> PlacedCase<'a> {
     /// Places a case on the device. `place` distinguishes cases that are on the device at the same time.
     pub fn new(
         session: &mut Session,
-        question: Question<'a>,
+        spec: CheckSpec<'a>,
         case: &'a Case,
         launch: Launch,
         round: u64,
         place: u32,
-    ) -> Result<Posed<'a>, Fault> {
-        let seed = question.seed(case, round);
-        let prepared = question.problem.prepare(case, question.dtype, seed);
+    ) -> Result<PlacedCase<'a>, Fault> {
+        let seed = spec.seed(case, round);
+        let prepared = spec.problem.prepare(case, spec.dtype, seed);
         let buffers = Buffers::place(session, &prepared, place * 256, seed)?;
-        Ok(Posed { question, case, launch, prepared, seed, buffers, expected: None })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
     }
 
     /// Calls the solution. Each round uses another poison pattern for the outputs.
-    pub fn call(&self, session: &mut Session, round: u64, flush: u64, count: bool) -> Result<Called, Fault> {
+    pub fn call(
+        &self,
+        session: &mut Session,
+        round: u64,
+        flush: u64,
+        count: bool,
+    ) -> Result<CallReport, Fault> {
         let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let fills = self.buffers.poison(session, pattern)?;
         let (called, took) = session.call(Call {
@@ -83,25 +89,25 @@ impl<'a> Posed<'a> {
             slots: self.buffers.slots(),
         })?;
         // The judge's own time measurement, which the solution cannot manipulate. It includes the fills.
-        Ok(Called { host_ms: took.as_secs_f64() * 1e3, ..called })
+        Ok(CallReport { host_ms: took.as_secs_f64() * 1e3, ..called })
     }
 
     /// Calls the solution and reads its outputs.
-    pub fn answer(&self, session: &mut Session, round: u64) -> Result<Answer, Fault> {
+    pub fn answer(&self, session: &mut Session, round: u64) -> Result<CallOutput, Fault> {
         let called = self.call(session, round, 0, false)?;
-        let (outputs, trespass) = self.buffers.outputs(session)?;
-        Ok(Answer { called, outputs, trespass })
+        let (outputs, forbidden) = self.buffers.outputs(session)?;
+        Ok(CallOutput { called, outputs, forbidden })
     }
 
     pub fn expected(&mut self) -> &[Expected] {
-        let Question { problem, dtype, .. } = self.question;
+        let CheckSpec { problem, dtype, .. } = self.spec;
         let (case, prepared) = (self.case, &self.prepared);
         self.expected.get_or_insert_with(|| problem.expected(case, dtype, prepared))
     }
 
     /// Compares every output with the expected one.
     pub fn compare(&mut self, outputs: &[Vec<u8>]) -> Vec<Comparison> {
-        let Question { problem, dtype, .. } = self.question;
+        let CheckSpec { problem, dtype, .. } = self.spec;
         let case = self.case;
         let expected = self.expected();
         expected
@@ -112,10 +118,10 @@ impl<'a> Posed<'a> {
     }
 
     /// Returns the test result of a call, and debug information if it is wrong.
-    pub fn verdict(&mut self, test_id: usize, answer: &Answer) -> (TestResult, Option<DebugInfo>) {
+    pub fn verdict(&mut self, test_id: usize, answer: &CallOutput) -> (TestResult, Option<DebugInfo>) {
         let comparisons = self.compare(&answer.outputs);
-        let trespass = answer.trespass.as_ref().map(Trespass::message);
-        let passed = trespass.is_none() && comparisons.iter().all(|comparison| comparison.passed);
+        let forbidden = answer.forbidden.as_ref().map(ForbiddenWrite::message);
+        let passed = forbidden.is_none() && comparisons.iter().all(|comparison| comparison.passed);
         let largest = comparisons.iter().map(|comparison| comparison.max_difference).fold(0.0, f64::max);
         let result = TestResult {
             test_id,
@@ -123,13 +129,13 @@ impl<'a> Posed<'a> {
             status: if passed { Verdict::Passed } else { Verdict::Failed },
             runtime_ms: answer.called.device_ms,
             max_difference: finite(largest),
-            message: trespass.clone(),
+            message: forbidden.clone(),
         };
-        let debug = (!passed).then(|| self.debug(&comparisons, trespass));
+        let debug = (!passed).then(|| self.debug(&comparisons, forbidden));
         (result, debug)
     }
 
-    fn debug(&mut self, comparisons: &[Comparison], trespass: Option<String>) -> DebugInfo {
+    fn debug(&mut self, comparisons: &[Comparison], forbidden: Option<String>) -> DebugInfo {
         let wrong = comparisons.iter().position(|comparison| !comparison.passed).unwrap_or(0);
         let name = self.case.name.clone();
         let expected = &self.expected()[wrong];
@@ -155,7 +161,7 @@ impl<'a> Posed<'a> {
             };
             Some(format!("{mismatches} of {total} elements of `{output}` are wrong{unwritten}"))
         };
-        let message = [trespass, numbers].into_iter().flatten().collect::<Vec<String>>().join("; ");
+        let message = [forbidden, numbers].into_iter().flatten().collect::<Vec<String>>().join("; ");
         DebugInfo {
             case: name,
             output,

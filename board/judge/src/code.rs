@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use board_contract::{IsaLine, IsaListing, KernelFacts};
 use board_problems::{Direction, Dtype, Problem};
 use code_object::{ArgKind, CodeObject, Kernel, SourceLines, SymbolKind};
 
-use crate::event::{IsaLine, IsaListing, KernelFacts};
 use crate::gpu::Gpu;
 use crate::recipe::SOURCE;
 

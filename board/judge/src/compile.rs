@@ -102,7 +102,7 @@ impl<'a> Compiler<'a> {
         let compiled = Compiled {
             code,
             program,
-            warnings: self.tools.shown(&work.said, MOST_SAID),
+            warnings: self.tools.shown_at_most(&work.said, MOST_SAID),
             cached: false,
             took: begun.elapsed(),
             parts: work.parts,
@@ -193,7 +193,7 @@ impl Work<'_> {
         let mut jailed = Command::new(&command[0])
             .arguments(&command[1..])
             .limits(limits)
-            .apartness(self.compiler.tools.apartness)
+            .isolation(self.compiler.tools.isolation)
             .collect(result);
         for folder in recipe::folders(self.compiler.tools) {
             jailed = jailed.visible(folder);
@@ -210,7 +210,7 @@ impl Work<'_> {
         let collected = ended.collected.pop().flatten();
         let failed = |message: &str, said: &[u8]| CompileError::Source {
             message: message.to_owned(),
-            details: self.compiler.tools.shown(said, MOST_SAID),
+            details: self.compiler.tools.shown_at_most(said, MOST_SAID),
         };
         match (ended.stop, collected) {
             (Stop::Exited(0), Some(content)) => {

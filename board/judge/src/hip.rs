@@ -3,9 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 
+use board_contract::Counters;
 use libloading::Library;
-
-use crate::message::COUNTS;
 
 /// A HIP error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -196,10 +195,10 @@ impl Hip {
         self.begin.is_some_and(|begin| unsafe { begin() } == 0)
     }
 
-    pub fn end_counting(&self) -> Option<[u64; COUNTS]> {
-        let mut counts = [0; COUNTS];
+    pub fn end_counting(&self) -> Option<[u64; Counters::COUNT]> {
+        let mut counts = [0; Counters::COUNT];
         // SAFETY: Remora's own extension, which writes at most the passed number of values.
-        let code = unsafe { (self.end?)(counts.as_mut_ptr(), COUNTS) };
+        let code = unsafe { (self.end?)(counts.as_mut_ptr(), Counters::COUNT) };
         (code == 0).then_some(counts)
     }
 }

@@ -1,5 +1,6 @@
 // The harness of a solution of the host shape. It executes the judge's requests from descriptor 3 and decides nothing itself.
-// message.rs describes the protocol. The judge prepends the declarations of `solution` and `call_solution` to this file.
+// message.rs describes the protocol. The judge prepends the declarations of `solution` and `call_solution`
+// and the number of counters, `kCounts`, to this file.
 
 #include <sys/socket.h>
 #include <time.h>
@@ -9,7 +10,6 @@ namespace remora_harness {
 
 constexpr int kLine = 3;
 constexpr size_t kMost = 72u << 20;
-constexpr size_t kCounts = 14;
 
 struct Buffer {
     uint32_t id;

@@ -1,25 +1,8 @@
 //! A job for the judge: the submission, its device and its limits.
 
+use board_contract::Endpoint;
 use board_problems::Dtype;
 use serde::{Deserialize, Serialize};
-
-/// What is done with a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Endpoint {
-    /// Checks correctness.
-    Checker,
-    /// Measures the run time; the results must be correct as well.
-    Benchmark,
-    /// Checks and measures.
-    Full,
-    /// Runs the one small case whose data is shown.
-    Sample,
-    /// Runs a whole program with `main`, without a verdict.
-    Sandbox,
-    /// Compiles and disassembles only.
-    Compile,
-}
 
 /// Limits of a submission. Seconds may be fractional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

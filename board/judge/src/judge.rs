@@ -1,18 +1,19 @@
 //! Judges one submission, from its source to its verdict.
 
-use std::time::Duration;
+use board_contract::{
+    BenchmarkResult, DebugInfo, Endpoint, Event, SampleArray, SampleNumber, SampleResult, SampleValue,
+    SampleValues, TestResult, Verdict,
+};
+use board_problems::{Case, Dtype, Launch, Place, Problem, Set, Shape};
 
-use board_problems::{Case, Launch, Place, Problem, Set, Shape};
-use serde_json::{Value as Json, json};
-
-use crate::check::{Posed, Question};
+use crate::check::{CheckSpec, PlacedCase};
 use crate::code::Code;
-use crate::compile::{CompileError, Compiled, Compiler};
-use crate::event::{BenchmarkResult, DebugInfo, Event, SampleResult, TestResult, Verdict};
+use crate::context::Context;
+use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
-use crate::job::{Endpoint, Job};
-use crate::measure::{Measurement, Unmeasured};
-use crate::rules;
+use crate::job::Job;
+use crate::measure::{MeasureError, Measurement};
+use crate::program;
 use crate::session::{Fault, Session};
 use crate::statistics;
 use crate::tools::Tools;
@@ -22,27 +23,22 @@ const OUT_OF_MEMORY: i32 = 2;
 const NO_DEVICE: i32 = 100;
 const LAUNCH_TIMED_OUT: i32 = 702;
 
-/// Most bytes of a program's output that users are shown.
-const MOST_SHOWN: usize = 16 << 10;
 /// Most elements of an array that a sample shows.
 const MOST_ELEMENTS: usize = 256;
 
 /// Judges a submission and emits its events. The last event is the verdict.
 pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
-    let mut judge = Judge { job, tools, emit, flags: Vec::new() };
+    let mut judge = Judge { context: Context { job, tools, emit }, flags: Vec::new() };
     if let Err(last) = judge.run() {
-        (judge.emit)(*last);
+        (judge.context.emit)(*last);
     }
 }
 
-/// An event that ends a submission early.
-type Ending = Box<Event>;
-
-pub(crate) struct Judge<'a> {
-    pub job: &'a Job,
-    pub tools: &'a Tools,
-    pub emit: &'a mut dyn FnMut(Event),
-    pub flags: Vec<String>,
+/// Judge of one submission.
+struct Judge<'a> {
+    context: Context<'a>,
+    /// Suspicious observations for human review.
+    flags: Vec<String>,
 }
 
 /// A loaded solution.
@@ -55,28 +51,29 @@ struct Solution<'a> {
 
 impl Judge<'_> {
     fn run(&mut self) -> Result<(), Ending> {
-        let gpu = Gpu::find(&self.job.gpu)
-            .ok_or_else(|| error("unknown GPU", &format!("there is no GPU {:?}", self.job.gpu)))?;
-        if self.job.endpoint == Endpoint::Sandbox {
-            return crate::program::run(self, gpu);
-        }
-        let problem = board_problems::find(&self.job.problem).ok_or_else(|| {
-            error("unknown problem", &format!("there is no problem {:?}", self.job.problem))
+        let gpu = Gpu::find(&self.context.job.gpu).ok_or_else(|| {
+            ending::error("unknown GPU", &format!("there is no GPU {:?}", self.context.job.gpu))
         })?;
-        if !problem.dtypes.contains(&self.job.dtype) {
+        if self.context.job.endpoint == Endpoint::Sandbox {
+            return program::run(&mut self.context, gpu);
+        }
+        let problem = board_problems::find(&self.context.job.problem).ok_or_else(|| {
+            ending::error("unknown problem", &format!("there is no problem {:?}", self.context.job.problem))
+        })?;
+        if !problem.dtypes.contains(&self.context.job.dtype) {
             let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
             let text = format!(
                 "{} does not support the type {}; it supports {}",
                 problem.slug,
-                self.job.dtype.name(),
+                self.context.job.dtype.name(),
                 names.join(", ")
             );
-            return Err(error("unknown type", &text));
+            return Err(ending::error("unknown type", &text));
         }
-        self.obey_rules()?;
-        let shape = Shape::of(&self.job.source).ok_or_else(|| {
-            let wanted = problem.signature(self.job.dtype, Shape::Kernel);
-            compile_error(
+        self.context.obey_rules()?;
+        let shape = Shape::of(&self.context.job.source).ok_or_else(|| {
+            let wanted = problem.signature(self.context.job.dtype, Shape::Kernel);
+            ending::compile_error(
                 "there is no function named solution",
                 &format!("its declaration must be\n{wanted}"),
             )
@@ -93,47 +90,10 @@ impl Judge<'_> {
         self.judge(solution)
     }
 
-    pub fn obey_rules(&mut self) -> Result<(), Ending> {
-        let whole = self.job.endpoint == Endpoint::Sandbox;
-        match rules::breach(&self.job.source, whole) {
-            None => Ok(()),
-            Some(breach) => Err(Box::new(Event::Rejected {
-                message: breach.message(),
-                details: breach.details(),
-                rule: breach.rule.to_owned(),
-            })),
-        }
-    }
-
     fn launch(&self, problem: &Problem, case: &Case) -> Result<Launch, Ending> {
-        problem.launch_of(case, &self.job.source).map_err(|problem| {
-            compile_error("a launch directive in the source is invalid", &problem.to_string())
+        problem.launch_of(case, &self.context.job.source).map_err(|problem| {
+            ending::compile_error("a launch directive in the source is invalid", &problem.to_string())
         })
-    }
-
-    pub fn compiling(&mut self) {
-        (self.emit)(Event::Compiling { message: "Compiling HIP kernel with hipcc...".to_owned() });
-    }
-
-    pub fn compiler<'b>(&'b self, gpu: &'b Gpu) -> Compiler<'b> {
-        Compiler::new(self.tools, gpu.target, seconds(self.job.limits.compile_s))
-    }
-
-    /// Emits the result of the compilation. Returns whether the submission continues.
-    pub fn compiled(&mut self, compiled: &Compiled, code: &Code, gpu: &Gpu, workgroup: u32) -> bool {
-        let alone = self.job.endpoint == Endpoint::Compile;
-        let listings = code.listings();
-        (self.emit)(Event::Compiled {
-            compile_ms: compiled.took.as_secs_f64() * 1e3,
-            cached: compiled.cached,
-            kernels: code.facts(gpu, workgroup),
-            warnings: compiled.warnings.clone(),
-            isa: alone.then(|| listings.clone()),
-        });
-        if !alone {
-            (self.emit)(Event::Isa { kernels: listings });
-        }
-        !alone
     }
 
     /// Compiles a kernel and loads it. The runner process starts in parallel.
@@ -142,56 +102,60 @@ impl Judge<'_> {
         problem: &'p Problem,
         gpu: &'static Gpu,
     ) -> Result<Option<Solution<'p>>, Ending> {
-        self.compiling();
-        let session = match self.job.endpoint {
+        self.context.compiling();
+        let session = match self.context.job.endpoint {
             Endpoint::Compile => None,
             _ => Some(self.own_session()?),
         };
-        let compiled = self.compiler(gpu).kernel(&self.job.source).map_err(|error| ending_of(&error))?;
+        let compiled = self
+            .context
+            .compiler(gpu)
+            .kernel(&self.context.job.source)
+            .map_err(|error| ending::of_compiler(&error))?;
         let code = parse(&compiled.code)?;
         let workgroup = match problem.cases.last() {
             Some(case) => self.launch(problem, case)?.block.iter().product(),
             None => 256,
         };
-        let go_on = self.compiled(&compiled, &code, gpu, workgroup);
-        if let Some(complaint) = code.complaint(problem, self.job.dtype) {
-            return Err(compile_error("solution has the wrong signature", &complaint));
+        let go_on = self.context.compiled(&compiled, &code, gpu, workgroup);
+        if let Some(complaint) = code.complaint(problem, self.context.job.dtype) {
+            return Err(ending::compile_error("solution has the wrong signature", &complaint));
         }
         let (true, Some(session)) = (go_on, session) else { return Ok(None) };
         let mut solution = Solution { problem, gpu, shape: Shape::Kernel, session };
-        solution.session.allow(seconds(self.job.limits.run_s));
+        solution.session.allow(seconds(self.context.job.limits.run_s));
         let loaded = solution.session.load(&compiled.code, "solution");
         self.survived(loaded, &mut solution)?;
         Ok(Some(solution))
     }
 
     fn own_session(&self) -> Result<Session, Ending> {
-        let Job { worker, token, limits, .. } = self.job;
-        Session::own(self.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
-            .map_err(|source| error("the runner process could not be started", &source.to_string()))
+        let Job { worker, token, limits, .. } = self.context.job;
+        Session::own(self.context.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
+            .map_err(|source| ending::error("the runner process could not be started", &source.to_string()))
     }
 
     fn host<'p>(&mut self, problem: &'p Problem, gpu: &'static Gpu) -> Result<Option<Solution<'p>>, Ending> {
-        let session = crate::program::solution(self, problem, gpu)?;
+        let session = program::solution(&mut self.context, problem, gpu)?;
         Ok(session.map(|session| Solution { problem, gpu, shape: Shape::Host, session }))
     }
 
     fn judge(&mut self, solution: &mut Solution) -> Result<(), Ending> {
-        solution.session.allow(seconds(self.job.limits.run_s));
+        solution.session.allow(seconds(self.context.job.limits.run_s));
         let device = solution.session.device();
         let device = self.survived(device, solution)?;
         if !device.to_ascii_uppercase().contains(solution.gpu.name) {
-            return Err(error(
+            return Err(ending::error(
                 "wrong GPU",
                 &format!("{} was requested, but the worker has {device}", solution.gpu.name),
             ));
         }
-        match self.job.endpoint {
+        match self.context.job.endpoint {
             Endpoint::Sample => self.sample(solution),
             Endpoint::Checker => {
                 let results = self.check(solution)?;
                 let flags = std::mem::take(&mut self.flags);
-                (self.emit)(Event::Checked {
+                (self.context.emit)(Event::Checked {
                     passed_tests: results.len(),
                     total_tests: results.len(),
                     test_results: results,
@@ -201,7 +165,7 @@ impl Judge<'_> {
             }
             Endpoint::Full => {
                 let results = self.check(solution)?;
-                (self.emit)(Event::Checked {
+                (self.context.emit)(Event::Checked {
                     passed_tests: results.len(),
                     total_tests: results.len(),
                     test_results: results,
@@ -217,12 +181,12 @@ impl Judge<'_> {
         }
     }
 
-    fn question<'p>(&self, problem: &'p Problem) -> Question<'p> {
-        Question { problem, dtype: self.job.dtype, seed: self.job.seed }
+    fn spec<'p>(&self, problem: &'p Problem) -> CheckSpec<'p> {
+        CheckSpec { problem, dtype: self.context.job.dtype, seed: self.context.job.seed }
     }
 
     fn place(&self) -> Place {
-        if self.job.emulated { Place::Emulated } else { Place::Real }
+        if self.context.job.emulated { Place::Emulated } else { Place::Real }
     }
 
     /// Checks every case. If any fails, the submission ends after all have been tried.
@@ -231,17 +195,17 @@ impl Judge<'_> {
         let cases: Vec<&Case> = problem.cases(Set::Check, self.place()).collect();
         let total_tests = cases.len();
         let message = format!("Checking {total_tests} cases on {}", self.device_words(solution.gpu));
-        (self.emit)(Event::Checking { message, total_tests });
+        (self.context.emit)(Event::Checking { message, total_tests });
         let mut results = Vec::new();
         let mut wrong: Option<DebugInfo> = None;
         for (index, case) in cases.iter().enumerate() {
             let launch = self.launch(problem, case)?;
-            solution.session.allow(seconds(self.job.limits.run_s));
+            solution.session.allow(seconds(self.context.job.limits.run_s));
             // The last case, which is the largest, runs twice to detect nondeterminism.
             let twice = index + 1 == total_tests;
             let checked = self.check_case(solution, case, launch, index + 1, twice);
             let (result, debug) = self.survived(checked, solution)?;
-            (self.emit)(Event::TestResult { result: result.clone(), total_tests });
+            (self.context.emit)(Event::TestResult { result: result.clone(), total_tests });
             results.push(result);
             wrong = wrong.or(debug);
         }
@@ -264,25 +228,25 @@ impl Judge<'_> {
         test_id: usize,
         twice: bool,
     ) -> Result<(TestResult, Option<DebugInfo>), Fault> {
-        let question = self.question(solution.problem);
+        let spec = self.spec(solution.problem);
         let session = &mut solution.session;
-        let mut posed = Posed::new(session, question, case, launch, 0, 0)?;
-        let answer = posed.answer(session, 0)?;
-        let mut found = posed.verdict(test_id, &answer);
+        let mut placed = PlacedCase::new(session, spec, case, launch, 0, 0)?;
+        let answer = placed.answer(session, 0)?;
+        let mut found = placed.verdict(test_id, &answer);
         if twice && found.1.is_none() {
-            let again = posed.answer(session, 1)?;
+            let again = placed.answer(session, 1)?;
             if again.outputs != answer.outputs {
                 let text = format!("not-deterministic: {} gave different bits for equal inputs", case.name);
                 self.flags.push(text);
-                found = posed.verdict(test_id, &again);
+                found = placed.verdict(test_id, &again);
             }
         }
-        posed.buffers.free(session)?;
+        placed.buffers.free(session)?;
         Ok(found)
     }
 
     fn device_words(&self, gpu: &Gpu) -> String {
-        if self.job.emulated { format!("a software {}", gpu.name) } else { gpu.name.to_owned() }
+        if self.context.job.emulated { format!("a software {}", gpu.name) } else { gpu.name.to_owned() }
     }
 
     fn measure(&mut self, solution: &mut Solution) -> Result<(), Ending> {
@@ -290,24 +254,24 @@ impl Judge<'_> {
         let cases: Vec<&Case> = problem.cases(Set::Bench, self.place()).collect();
         let total_tests = cases.len();
         let message = format!("Measuring {total_tests} cases on {}", self.device_words(solution.gpu));
-        (self.emit)(Event::Benchmarking { message, total_tests });
+        (self.context.emit)(Event::Benchmarking { message, total_tests });
         let mut results: Vec<BenchmarkResult> = Vec::new();
         let mut deterministic = !self.flags.iter().any(|flag| flag.starts_with("not-deterministic"));
         for (index, case) in cases.iter().enumerate() {
             let measurement = Measurement {
-                question: self.question(problem),
+                spec: self.spec(problem),
                 gpu: solution.gpu,
-                emulated: self.job.emulated,
+                emulated: self.context.job.emulated,
                 case,
                 launch: self.launch(problem, case)?,
                 test_id: index + 1,
-                time: seconds(self.job.limits.run_s),
-                doubted: solution.shape == Shape::Host,
+                time: seconds(self.context.job.limits.run_s),
+                untrusted_times: solution.shape == Shape::Host,
             };
             let measured = match measurement.run(&mut solution.session) {
                 Ok(measured) => measured,
-                Err(Unmeasured::Fault(fault)) => return Err(self.ending(fault, solution)),
-                Err(Unmeasured::Wrong(wrong)) => {
+                Err(MeasureError::Fault(fault)) => return Err(self.ending(fault, solution)),
+                Err(MeasureError::Wrong(wrong)) => {
                     let (result, debug_info) = *wrong;
                     return Err(Box::new(Event::WrongAnswer {
                         debug_info: Box::new(debug_info),
@@ -316,7 +280,7 @@ impl Judge<'_> {
                         test_results: vec![result],
                     }));
                 }
-                Err(Unmeasured::Inconsistent(details)) => {
+                Err(MeasureError::Inconsistent(details)) => {
                     return Err(Box::new(Event::Rejected {
                         message: "the solution behaves differently when it is measured".to_owned(),
                         details,
@@ -326,7 +290,10 @@ impl Judge<'_> {
             };
             deterministic &= measured.deterministic;
             self.flags.extend(measured.flags);
-            (self.emit)(Event::BenchmarkResult { result: Box::new(measured.result.clone()), total_tests });
+            (self.context.emit)(Event::BenchmarkResult {
+                result: Box::new(measured.result.clone()),
+                total_tests,
+            });
             results.push(measured.result);
         }
         let times = results.iter().map(|result| result.runtime_ms);
@@ -334,11 +301,11 @@ impl Judge<'_> {
             Some(values) => statistics::geometric_mean(values.into_iter()),
             None => None,
         };
-        (self.emit)(Event::Benchmarked {
+        (self.context.emit)(Event::Benchmarked {
             avg_runtime_ms: statistics::geometric_mean(times).unwrap_or(0.0),
             avg_gflops,
             total_tests,
-            emulated: self.job.emulated,
+            emulated: self.context.job.emulated,
             deterministic,
             flags: std::mem::take(&mut self.flags),
             test_results: results,
@@ -349,45 +316,45 @@ impl Judge<'_> {
     fn sample(&mut self, solution: &mut Solution) -> Result<(), Ending> {
         let problem = solution.problem;
         let Some(case) = problem.cases(Set::Sample, self.place()).next() else {
-            return Err(error("no sample", &format!("{} has no sample", problem.slug)));
+            return Err(ending::error("no sample", &format!("{} has no sample", problem.slug)));
         };
-        (self.emit)(Event::Checking { message: "Running the sample".to_owned(), total_tests: 1 });
+        (self.context.emit)(Event::Checking { message: "Running the sample".to_owned(), total_tests: 1 });
         let launch = self.launch(problem, case)?;
-        let question = self.question(problem);
+        let spec = self.spec(problem);
         let session = &mut solution.session;
-        session.allow(seconds(self.job.limits.run_s));
-        let posed = Posed::new(session, question, case, launch, 0, 0)
-            .and_then(|posed| Ok((posed.answer(session, 0)?, posed)));
-        let (answer, mut posed) = self.survived(posed, solution)?;
-        let (result, debug_info) = posed.verdict(1, &answer);
-        let array = |element: board_problems::Dtype, shape: &[usize], bytes: &[u8]| json!({ "shape": shape, "values": numbers(element, bytes) });
-        let mut input = serde_json::Map::new();
-        for argument in &posed.prepared.arguments {
-            if let Some(bytes) = argument.value.bytes() {
-                let (element, shape) = (argument.value.element(), argument.value.shape().to_vec());
-                let shown = match argument.value {
-                    board_problems::Value::Scalar { .. } => numbers(element, bytes)[0].clone(),
-                    _ => array(element, &shape, bytes),
-                };
-                input.insert(argument.name.clone(), shown);
-            }
+        session.allow(seconds(self.context.job.limits.run_s));
+        let placed = PlacedCase::new(session, spec, case, launch, 0, 0)
+            .and_then(|placed| Ok((placed.answer(session, 0)?, placed)));
+        let (answer, mut placed) = self.survived(placed, solution)?;
+        let (result, debug_info) = placed.verdict(1, &answer);
+        let mut input = SampleValues::new();
+        for argument in &placed.prepared.arguments {
+            let Some(bytes) = argument.value.bytes() else { continue };
+            let element = argument.value.element();
+            let shown = match argument.value {
+                board_problems::Value::Scalar { .. } => {
+                    numbers(element, bytes).into_iter().next().map(SampleValue::Scalar)
+                }
+                _ => Some(array(element, argument.value.shape(), bytes)),
+            };
+            input.extend(shown.map(|shown| (argument.name.clone(), shown)));
         }
-        let (mut output, mut expected_output) = (serde_json::Map::new(), serde_json::Map::new());
-        for (expected, found) in posed.expected().iter().zip(&answer.outputs) {
+        let (mut output, mut expected_output) = (SampleValues::new(), SampleValues::new());
+        for (expected, found) in placed.expected().iter().zip(&answer.outputs) {
             let right = expected.values.encode(expected.element);
             output.insert(expected.name.clone(), array(expected.element, &expected.shape, found));
             expected_output.insert(expected.name.clone(), array(expected.element, &expected.shape, &right));
         }
-        let remains = solution.session.end();
+        let ended = solution.session.end();
         let sample = Box::new(SampleResult {
-            input: Json::Object(input),
-            output: Json::Object(output),
-            expected_output: Json::Object(expected_output),
+            input,
+            output,
+            expected_output,
             debug_info,
-            stdout: self.tools.shown(&remains.output, MOST_SHOWN),
-            stderr: self.tools.shown(&remains.error, MOST_SHOWN),
+            stdout: self.context.tools.shown(&ended.output),
+            stderr: self.context.tools.shown(&ended.error),
         });
-        (self.emit)(match result.status {
+        (self.context.emit)(match result.status {
             Verdict::Passed => Event::Passed(sample),
             Verdict::Failed => Event::Failed(sample),
         });
@@ -401,13 +368,13 @@ impl Judge<'_> {
     /// Converts a fault to the event that the submitter sees.
     fn ending(&self, fault: Fault, solution: &mut Solution) -> Ending {
         use sandbox::Stop;
-        let remains = solution.session.end();
-        let said = self.tools.shown(&remains.error, MOST_SHOWN);
+        let ended = solution.session.end();
+        let said = self.context.tools.shown(&ended.error);
         let details = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}\n{said}") };
         let runtime = |message: String, details: String| Box::new(Event::RuntimeError { message, details });
-        match (fault, remains.stop) {
+        match (fault, ended.stop) {
             (Fault::Time, _) | (_, Some(Stop::Time)) => Box::new(Event::TimeLimitExceeded {
-                message: format!("the solution took longer than {} s", self.job.limits.run_s),
+                message: format!("the solution took longer than {} s", self.context.job.limits.run_s),
                 details: said,
             }),
             (_, Some(Stop::Memory)) => Box::new(Event::MemoryLimitExceeded {
@@ -420,7 +387,7 @@ impl Judge<'_> {
             }),
             // Not the submitter's fault.
             (Fault::Hip { code: NO_DEVICE, text }, _) => {
-                error("the device cannot be reached", &details(&text))
+                ending::error("the device cannot be reached", &details(&text))
             }
             (Fault::Hip { code: OUT_OF_MEMORY, text }, _) => Box::new(Event::MemoryLimitExceeded {
                 message: "the device has no memory left".to_owned(),
@@ -441,57 +408,37 @@ impl Judge<'_> {
             (Fault::Gone, Some(Stop::Cancelled)) => {
                 runtime("the solution closed the harness's connection to the judge".to_owned(), said)
             }
-            (Fault::Gone, None) => error("the runner process of the judge has ended", &said),
+            (Fault::Gone, None) => ending::error("the runner process of the judge has ended", &said),
             (Fault::InvalidReply(text), None) => {
-                error("the runner process of the judge has failed", &details(&text))
+                ending::error("the runner process of the judge has failed", &details(&text))
             }
         }
     }
 }
 
 fn parse(code: &[u8]) -> Result<Code, Ending> {
-    Code::parse(code).map_err(|problem| error("the compiled code cannot be read", &problem.to_string()))
+    Code::parse(code)
+        .map_err(|problem| ending::error("the compiled code cannot be read", &problem.to_string()))
 }
 
-/// Converts the first elements of an array to JSON. Numbers that JSON cannot represent become strings.
-fn numbers(element: board_problems::Dtype, bytes: &[u8]) -> Json {
+fn array(element: Dtype, shape: &[usize], bytes: &[u8]) -> SampleValue {
+    SampleValue::Array(SampleArray { shape: shape.to_vec(), values: numbers(element, bytes) })
+}
+
+/// Converts the first elements of an array. Numbers that JSON cannot represent become strings.
+fn numbers(element: Dtype, bytes: &[u8]) -> Vec<SampleNumber> {
     let bytes = &bytes[..bytes.len().min(MOST_ELEMENTS * element.size())];
     if element.is_float() {
-        let number = |value: f64| if value.is_finite() { json!(value) } else { json!(value.to_string()) };
+        let number = |value: f64| match value.is_finite() {
+            true => SampleNumber::Real(value),
+            false => SampleNumber::Text(value.to_string()),
+        };
         element.decode(bytes).into_iter().map(number).collect()
     } else {
         let number = |value: i128| match i64::try_from(value) {
-            Ok(small) if small.unsigned_abs() < 1 << 53 => json!(small),
-            _ => json!(value.to_string()),
+            Ok(small) if small.unsigned_abs() < 1 << 53 => SampleNumber::Integer(small),
+            _ => SampleNumber::Text(value.to_string()),
         };
         element.decode_integers(bytes).into_iter().map(number).collect()
-    }
-}
-
-pub(crate) fn seconds(value: f64) -> Duration {
-    Duration::try_from_secs_f64(value.clamp(0.001, 86_400.0)).unwrap_or(Duration::from_secs(60))
-}
-
-pub(crate) fn error(error: &str, details: &str) -> Ending {
-    Box::new(Event::Error { error: error.to_owned(), message: error.to_owned(), details: details.to_owned() })
-}
-
-pub(crate) fn compile_error(message: &str, details: &str) -> Ending {
-    Box::new(Event::CompileError { message: message.to_owned(), details: details.to_owned() })
-}
-
-/// Converts a compiler error to the event that the submitter sees.
-pub(crate) fn ending_of(failure: &CompileError) -> Ending {
-    match failure {
-        CompileError::Source { message, details } => compile_error(message, details),
-        other => {
-            let mut text = String::new();
-            let mut cause = std::error::Error::source(other);
-            while let Some(source) = cause {
-                text = format!("{text}{source}\n");
-                cause = source.source();
-            }
-            error(&other.to_string(), &text)
-        }
     }
 }

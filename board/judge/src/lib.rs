@@ -7,7 +7,8 @@ mod buffers;
 mod check;
 mod code;
 mod compile;
-mod event;
+mod context;
+mod ending;
 mod gpu;
 mod hip;
 mod job;
@@ -21,16 +22,13 @@ pub mod runner;
 mod session;
 mod statistics;
 mod tools;
+mod worker_proxy;
 
 pub use compile::{CompileError, Compiled, Compiler};
-pub use event::{
-    BenchmarkResult, Counts, DebugInfo, Difference, Event, IsaLine, IsaListing, KernelFacts, Roofline,
-    SampleResult, TestResult, Verdict,
-};
 pub use gpu::Gpu;
-pub use job::{Endpoint, Job, Limits};
+pub use job::{Job, Limits};
 pub use judge::run;
 pub use recipe::RecipeError;
-pub use sandbox::{Apartness, Level};
+pub use sandbox::{IsolationRange, Level};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use tools::Tools;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use board_contract::{BenchmarkResult, Counters, DebugInfo, Roofline, TestResult};
 use board_problems::{Case, Launch};
 
-use crate::check::{Answer, Posed, Question};
-use crate::event::{BenchmarkResult, Counts, Roofline};
+use crate::check::{CallOutput, CheckSpec, PlacedCase};
 use crate::gpu::Gpu;
 use crate::session::{Fault, Session};
 use crate::statistics;
@@ -28,7 +28,7 @@ const MOST_REFERENCE_FLOPS: f64 = 2e10;
 
 /// A measurement: the case and the device.
 pub(crate) struct Measurement<'a> {
-    pub question: Question<'a>,
+    pub spec: CheckSpec<'a>,
     pub gpu: &'a Gpu,
     pub emulated: bool,
     pub case: &'a Case,
@@ -37,21 +37,21 @@ pub(crate) struct Measurement<'a> {
     /// Time for all samples.
     pub time: Duration,
     /// Whether the reported time is untrusted. Solutions of the host shape run in the process that takes the time.
-    pub doubted: bool,
+    pub untrusted_times: bool,
 }
 
 /// Why a case could not be measured.
-pub(crate) enum Unmeasured {
+pub(crate) enum MeasureError {
     Fault(Fault),
     /// Wrong on the inputs of the measurement, although the check passed.
-    Wrong(Box<(crate::event::TestResult, crate::event::DebugInfo)>),
+    Wrong(Box<(TestResult, DebugInfo)>),
     /// Correct before the measurement, but not during it.
     Inconsistent(String),
 }
 
-impl From<Fault> for Unmeasured {
-    fn from(fault: Fault) -> Unmeasured {
-        Unmeasured::Fault(fault)
+impl From<Fault> for MeasureError {
+    fn from(fault: Fault) -> MeasureError {
+        MeasureError::Fault(fault)
     }
 }
 
@@ -63,22 +63,22 @@ pub(crate) struct Measured {
 }
 
 impl Measurement<'_> {
-    pub fn run(&self, session: &mut Session) -> Result<Measured, Unmeasured> {
+    pub fn run(&self, session: &mut Session) -> Result<Measured, MeasureError> {
         session.allow(self.time);
         let mut sets = Vec::new();
         for set in 0..SETS {
             let round = 1000 + u64::from(set);
-            sets.push(Posed::new(session, self.question, self.case, self.launch, round, 1 + set)?);
+            sets.push(PlacedCase::new(session, self.spec, self.case, self.launch, round, 1 + set)?);
         }
         // Verify before anything is timed.
         let mut first = Vec::new();
         for set in &mut sets {
             let answer = set.answer(session, 0)?;
-            self.hold_right(set, &answer)?;
+            self.require_correct(set, &answer)?;
             first.push(answer.outputs);
         }
         let counts = if self.emulated {
-            sets[0].call(session, 1, 0, true)?.counts.map(counts)
+            sets[0].call(session, 1, 0, true)?.counts.map(Counters::from_array)
         } else {
             for round in 0..WARM_UPS {
                 sets[(round % u64::from(SETS)) as usize].call(session, 1 + round, 0, false)?;
@@ -93,7 +93,7 @@ impl Measurement<'_> {
         while !self.is_enough(&samples, begun.elapsed()) {
             let round = samples.len() as u64;
             // The secret seed decides which set is used and whether its outputs are verified.
-            let chance = self.question.seed(self.case, 2000 + round);
+            let chance = self.spec.seed(self.case, 2000 + round);
             let index = (chance % u64::from(SETS)) as usize;
             let called = sets[index].call(session, 100 + round, flush, false)?;
             samples.push(called.device_ms);
@@ -116,35 +116,40 @@ impl Measurement<'_> {
     }
 
     /// Returns whether the outputs of the last call are bit-identical to those of the first. Different outputs must be correct as well.
-    fn look(&self, session: &mut Session, set: &mut Posed, first: &[Vec<u8>]) -> Result<bool, Unmeasured> {
-        let (outputs, trespass) = set.buffers.outputs(session)?;
-        if let Some(trespass) = trespass {
-            return Err(Unmeasured::Inconsistent(trespass.message()));
+    fn look(
+        &self,
+        session: &mut Session,
+        set: &mut PlacedCase,
+        first: &[Vec<u8>],
+    ) -> Result<bool, MeasureError> {
+        let (outputs, forbidden) = set.buffers.outputs(session)?;
+        if let Some(forbidden) = forbidden {
+            return Err(MeasureError::Inconsistent(forbidden.message()));
         }
         if outputs == *first {
             return Ok(true);
         }
         if self.has_reference(set) && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
             let text = "outputs were correct in the check and wrong during the measurement";
-            return Err(Unmeasured::Inconsistent(text.to_owned()));
+            return Err(MeasureError::Inconsistent(text.to_owned()));
         }
         Ok(false)
     }
 
-    fn has_reference(&self, set: &Posed) -> bool {
+    fn has_reference(&self, set: &PlacedCase) -> bool {
         set.prepared.flops.unwrap_or(0.0) <= MOST_REFERENCE_FLOPS
     }
 
-    fn hold_right(&self, set: &mut Posed, answer: &Answer) -> Result<(), Unmeasured> {
-        if let Some(trespass) = &answer.trespass {
-            return Err(Unmeasured::Inconsistent(trespass.message()));
+    fn require_correct(&self, set: &mut PlacedCase, answer: &CallOutput) -> Result<(), MeasureError> {
+        if let Some(forbidden) = &answer.forbidden {
+            return Err(MeasureError::Inconsistent(forbidden.message()));
         }
         if !self.has_reference(set) {
             return Ok(());
         }
         match set.verdict(self.test_id, answer) {
             (_, None) => Ok(()),
-            (result, Some(debug)) => Err(Unmeasured::Wrong(Box::new((result, debug)))),
+            (result, Some(debug)) => Err(MeasureError::Wrong(Box::new((result, debug)))),
         }
     }
 
@@ -166,12 +171,12 @@ impl Measurement<'_> {
         host_samples: &[f64],
         flops: Option<f64>,
         bytes: f64,
-        counts: Option<Counts>,
+        counts: Option<Counters>,
         deterministic: bool,
     ) -> Measured {
         let known = |samples: &[f64]| statistics::summary(samples);
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
-        let dtype = self.question.dtype;
+        let dtype = self.spec.dtype;
         let peak_flops = self.gpu.peak_flops(dtype);
         let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
         let floor_ms = seconds * 1e3;
@@ -185,7 +190,7 @@ impl Measurement<'_> {
                 ));
             }
             let host = known(host_samples).map_or(0.0, |summary| summary.median);
-            if self.doubted && host > 3.0 * summary.median + 2.0 {
+            if self.untrusted_times && host > 3.0 * summary.median + 2.0 {
                 flags.push(format!(
                     "work-outside-events: {} took {host} ms on the host and {} ms by the device's events",
                     self.case.name, summary.median
@@ -221,40 +226,5 @@ impl Measurement<'_> {
             cold_cache: !self.emulated,
         };
         Measured { result, deterministic, flags }
-    }
-}
-
-fn counts(numbers: [u64; crate::message::COUNTS]) -> Counts {
-    let [
-        launches,
-        waves,
-        instructions,
-        valu,
-        salu,
-        mfma,
-        vmem,
-        smem,
-        lds,
-        branch,
-        other,
-        bytes_read,
-        bytes_written,
-        bank_conflicts,
-    ] = numbers;
-    Counts {
-        launches,
-        waves,
-        instructions,
-        valu,
-        salu,
-        mfma,
-        vmem,
-        smem,
-        lds,
-        branch,
-        other,
-        bytes_read,
-        bytes_written,
-        bank_conflicts,
     }
 }

@@ -5,14 +5,14 @@
 
 use std::io::{self, Read, Write};
 
+use board_contract::Counters;
+
 /// Largest frame in bytes.
 pub(crate) const MOST: usize = 72 << 20;
 /// Most bytes of a buffer in one frame.
 pub(crate) const CHUNK: usize = 64 << 20;
 /// File descriptor of the socket in the runner process.
 pub(crate) const DESCRIPTOR: i32 = 3;
-/// Number of counters of a launch.
-pub(crate) const COUNTS: usize = 14;
 
 /// A range of words in a buffer to fill with a pattern before a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub(crate) struct Call {
 
 /// Result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Called {
+pub(crate) struct CallReport {
     /// Time between the device's events.
     pub device_ms: f64,
     /// Time on the host until all work has completed.
     pub host_ms: f64,
-    pub counts: Option<[u64; COUNTS]>,
+    pub counts: Option<[u64; Counters::COUNT]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl Request {
     }
 }
 
-impl Called {
+impl CallReport {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.device_ms.to_le_bytes());
         out.extend(self.host_ms.to_le_bytes());
@@ -196,15 +196,15 @@ impl Called {
         }
     }
 
-    pub fn decode(bytes: &[u8]) -> Option<Called> {
+    pub fn decode(bytes: &[u8]) -> Option<CallReport> {
         let mut fields = Fields(bytes);
-        let mut called = Called {
+        let mut called = CallReport {
             device_ms: f64::from_bits(fields.u64()?),
             host_ms: f64::from_bits(fields.u64()?),
             counts: None,
         };
         if fields.byte()? != 0 {
-            let mut counts = [0; COUNTS];
+            let mut counts = [0; Counters::COUNT];
             for number in &mut counts {
                 *number = fields.u64()?;
             }
@@ -333,11 +333,11 @@ mod tests {
     #[test]
     fn a_time_that_is_no_number_is_refused() {
         let mut out = Vec::new();
-        Called { device_ms: f64::NAN, ..Called::default() }.encode(&mut out);
-        assert_eq!(Called::decode(&out), None);
+        CallReport { device_ms: f64::NAN, ..CallReport::default() }.encode(&mut out);
+        assert_eq!(CallReport::decode(&out), None);
         out.clear();
-        let called = Called { device_ms: 1.5, host_ms: 2.0, counts: Some([3; COUNTS]) };
+        let called = CallReport { device_ms: 1.5, host_ms: 2.0, counts: Some([3; Counters::COUNT]) };
         called.encode(&mut out);
-        assert_eq!(Called::decode(&out), Some(called));
+        assert_eq!(CallReport::decode(&out), Some(called));
     }
 }

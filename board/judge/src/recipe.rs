@@ -271,7 +271,7 @@ fn jailed(tools: &Tools, program: impl Into<PathBuf>) -> Command {
         folder: 512 << 20,
         ..Limits::default()
     };
-    let mut command = Command::new(program).limits(limits).apartness(tools.apartness);
+    let mut command = Command::new(program).limits(limits).isolation(tools.isolation);
     for path in folders(tools) {
         command = command.visible(path);
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use crate::hip::{Address, Handle, Hip, HipError, HipResult};
 use crate::message::{
-    self, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
+    self, Call, CallReport, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
 };
 
 /// Error that ends a runner.
@@ -137,7 +137,7 @@ impl Runner {
         Ok(())
     }
 
-    fn call(&mut self, call: &Call) -> Result<Called, Refusal> {
+    fn call(&mut self, call: &Call) -> Result<CallReport, Refusal> {
         let kernel = self.kernel.ok_or_else(|| Refusal::Other("no kernel is loaded".to_owned()))?;
         let mut arguments = Vec::new();
         for slot in &call.slots {
@@ -159,7 +159,7 @@ impl Runner {
         // Stop counting even if the call failed.
         let counts = if counting { self.hip.end_counting() } else { None };
         done?;
-        Ok(Called { device_ms: self.hip.elapsed(from, to)?, host_ms, counts })
+        Ok(CallReport { device_ms: self.hip.elapsed(from, to)?, host_ms, counts })
     }
 
     fn events(&mut self) -> HipResult<(Handle, Handle)> {

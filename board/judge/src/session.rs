@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Running, SandboxError, Stop};
 
-use crate::message::{self, CHUNK, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
+use crate::message::{self, CHUNK, Call, CallReport, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
 use crate::tools::Tools;
 
 /// Why a request to the runner process failed.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
 
 /// Output and exit status of an ended process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Remains {
+pub(crate) struct ProcessEnd {
     pub output: Vec<u8>,
     pub error: Vec<u8>,
     /// How it ended, if it was sandboxed.
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     /// Deadline of the current operation.
     until: Instant,
     /// Resources that must live as long as the process.
-    kept: Option<crate::program::Door>,
+    kept: Option<Box<dyn std::any::Any>>,
 }
 
 enum Process {
@@ -110,8 +110,8 @@ impl Session {
     }
 
     /// Keeps a resource of the process alive until the process has ended.
-    pub fn keep(&mut self, door: crate::program::Door) {
-        self.kept = Some(door);
+    pub fn keep(&mut self, resource: Box<dyn std::any::Any>) {
+        self.kept = Some(resource);
     }
 
     /// Sets the time limit of the following operations.
@@ -164,20 +164,20 @@ impl Session {
     }
 
     /// Calls the solution. The time is also measured here, where the solution cannot manipulate it.
-    pub fn call(&mut self, call: Call) -> Result<(Called, Duration), Fault> {
+    pub fn call(&mut self, call: Call) -> Result<(CallReport, Duration), Fault> {
         let request = Request::Call(call);
         let begun = Instant::now();
         let reply = self.ask(&request)?;
         let took = begun.elapsed();
-        let called = Called::decode(&reply)
+        let called = CallReport::decode(&reply)
             .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
         Ok((called, took))
     }
 
     /// Ends the process and returns its output.
-    pub fn end(&mut self) -> Remains {
+    pub fn end(&mut self) -> ProcessEnd {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
-        let Some(process) = self.process.take() else { return Remains::default() };
+        let Some(process) = self.process.take() else { return ProcessEnd::default() };
         let _kept = self.kept.take();
         match process {
             Process::Own { mut child, output, error } => {
@@ -192,7 +192,7 @@ impl Session {
                 unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
                 let _ = child.kill();
                 let _ = child.wait();
-                Remains {
+                ProcessEnd {
                     output: output.join().unwrap_or_default(),
                     error: error.join().unwrap_or_default(),
                     stop: None,
@@ -207,8 +207,10 @@ impl Session {
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 match running.stop() {
-                    Ok(ended) => Remains { output: ended.output, error: ended.error, stop: Some(ended.stop) },
-                    Err(_) => Remains::default(),
+                    Ok(ended) => {
+                        ProcessEnd { output: ended.output, error: ended.error, stop: Some(ended.stop) }
+                    }
+                    Err(_) => ProcessEnd::default(),
                 }
             }
         }

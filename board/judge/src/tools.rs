@@ -16,13 +16,17 @@ pub struct Tools {
     /// Command line that runs [`crate::runner::serve`].
     pub runner: Vec<OsString>,
     /// Isolation that untrusted commands require.
-    pub apartness: sandbox::Apartness,
+    pub isolation: sandbox::IsolationRange,
 }
 
 /// File name of the client library, for the current HIP major version.
 pub(crate) const LIBRARY: &str = "libamdhip64.so.7";
 
+/// Most bytes of a program's output that users are shown.
+const MOST_SHOWN: usize = 64 << 10;
+
 impl Tools {
+    /// Returns the path of the client library.
     pub fn library(&self) -> PathBuf {
         self.libraries.join(LIBRARY)
     }
@@ -50,8 +54,13 @@ impl Tools {
         paths
     }
 
+    /// Prepares the output of a program for users.
+    pub(crate) fn shown(&self, text: &[u8]) -> String {
+        self.shown_at_most(text, MOST_SHOWN)
+    }
+
     /// Prepares a text for users: replaces private paths and truncates it.
-    pub(crate) fn shown(&self, text: &[u8], most: usize) -> String {
+    pub(crate) fn shown_at_most(&self, text: &[u8], most: usize) -> String {
         let mut text = String::from_utf8_lossy(text).into_owned();
         for (path, shown) in self.private_paths() {
             text = text.replace(&path, shown);

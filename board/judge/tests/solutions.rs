@@ -6,7 +6,7 @@ mod rig;
 
 use std::path::PathBuf;
 
-use board_judge::Endpoint;
+use board_contract::Endpoint;
 
 /// Stride of the subset: every sixth file.
 const STRIDE: usize = 6;

@@ -1,8 +1,7 @@
 //! Comparison of outputs with expected values. NaN is never correct, even if NaN was expected.
 
-use crate::case::Case;
 use crate::dtype::Dtype;
-use crate::problem::Problem;
+use crate::values::Values;
 use serde::{Deserialize, Serialize};
 
 /// Number of largest differences that are reported.
@@ -32,44 +31,6 @@ impl Tolerance {
 
     pub fn accepts(self, expected: f64, actual: f64) -> bool {
         expected.is_finite() && (actual - expected).abs() <= self.atol + self.rtol * expected.abs()
-    }
-}
-
-/// Expected contents of an output. For floating-point types they are more precise than the type.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    Floats(Vec<f64>),
-    Integers(Vec<i64>),
-    /// For values that need all 64 bits.
-    Naturals(Vec<u64>),
-}
-
-impl Values {
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Floats(values) => values.len(),
-            Self::Integers(values) => values.len(),
-            Self::Naturals(values) => values.len(),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Encodes the values as bytes of a type.
-    pub fn encode(&self, element: Dtype) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.len() * element.size());
-        match self {
-            Self::Floats(values) => values.iter().for_each(|value| element.encode(*value, &mut bytes)),
-            Self::Integers(values) => {
-                values.iter().for_each(|value| element.encode_integer((*value).into(), &mut bytes));
-            }
-            Self::Naturals(values) => {
-                values.iter().for_each(|value| element.encode_integer((*value).into(), &mut bytes));
-            }
-        }
-        bytes
     }
 }
 
@@ -105,12 +66,6 @@ pub struct Comparison {
     pub samples: Vec<Mismatch>,
 }
 
-impl Problem {
-    pub fn compare(&self, case: &Case, dtype: Dtype, expected: &Expected, actual: &[u8]) -> Comparison {
-        compare(self.tolerance_of(case, dtype), expected, actual)
-    }
-}
-
 /// Comparison of one element.
 struct Element {
     wrong: bool,
@@ -118,7 +73,8 @@ struct Element {
     difference: f64,
 }
 
-fn compare(tolerance: Tolerance, expected: &Expected, actual: &[u8]) -> Comparison {
+/// Compares an output with its expected contents.
+pub(crate) fn compare(tolerance: Tolerance, expected: &Expected, actual: &[u8]) -> Comparison {
     let total = expected.values.len();
     match &expected.values {
         Values::Floats(values) => {

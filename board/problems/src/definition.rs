@@ -117,7 +117,7 @@ fn problem(slug: &str, table: &str, statement: &str) -> Result<Problem, Mistake>
     if statement.trim().is_empty() {
         return Err(Mistake::Statement);
     }
-    let row = reference::row(slug).ok_or(Mistake::Reference)?;
+    let row = reference::find(slug).ok_or(Mistake::Reference)?;
     let derived: Vec<(String, Expression)> = table
         .derived
         .iter()

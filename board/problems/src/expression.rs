@@ -322,6 +322,11 @@ impl Reader<'_> {
     }
 }
 
+/// Unwraps the value of a formula. It cannot fail, because all formulas were evaluated with every case when the set was parsed.
+pub(crate) fn known<T, E: std::fmt::Display>(value: Result<T, E>) -> T {
+    value.unwrap_or_else(|error| panic!("a formula of the set fails: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,13 +5,13 @@
 mod makers;
 
 use crate::case::{Case, Place, Set};
-use crate::compare::Values;
 use crate::dtype::Dtype;
 use crate::expression::Expression;
 use crate::launch::{Formula, LaunchError};
 use crate::parameter::{Direction, Fill, Parameter};
 use crate::problem::Problem;
 use crate::shape::Shape;
+use crate::values::Values;
 use std::fmt::Write as _;
 
 const FRAME: &str = include_str!("harness/frame.hip");

@@ -3,6 +3,7 @@
 //! The crate consists of data and arithmetic: no compilers, devices, networks or I/O. `set/<slug>/` contains each problem's definition
 //! (`problem.toml`) and statement; `reference/` contains the reference implementations.
 
+mod argument;
 mod case;
 mod compare;
 mod definition;
@@ -10,6 +11,7 @@ mod dtype;
 mod expression;
 mod harness;
 mod launch;
+mod maker;
 mod parameter;
 mod prepare;
 mod problem;
@@ -18,16 +20,18 @@ mod set;
 mod shape;
 #[cfg(test)]
 mod tolerance;
+mod values;
 
+pub use argument::{Argument, Prepared, Value};
 pub use case::{Case, Place, Set};
-pub use compare::{Comparison, Expected, Mismatch, Tolerance, Values};
+pub use compare::{Comparison, Expected, Mismatch, Tolerance};
 pub use definition::DefinitionError;
 pub use dtype::Dtype;
 pub use expression::{Expression, ExpressionError, Sizes};
 pub use harness::harness;
 pub use launch::{Formula, Launch, LaunchError};
 pub use parameter::{Direction, Element, Fill, Parameter};
-pub use prepare::{Argument, Prepared, Value};
 pub use problem::{Difficulty, Problem};
 pub use set::{all, find};
 pub use shape::Shape;
+pub use values::Values;

@@ -1,7 +1,8 @@
 //! Parameters of a solution: direction, element type, shape, and fill of inputs.
 
+use crate::case::Case;
 use crate::dtype::Dtype;
-use crate::expression::Expression;
+use crate::expression::{Expression, known};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,14 @@ pub struct Parameter {
     pub fill: Fill,
     /// Value of a scalar as a formula over the sizes. Without it the case gives the value.
     pub value: Option<Expression>,
+}
+
+impl Parameter {
+    /// Returns the extents of the shape in a case.
+    pub(crate) fn extents(&self, case: &Case) -> Vec<usize> {
+        let extent = |formula: &Expression| usize::try_from(known(formula.integer(&case.sizes))).unwrap_or(0);
+        self.shape.iter().map(extent).collect()
+    }
 }
 
 impl Parameter {

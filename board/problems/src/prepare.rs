@@ -1,87 +1,26 @@
-//! Arguments of a case: inputs generated from a seed, outputs and scalars.
+//! Creates the arguments of a case: inputs from a seed, outputs and scalars.
 
+use crate::argument::{Argument, Prepared, Value};
 use crate::case::Case;
 use crate::dtype::Dtype;
+use crate::expression::known;
+use crate::maker::{Maker, Random};
 use crate::parameter::{Direction, Fill, Parameter};
-use crate::problem::{Problem, extents, known};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use crate::problem::Problem;
 use std::collections::BTreeMap;
-
-/// The contents of an argument.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Input { element: Dtype, shape: Vec<usize>, bytes: Vec<u8> },
-    Output { element: Dtype, shape: Vec<usize> },
-    InOut { element: Dtype, shape: Vec<usize>, bytes: Vec<u8> },
-    Scalar { element: Dtype, bytes: Vec<u8> },
-}
-
-impl Value {
-    pub fn element(&self) -> Dtype {
-        match self {
-            Self::Input { element, .. }
-            | Self::Output { element, .. }
-            | Self::InOut { element, .. }
-            | Self::Scalar { element, .. } => *element,
-        }
-    }
-
-    pub fn shape(&self) -> &[usize] {
-        match self {
-            Self::Input { shape, .. } | Self::Output { shape, .. } | Self::InOut { shape, .. } => shape,
-            Self::Scalar { .. } => &[],
-        }
-    }
-
-    /// Returns the size of the buffer or the scalar in bytes.
-    pub fn size(&self) -> usize {
-        self.shape().iter().product::<usize>() * self.element().size()
-    }
-
-    /// Returns the contents before the call; `None` for outputs.
-    pub fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Input { bytes, .. } | Self::InOut { bytes, .. } | Self::Scalar { bytes, .. } => Some(bytes),
-            Self::Output { .. } => None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
-    pub name: String,
-    pub value: Value,
-}
-
-/// The arguments of one call, in the order of the signature.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prepared {
-    pub arguments: Vec<Argument>,
-    /// Floating-point operations of the case.
-    pub flops: Option<f64>,
-    /// Least memory traffic of the case, in bytes.
-    pub bytes: f64,
-}
-
-impl Prepared {
-    pub fn argument(&self, name: &str) -> Option<&Argument> {
-        self.arguments.iter().find(|argument| argument.name == name)
-    }
-}
 
 impl Problem {
     /// Creates the arguments of a case. The same seed gives the same bytes on every machine and in every version.
     pub fn prepare(&self, case: &Case, dtype: Dtype, seed: u64) -> Prepared {
         let mut made = BTreeMap::new();
         if let Some(make) = self.row.inputs {
-            let mut maker = Maker { problem: self, case, dtype, seed, made: BTreeMap::new() };
+            let mut maker = Maker::new(&self.slug, &self.parameters, case, dtype, seed);
             make(&mut maker);
-            made = maker.made;
+            made = maker.finish();
         }
         let argument = |parameter: &Parameter| {
             let element = parameter.element.dtype(dtype);
-            let shape = extents(parameter, case);
+            let shape = parameter.extents(case);
             let contents = |made: &mut BTreeMap<String, Vec<u8>>| {
                 let count = shape.iter().product();
                 let bytes = made.remove(&parameter.name).unwrap_or_else(|| {
@@ -90,7 +29,7 @@ impl Problem {
                         case,
                         element,
                         count,
-                        &mut Random::new(self, case, seed, &parameter.name),
+                        &mut Random::new(&self.slug, case, seed, &parameter.name),
                     )
                 });
                 assert_eq!(bytes.len(), count * element.size(), "{}: {}", self.slug, parameter.name);
@@ -142,98 +81,18 @@ fn fill(fill: &Fill, case: &Case, element: Dtype, count: usize, random: &mut Ran
         }
         Fill::Bits => {
             bytes.resize(count * element.size(), 0);
-            random.0.fill_bytes(&mut bytes);
+            random.fill(&mut bytes);
         }
         Fill::Made => panic!("the maker did not fill this input"),
     }
     bytes
 }
 
-/// Random numbers of one input: a separate stream for every seed, problem, case and name.
-pub(crate) struct Random(ChaCha8Rng);
-
-impl Random {
-    fn new(problem: &Problem, case: &Case, seed: u64, name: &str) -> Self {
-        let mut key = [0; 32];
-        let parts = [seed, hash(&problem.slug), hash(&case.name), hash(name)];
-        for (place, part) in key.chunks_exact_mut(8).zip(parts) {
-            place.copy_from_slice(&part.to_le_bytes());
-        }
-        Self(ChaCha8Rng::from_seed(key))
-    }
-
-    /// Returns a number from `[low, high)`, with all 53 bits random.
-    pub(crate) fn uniform(&mut self, low: f64, high: f64) -> f64 {
-        let unit = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        low + (high - low) * unit
-    }
-
-    /// Returns an integer from `low` to `high`, inclusive.
-    pub(crate) fn integer(&mut self, low: i64, high: i64) -> i64 {
-        let span = u128::from(high.abs_diff(low)) + 1;
-        let offset = (u128::from(self.0.next_u64()) * span) >> 64;
-        (i128::from(low) + offset as i128) as i64
-    }
-
-    /// Returns a random permutation of `0..count`.
-    pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            order.swap(last, self.integer(0, last as i64) as usize);
-        }
-        order
-    }
-}
-
-/// FNV-1a hash, used only to separate the streams.
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
-/// Generates inputs whose numbers depend on each other.
-pub(crate) struct Maker<'a> {
-    problem: &'a Problem,
-    case: &'a Case,
-    dtype: Dtype,
-    seed: u64,
-    made: BTreeMap<String, Vec<u8>>,
-}
-
-impl Maker<'_> {
-    pub(crate) fn size(&self, name: &str) -> usize {
-        usize::try_from(self.case.size(name)).unwrap_or(0)
-    }
-
-    pub(crate) fn random(&self, name: &str) -> Random {
-        Random::new(self.problem, self.case, self.seed, name)
-    }
-
-    pub(crate) fn floats(&mut self, name: &str, values: impl IntoIterator<Item = f64>) {
-        let element = self.element(name);
-        let mut bytes = Vec::new();
-        values.into_iter().for_each(|value| element.encode(value, &mut bytes));
-        self.made.insert(name.to_owned(), bytes);
-    }
-
-    pub(crate) fn integers(&mut self, name: &str, values: impl IntoIterator<Item = i64>) {
-        let element = self.element(name);
-        let mut bytes = Vec::new();
-        values.into_iter().for_each(|value| element.encode_integer(value.into(), &mut bytes));
-        self.made.insert(name.to_owned(), bytes);
-    }
-
-    fn element(&self, name: &str) -> Dtype {
-        let parameter = self.problem.parameter(name);
-        parameter.unwrap_or_else(|| panic!("no parameter {name}")).element.dtype(self.dtype)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::argument::Value;
     use crate::case::{Place, Set};
     use crate::dtype::Dtype;
-    use crate::prepare::Value;
     use crate::set::{all, find};
 
     #[test]

@@ -1,13 +1,14 @@
 //! A problem: statement, parameters, cases, tolerances and reference.
 
+use crate::argument::Prepared;
 use crate::case::{Case, Place, Set};
-use crate::compare::{Expected, Tolerance};
+use crate::compare::{self, Comparison, Expected, Tolerance};
 use crate::dtype::Dtype;
-use crate::expression::Expression;
+use crate::expression::{Expression, known};
 use crate::launch::{Formula, Launch, LaunchError};
 use crate::parameter::{Direction, Parameter};
-use crate::prepare::Prepared;
-use crate::reference::{self, Row};
+use crate::reference::row::{Call, Row};
+use crate::values::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -123,8 +124,7 @@ impl Problem {
                 .parameters
                 .iter()
                 .map(|parameter| {
-                    let elements: f64 =
-                        extents(parameter, case).iter().map(|extent| *extent as f64).product();
+                    let elements: f64 = parameter.extents(case).iter().map(|extent| *extent as f64).product();
                     let passes = match parameter.direction {
                         Direction::In | Direction::Out => 1.0,
                         Direction::InOut => 2.0,
@@ -140,40 +140,29 @@ impl Problem {
     pub fn bytes_of_arguments(&self, case: &Case, dtype: Dtype) -> usize {
         let bytes = |parameter: &Parameter| match parameter.direction {
             Direction::Scalar => 0,
-            _ => extents(parameter, case).iter().product::<usize>() * parameter.element.dtype(dtype).size(),
+            _ => parameter.extents(case).iter().product::<usize>() * parameter.element.dtype(dtype).size(),
         };
         self.parameters.iter().map(bytes).sum()
     }
 
     /// Computes the expected outputs, in the order of the signature.
     pub fn expected(&self, case: &Case, dtype: Dtype, prepared: &Prepared) -> Vec<Expected> {
-        let values = (self.row.exact)(&reference::Call::new(case, prepared));
+        let values = (self.row.exact)(&Call::new(case, prepared));
         self.expecting(case, dtype, values)
     }
 
-    pub(crate) fn expecting(
-        &self,
-        case: &Case,
-        dtype: Dtype,
-        values: Vec<crate::compare::Values>,
-    ) -> Vec<Expected> {
+    /// Compares an output of a case with its expected contents.
+    pub fn compare(&self, case: &Case, dtype: Dtype, expected: &Expected, actual: &[u8]) -> Comparison {
+        compare::compare(self.tolerance_of(case, dtype), expected, actual)
+    }
+
+    pub(crate) fn expecting(&self, case: &Case, dtype: Dtype, values: Vec<Values>) -> Vec<Expected> {
         assert_eq!(values.len(), self.outputs().count(), "{}: one result per output", self.slug);
-        let expect = |(parameter, values): (&Parameter, crate::compare::Values)| {
-            let shape = extents(parameter, case);
+        let expect = |(parameter, values): (&Parameter, Values)| {
+            let shape = parameter.extents(case);
             assert_eq!(shape.iter().product::<usize>(), values.len(), "{}: {}", self.slug, parameter.name);
             Expected { name: parameter.name.clone(), element: parameter.element.dtype(dtype), shape, values }
         };
         self.outputs().zip(values).map(expect).collect()
     }
-}
-
-/// Returns the extents of a parameter's shape.
-pub(crate) fn extents(parameter: &Parameter, case: &Case) -> Vec<usize> {
-    let extent = |formula: &Expression| usize::try_from(known(formula.integer(&case.sizes))).unwrap_or(0);
-    parameter.shape.iter().map(extent).collect()
-}
-
-/// Unwraps the value of a formula. It cannot fail, because all formulas were evaluated with every case when the set was parsed.
-pub(crate) fn known<T, E: fmt::Display>(value: Result<T, E>) -> T {
-    value.unwrap_or_else(|error| panic!("a formula of the set fails: {error}"))
 }

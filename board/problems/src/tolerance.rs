@@ -1,66 +1,15 @@
 //! Tests of the tolerances: they must accept single precision in any order of summation, and must reject half precision. This module is
 //! compiled for tests only.
 
+use crate::argument::Prepared;
 use crate::case::{Case, Place, Set};
 use crate::compare::Comparison;
 use crate::dtype::Dtype;
 use crate::parameter::Direction;
-use crate::prepare::Prepared;
 use crate::problem::Problem;
-use crate::reference::{Call, Mode};
+use crate::reference::row::Call;
+use crate::reference::tried::Arithmetic;
 use crate::set::all;
-use half::f16;
-use std::cell::Cell;
-
-/// Arithmetic that a solution might use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arithmetic {
-    /// Single precision, sequential sums.
-    Single,
-    /// Single precision, pairwise sums.
-    SinglePairwise,
-    /// Inputs rounded to half precision, then exact.
-    HalfInputs,
-    /// Everything in half precision.
-    Half,
-}
-
-thread_local! {
-    static PRESENT: Cell<Arithmetic> = const { Cell::new(Arithmetic::Single) };
-}
-
-impl Arithmetic {
-    /// Runs `body` with this arithmetic for [`Tried`].
-    pub(crate) fn during<T>(self, body: impl FnOnce() -> T) -> T {
-        PRESENT.set(self);
-        body()
-    }
-}
-
-/// Mode that uses the current thread's arithmetic, so that references are compiled for one test mode instead of four.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tried;
-
-impl Mode for Tried {
-    fn round(value: f64) -> f64 {
-        match PRESENT.get() {
-            Arithmetic::Single | Arithmetic::SinglePairwise => f64::from(value as f32),
-            Arithmetic::HalfInputs => value,
-            Arithmetic::Half => f16::from_f64(value).to_f64(),
-        }
-    }
-
-    fn input(value: f64) -> f64 {
-        match PRESENT.get() {
-            Arithmetic::HalfInputs => f16::from_f64(value).to_f64(),
-            _ => Self::round(value),
-        }
-    }
-
-    fn pairwise() -> bool {
-        PRESENT.get() == Arithmetic::SinglePairwise
-    }
-}
 
 /// Computes the outputs of a solution in this arithmetic, as bytes.
 fn computed(

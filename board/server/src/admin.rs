@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use board_contract::{Endpoint, Event, State};
 use tokio::runtime::Runtime;
 
 use crate::accounts;
-use crate::event::Event;
+use crate::queue::{self, Turns};
 use crate::serve::ServeError;
-use crate::store::{Filter, State, Store, StoreError, User, now, today};
+use crate::store::{Filter, Store, StoreError, Submission, User, now, today};
 
 /// Error of an administration command.
 #[derive(Debug, thiserror::Error)]
@@ -137,13 +138,33 @@ impl Admin {
                 let filter =
                     Filter { problem: Some(problem.to_owned()), limit: i64::MAX, ..Filter::default() };
                 let found = self.store.list(&filter).await?;
-                ids.extend(found.into_iter().filter(|one| one.state == State::Done).map(|one| one.id));
+                ids.extend(
+                    found
+                        .into_iter()
+                        .map(|one| one.summary)
+                        .filter(|one| one.state == State::Done)
+                        .map(|one| one.id),
+                );
             }
             for id in &ids {
-                self.store.rejudge(id, &Event::in_queue("The submission is judged again", 1, 0.0)).await?;
+                self.rejudge_one(id).await?;
             }
             Ok(ids.len())
         })
+    }
+
+    /// Queues a submission behind the waiting ones. Its position and wait are estimates: only the server knows whose turn it is and how
+    /// many slots the device has.
+    async fn rejudge_one(&self, id: &str) -> Result<()> {
+        let submission = Submission { queued_at: now(), ..self.store.submission_brief(id).await? };
+        let position = queue::requeue_position(&self.store.waiting().await?, &submission, &Turns::default());
+        let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
+        let event = Event::InQueue {
+            message: "The submission is judged again".to_owned(),
+            position,
+            expected_wait_s: (position - 1) as f64 * usual.unwrap_or_default(),
+        };
+        Ok(self.store.rejudge(id, event).await?)
     }
 
     /// Requests the cancellation of a submission; false if it has already ended.

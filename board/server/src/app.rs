@@ -6,17 +6,18 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use axum::http::StatusCode;
+use board_contract::Endpoint;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
+use crate::devices::Device;
 use crate::error::Refusal;
 use crate::hub::Hub;
 use crate::metrics::Histogram;
-use crate::places::Device;
 use crate::queue::{self, Turns};
 use crate::scheduler::Running;
-use crate::store::{Store, StoreError, Waiting};
+use crate::store::{Store, StoreError, Submission, Waiting};
 
 /// A running server.
 #[derive(Debug)]
@@ -79,11 +80,11 @@ impl App {
     }
 
     /// Returns the usual duration of such submissions in seconds; a default if there were none yet.
-    pub async fn usual_seconds(&self, gpu: &str, endpoint: &str) -> Result<f64, StoreError> {
+    pub async fn usual_seconds(&self, gpu: &str, endpoint: Endpoint) -> Result<f64, StoreError> {
         let guess = match endpoint {
-            "full" | "benchmark" => 5.0,
-            "sandbox" => 3.0,
-            _ => 2.0,
+            Endpoint::Full | Endpoint::Benchmark => 5.0,
+            Endpoint::Sandbox => 3.0,
+            Endpoint::Checker | Endpoint::Sample | Endpoint::Compile => 2.0,
         };
         Ok(self.store.usual_seconds(gpu, endpoint).await?.unwrap_or(guess))
     }
@@ -110,19 +111,32 @@ impl App {
         Ok((position, self.wait_at(gpu, position).await?))
     }
 
+    /// Returns the queue position that an unfinished submission gets when it is requeued, and the seconds until it starts.
+    pub async fn requeue_position(&self, submission: &Submission) -> Result<(usize, f64), StoreError> {
+        let (id, gpu) = (&submission.summary.id, &submission.summary.gpu);
+        let waiting = self.store.waiting().await?;
+        let position = queue::requeue_position(&waiting, submission, &self.turns.lock());
+        let busy = self.running.lock().iter().filter(|(other, one)| *other != id && &one.gpu == gpu).count();
+        Ok((position, self.wait(gpu, position, busy).await?))
+    }
+
     /// Returns the seconds until the submission at a queue position starts.
     pub async fn wait_at(&self, gpu: &str, position: usize) -> Result<f64, StoreError> {
+        let busy = self.running.lock().values().filter(|one| one.gpu == gpu).count();
+        self.wait(gpu, position, busy).await
+    }
+
+    async fn wait(&self, gpu: &str, position: usize, busy: usize) -> Result<f64, StoreError> {
         let slots = self
             .devices
             .iter()
             .find(|device| device.config.gpu_type == gpu)
             .map_or(1, |device| device.config.slots.max(1));
-        let busy = self.running.lock().values().filter(|one| one.gpu == gpu).count();
         let free = slots.saturating_sub(busy);
         if position <= free {
             return Ok(0.0);
         }
-        let usual = self.usual_seconds(gpu, "full").await?;
+        let usual = self.usual_seconds(gpu, Endpoint::Full).await?;
         Ok((position - free) as f64 * usual / slots as f64)
     }
 }

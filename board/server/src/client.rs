@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
+use board_contract::{Endpoint, ErrorBody, EventRecord, Status, SubmitBody, Submitted, route};
 use reqwest::StatusCode;
-use serde_json::Value;
-
-use crate::event::Event;
-pub use crate::submit::SubmitBody;
 
 /// How long to retry while the server is unreachable.
 const AWAY: Duration = Duration::from_secs(60);
@@ -36,8 +33,9 @@ pub enum Progress<'a> {
         id: &'a str,
     },
     Event {
-        status: &'a str,
-        data: &'a Value,
+        record: &'a EventRecord,
+        /// The record as the server sent it.
+        json: &'a str,
     },
     /// The connection is lost and being retried.
     Away,
@@ -61,7 +59,7 @@ impl Client {
     }
 
     /// Submits and follows the events; returns the terminal event. Ctrl-C cancels the submission.
-    pub fn run(&self, body: &SubmitBody, tell: impl FnMut(Progress)) -> Result<Value, ClientError> {
+    pub fn run(&self, body: &SubmitBody, tell: impl FnMut(Progress)) -> Result<EventRecord, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.submit_and_follow(body, tell))
     }
@@ -70,16 +68,17 @@ impl Client {
         &self,
         body: &SubmitBody,
         mut tell: impl FnMut(Progress),
-    ) -> Result<Value, ClientError> {
-        let answer = self.send(self.http.post(self.at("/api/submissions")).json(body)).await?;
-        let answer: Value =
+    ) -> Result<EventRecord, ClientError> {
+        let answer = self.send(self.http.post(self.at(route::SUBMISSIONS)).json(body)).await?;
+        let accepted: Submitted =
             answer.json().await.map_err(|error| ClientError::InvalidReply(error.to_string()))?;
-        let Some(id) = answer["id"].as_str() else {
-            return Err(ClientError::InvalidReply(answer.to_string()));
-        };
+        let id = accepted.id.as_str();
         tell(Progress::Accepted { id });
-        let endpoint = body.endpoint.as_deref().unwrap_or("full");
+        let name = body.endpoint.as_deref().unwrap_or(Endpoint::Full.name()).to_ascii_lowercase();
+        let endpoint = Endpoint::from_name(&name)
+            .ok_or_else(|| ClientError::InvalidReply(format!("an unknown endpoint \"{name}\"")))?;
         let mut follower = Follower { client: self, id, endpoint, seen: 0, tell: &mut tell };
+        let cancel = route::of_submission(route::SUBMISSION_CANCEL, id);
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         let mut cancelled = false;
         let mut since: Option<std::time::Instant> = None;
@@ -92,7 +91,7 @@ impl Client {
                     _ = &mut interrupt => {
                         cancelled = true;
                         (follower.tell)(Progress::Cancelling);
-                        match self.send(self.http.post(self.at(&format!("/api/submissions/{id}/cancel")))).await {
+                        match self.send(self.http.post(self.at(&cancel))).await {
                             // The submission has just ended; its terminal event follows.
                             Ok(_) | Err(ClientError::Refused { status: 409, .. }) => continue,
                             Err(error) => return Err(error),
@@ -134,9 +133,9 @@ impl Client {
             return Ok(response);
         }
         let text = response.text().await.unwrap_or_default();
-        let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        let error = body["error"].as_str().map_or_else(|| default_words(status), str::to_owned);
-        let details = body["details"].as_str().map(str::to_owned);
+        let body = serde_json::from_str::<ErrorBody>(&text);
+        let ErrorBody { error, details } =
+            body.unwrap_or_else(|_| ErrorBody { error: default_words(status), details: None });
         Err(ClientError::Refused { status: status.as_u16(), error, details })
     }
 }
@@ -148,7 +147,7 @@ fn default_words(status: StatusCode) -> String {
 struct Follower<'a, F> {
     client: &'a Client,
     id: &'a str,
-    endpoint: &'a str,
+    endpoint: Endpoint,
     /// Number of the last event that was reported.
     seen: i64,
     tell: &'a mut F,
@@ -156,8 +155,8 @@ struct Follower<'a, F> {
 
 impl<F: FnMut(Progress)> Follower<'_, F> {
     /// Follows the event stream until it ends; returns the terminal event if there was one.
-    async fn follow(&mut self) -> Result<Option<Value>, ClientError> {
-        let url = self.client.at(&format!("/api/submissions/{}/events", self.id));
+    async fn follow(&mut self) -> Result<Option<EventRecord>, ClientError> {
+        let url = self.client.at(&route::of_submission(route::SUBMISSION_EVENTS, self.id));
         let request = self.client.http.get(url).header("Last-Event-ID", self.seen.to_string());
         let mut response = self.client.send(request).await?;
         let mut buffer: Vec<u8> = Vec::new();
@@ -181,19 +180,20 @@ impl<F: FnMut(Progress)> Follower<'_, F> {
     }
 
     /// Processes one event; returns it if it is terminal.
-    fn take(&mut self, block: &str) -> Result<Option<Value>, ClientError> {
+    fn take(&mut self, block: &str) -> Result<Option<EventRecord>, ClientError> {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let (Some(status), Some(data)) = (field("event:"), field("data:")) else { return Ok(None) };
-        if status == "heartbeat" {
+        // Heartbeats, and statuses of newer servers.
+        if Status::from_name(status).is_none() {
             return Ok(None);
         }
-        let data: Value =
+        let record: EventRecord =
             serde_json::from_str(data).map_err(|error| ClientError::InvalidReply(error.to_string()))?;
         if let Some(number) = field("id:").and_then(|id| id.parse().ok()) {
             self.seen = number;
         }
-        (self.tell)(Progress::Event { status, data: &data });
-        let terminal = Event::new(status, Value::Null).is_terminal(self.endpoint);
-        Ok(terminal.then_some(data))
+        (self.tell)(Progress::Event { record: &record, json: data });
+        let terminal = record.event.status().is_terminal(self.endpoint);
+        Ok(terminal.then_some(record))
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::places::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
+pub use crate::devices::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
 /// Complete configuration of a server.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use board_contract::ErrorBody;
 
 use crate::store::StoreError;
 
@@ -15,14 +15,6 @@ pub struct Refusal {
     pub details: Option<String>,
     /// Seconds after which the client may retry.
     pub retry_after: Option<u64>,
-}
-
-/// Body of every error response.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ErrorBody {
-    pub error: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<String>,
 }
 
 impl Refusal {

@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use board_contract::route;
 use futures_util::StreamExt;
 
 use crate::accounts;
@@ -30,26 +31,26 @@ use crate::store::User;
 pub fn router(app: Arc<App>) -> Router {
     let body_limit = app.config.limits.body_bytes;
     Router::new()
-        .route("/api/amd/submit", post(submissions::stream_submit))
-        .route("/api/submissions", get(submissions::list).post(submissions::submit))
-        .route("/api/submissions/{id}", get(submissions::detail))
-        .route("/api/submissions/{id}/events", get(submissions::events))
-        .route("/api/submissions/{id}/cancel", post(submissions::cancel))
-        .route("/api/submissions/{id}/public", post(submissions::set_public))
-        .route("/api/submissions/{id}/isa", get(submissions::isa))
-        .route("/api/submissions/{id}/export.json", get(submissions::export_json))
-        .route("/api/submissions/{id}/export.csv", get(submissions::export_csv))
-        .route("/api/compare", get(submissions::compare))
-        .route("/api/problems", get(problems::list))
-        .route("/api/problems/{slug}", get(problems::detail))
-        .route("/api/leaderboards/{slug}", get(boards::leaderboard))
-        .route("/api/devices", get(devices::list))
-        .route("/api/estimate", post(devices::estimate))
-        .route("/api/queue", get(devices::queue))
-        .route("/api/me", get(account::me))
-        .route("/api/openapi.json", get(openapi::document))
-        .route("/healthz", get(account::health))
-        .route("/metrics", get(account::metrics))
+        .route(route::STREAM_SUBMIT, post(submissions::stream_submit))
+        .route(route::SUBMISSIONS, get(submissions::list).post(submissions::submit))
+        .route(route::SUBMISSION, get(submissions::detail))
+        .route(route::SUBMISSION_EVENTS, get(submissions::events))
+        .route(route::SUBMISSION_CANCEL, post(submissions::cancel))
+        .route(route::SUBMISSION_PUBLIC, post(submissions::set_public))
+        .route(route::SUBMISSION_ISA, get(submissions::isa))
+        .route(route::SUBMISSION_JSON, get(submissions::export_json))
+        .route(route::SUBMISSION_CSV, get(submissions::export_csv))
+        .route(route::COMPARE, get(submissions::compare))
+        .route(route::PROBLEMS, get(problems::list))
+        .route(route::PROBLEM, get(problems::detail))
+        .route(route::LEADERBOARD, get(boards::leaderboard))
+        .route(route::DEVICES, get(devices::list))
+        .route(route::ESTIMATE, post(devices::estimate))
+        .route(route::QUEUE, get(devices::queue))
+        .route(route::ME, get(account::me))
+        .route(route::OPENAPI, get(openapi::document))
+        .route(route::HEALTH, get(account::health))
+        .route(route::METRICS, get(account::metrics))
         .fallback(pages::serve)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(body_limit))

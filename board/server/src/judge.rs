@@ -8,12 +8,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::Value;
+use board_contract::Event;
+use board_judge::Job;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::task::JoinHandle;
-
-use crate::event::Event;
 
 /// Largest event in bytes; the longest is a disassembly.
 const LINE: u64 = 32 << 20;
@@ -50,7 +49,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub async fn start(command: &[OsString], job: &Value, limit: Duration) -> Result<Judge, JudgeError> {
+    pub async fn start(command: &[OsString], job: &Job, limit: Duration) -> Result<Judge, JudgeError> {
         let nothing = OsString::from("(no judge is configured)");
         let program = command.first().unwrap_or(&nothing);
         let named = |source| JudgeError::Start { program: Path::new(program).display().to_string(), source };
@@ -70,10 +69,11 @@ impl Judge {
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(JudgeError::NoVerdict { status: "no pipes".to_owned(), words: String::new() });
         };
-        let mut text = job.to_string();
-        text.push('\n');
+        // A job has only fields that JSON can represent.
+        let mut text = serde_json::to_vec(job).unwrap_or_default();
+        text.push(b'\n');
         // An error is ignored: a judge that does not read its job gives no verdict, which is reported.
-        let _ = input.write_all(text.as_bytes()).await;
+        let _ = input.write_all(&text).await;
         drop(input);
         let words = child.stderr.take().map(|stderr| tokio::spawn(end_of(stderr)));
         let deadline = tokio::time::Instant::now() + limit;
@@ -97,7 +97,7 @@ impl Judge {
             if read == 0 {
                 return Err(self.last_words().await);
             }
-            if let Some(event) = std::str::from_utf8(&line).ok().and_then(Event::from_line) {
+            if let Ok(event) = serde_json::from_slice::<Event>(&line) {
                 return Ok(event);
             }
             tracing::warn!(

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::store::Waiting;
+use crate::store::{Submission, Waiting};
 
 /// Logical time at which each user was last served. Users who were never served come first.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,27 @@ pub fn order<'a>(waiting: impl Iterator<Item = &'a Waiting>, turns: &Turns) -> V
     order
 }
 
+/// Returns the position, counted from 1, of a submission that joins the waiting ones of its device at the time it was first queued.
+pub fn requeue_position(waiting: &[Waiting], submission: &Submission, turns: &Turns) -> usize {
+    let summary = &submission.summary;
+    let (before, after): (Vec<&Waiting>, Vec<&Waiting>) = waiting
+        .iter()
+        .filter(|one| one.gpu == summary.gpu && one.id != summary.id)
+        .partition(|one| (one.queued_at, &one.id) < (submission.queued_at, &summary.id));
+    let joining = Waiting {
+        id: summary.id.clone(),
+        user_id: submission.user_id.clone(),
+        user: summary.user.clone(),
+        concurrency: None,
+        problem: summary.problem.clone(),
+        gpu: summary.gpu.clone(),
+        endpoint: summary.endpoint,
+        queued_at: submission.queued_at,
+    };
+    let order = order(before.into_iter().chain([&joining]).chain(after), turns);
+    order.iter().position(|one| one.id == joining.id).map_or(1, |index| index + 1)
+}
+
 /// Returns the next submission to start on a device: the first in order whose user is below the concurrency limit.
 pub fn next<'a>(
     order: &[&'a Waiting],
@@ -77,7 +98,7 @@ mod tests {
             concurrency: None,
             problem: "relu".to_owned(),
             gpu: "MI300X".to_owned(),
-            endpoint: "checker".to_owned(),
+            endpoint: board_contract::Endpoint::Checker,
             queued_at: 0,
         }
     }

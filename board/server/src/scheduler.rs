@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use board_contract::{DeviceState, Event, Isa, PassedCheck};
+use board_judge::Job;
+use board_problems::Dtype;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::event::Event;
+use crate::devices::dstack::DeviceRequest;
+use crate::devices::{Device, DeviceError, DeviceGuard};
 use crate::judge::{Judge, JudgeError};
-use crate::places::dstack::Want;
-use crate::places::{Device, DeviceState, Lease, PlaceError};
 use crate::queue;
-use crate::store::{StoreError, Submission, Waiting, now};
+use crate::store::{Ending, StoreError, Submission, Waiting, now};
 
 /// Polling interval of the database, for changes by other processes (`remora board`).
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,10 +31,19 @@ pub struct Running {
 
 /// Outcome of one attempt.
 enum Outcome {
-    Ended(Event),
+    Ended {
+        event: Event,
+        check: Option<PassedCheck>,
+    },
     Cancelled,
     /// The device was lost, which is not the submission's fault.
     Lost(String),
+}
+
+impl Outcome {
+    fn ended(event: Event) -> Outcome {
+        Outcome::Ended { event, check: None }
+    }
 }
 
 /// Requeues the submissions that were running when the previous server ended, unless they had too many attempts.
@@ -48,22 +58,20 @@ pub async fn recover(app: &App) -> Result<usize, StoreError> {
 
 /// Requeues a submission, or ends it after too many attempts.
 async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), StoreError> {
-    let (id, attempt) = (&submission.id, submission.attempt);
-    if attempt >= app.config.limits.attempts {
-        let mut event = Event::error(
+    let (id, attempt) = (&submission.summary.id, submission.attempt);
+    let number = if attempt >= app.config.limits.attempts {
+        let event = Event::error(
             "interrupted",
-            &format!("{why}; this was attempt {attempt}, the last one allowed"),
+            format!("{why}; this was attempt {attempt}, the last one allowed"),
             "Submit it again. If that does not help, contact the operator of this server.",
         );
-        event.bill(0.0, 0.0);
-        let finish = event.finish(0.0, 0.0);
-        if let Some(number) = app.store.finish(id, attempt, &finish, &event).await? {
-            app.hub.tell(id, number);
-        }
-        return Ok(());
-    }
-    let event = Event::in_queue(&format!("{why}; the submission will run again"), 1, 0.0);
-    if let Some(number) = app.store.requeue(id, attempt, &event).await? {
+        app.store.finish(id, attempt, Ending::new(event, 0.0, 0.0)).await?
+    } else {
+        let (position, expected_wait_s) = app.requeue_position(submission).await?;
+        let message = format!("{why}; the submission will run again");
+        app.store.requeue(id, attempt, Event::InQueue { message, position, expected_wait_s }).await?
+    };
+    if let Some(number) = number {
         app.hub.tell(id, number);
     }
     app.wake.notify_one();
@@ -157,13 +165,17 @@ async fn start(
     app.turns.lock().served(&submission.user_id);
     let (cancel, cancelled) = watch::channel(false);
     let entry = Running { user_id: submission.user_id.clone(), gpu: device.config.gpu_type.clone(), cancel };
-    app.running.lock().insert(submission.id.clone(), entry);
+    app.running.lock().insert(submission.summary.id.clone(), entry);
     let (app, device) = (Arc::clone(app), Arc::clone(device));
     attempts.spawn(async move {
         if let Err(error) = work(&app, &device, &submission, cancelled).await {
-            tracing::error!("submission {}: {error}: {:?}", submission.id, std::error::Error::source(&error));
+            tracing::error!(
+                "submission {}: {error}: {:?}",
+                submission.summary.id,
+                std::error::Error::source(&error)
+            );
         }
-        app.running.lock().remove(&submission.id);
+        app.running.lock().remove(&submission.summary.id);
         app.wake.notify_one();
     });
     Ok(())
@@ -178,27 +190,27 @@ async fn work(
 ) -> Result<(), StoreError> {
     let gpu = &device.config.gpu_type;
     let message = format!("Provisioning {gpu} GPU...");
-    append(app, submission, &Event::new("PROVISIONING", json!({ "message": message }))).await?;
+    append(app, submission, Event::Provisioning { message }).await?;
     let mut stopped = cancelled.clone();
-    let lease = tokio::select! {
-        lease = lease(app, device, submission) => lease?,
+    let guard = tokio::select! {
+        guard = acquire(app, device, submission) => guard?,
         () = told(&mut stopped) => return end(app, submission, Outcome::Cancelled, 0.0).await,
     };
-    let lease = match lease {
-        Ok(lease) => lease,
+    let guard = match guard {
+        Ok(guard) => guard,
         Err(error) if error.is_final() => {
-            let event = Event::error("no_device", &format!("No {gpu} is available"), &error.to_string());
-            return end(app, submission, Outcome::Ended(event), 0.0).await;
+            let event = Event::error("no_device", format!("No {gpu} is available"), error.to_string());
+            return end(app, submission, Outcome::ended(event), 0.0).await;
         }
         Err(error) => return end(app, submission, Outcome::Lost(error.to_string()), 0.0).await,
     };
     let started = Instant::now();
     let outcome = tokio::select! {
-        outcome = judge(app, device, submission, &lease) => outcome?,
+        outcome = judge(app, device, submission, &guard) => outcome?,
         () = told(&mut stopped) => Outcome::Cancelled,
     };
     let outcome = match outcome {
-        Outcome::Ended(event) if event.status == "ERROR" && device.was_lost(&lease).await => {
+        Outcome::Ended { event: Event::Error { .. }, .. } if device.was_lost(&guard).await => {
             Outcome::Lost(format!("The worker of {gpu} ended"))
         }
         outcome => outcome,
@@ -207,33 +219,34 @@ async fn work(
 }
 
 /// Waits for the device, and sends progress events if that takes long.
-async fn lease(
+async fn acquire(
     app: &App,
     device: &Device,
     submission: &Submission,
-) -> Result<Result<Lease, PlaceError>, StoreError> {
+) -> Result<Result<DeviceGuard, DeviceError>, StoreError> {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let tell = move |message: String| {
         // There is no receiver only after the submission was aborted.
         let _ = tell.send(message);
     };
-    let want = Want { price: submission.price_per_hour, tell: &tell };
-    let ready = device.ready(&want);
+    let request = DeviceRequest { price: submission.price_per_hour, progress: &tell };
+    let ready = device.ready(&request);
     tokio::pin!(ready);
     loop {
         tokio::select! {
             biased;
             Some(message) = told.recv() => {
-                append(app, submission, &Event::new("PROVISIONING", json!({ "message": message }))).await?;
+                append(app, submission, Event::Provisioning { message }).await?;
             }
-            lease = &mut ready => return Ok(lease),
+            guard = &mut ready => return Ok(guard),
         }
     }
 }
 
-async fn append(app: &App, submission: &Submission, event: &Event) -> Result<(), StoreError> {
-    if let Some(number) = app.store.append(&submission.id, submission.attempt, event).await? {
-        app.hub.tell(&submission.id, number);
+async fn append(app: &App, submission: &Submission, event: Event) -> Result<(), StoreError> {
+    let id = &submission.summary.id;
+    if let Some(number) = app.store.append(id, submission.attempt, event).await? {
+        app.hub.tell(id, number);
     }
     Ok(())
 }
@@ -243,90 +256,92 @@ async fn judge(
     app: &App,
     device: &Device,
     submission: &Submission,
-    lease: &Lease,
+    guard: &DeviceGuard,
 ) -> Result<Outcome, StoreError> {
     let mut limits = app.config.limits.job.clone();
     if submission.reserved_usd > 0.0 && submission.price_per_hour > 0.0 {
         // Limits the time to what the reserved budget pays for.
         limits.whole_s = limits.whole_s.min(submission.reserved_usd / submission.price_per_hour * 3600.0);
     }
-    let job = json!({
-        "id": submission.id,
-        "problem": submission.problem,
-        "dtype": submission.dtype,
-        "source": submission.source,
-        "endpoint": submission.endpoint,
-        "gpu": device.config.model(),
-        "worker": lease.address.worker,
-        "token": lease.address.token,
-        "emulated": submission.emulated,
-        "seed": submission.seed,
-        "limits": limits,
-    });
+    let summary = &submission.summary;
+    let Some(dtype) = Dtype::from_name(&summary.dtype) else {
+        let event = Event::error(
+            "judge",
+            "The submission could not be judged",
+            format!("there is no type {}", summary.dtype),
+        );
+        return Ok(Outcome::ended(event));
+    };
+    let job = Job {
+        id: summary.id.clone(),
+        problem: summary.problem.clone(),
+        dtype,
+        source: submission.source.clone(),
+        endpoint: summary.endpoint,
+        gpu: device.config.model().to_owned(),
+        worker: guard.address.worker.clone(),
+        token: guard.address.token.clone(),
+        emulated: summary.emulated,
+        seed: submission.seed,
+        limits: limits.clone(),
+    };
     let limit = Duration::from_secs_f64(limits.whole_s) + app.config.limits.margin;
     let mut judge = match Judge::start(&app.config.judge, &job, limit).await {
         Ok(judge) => judge,
-        Err(error) => return Ok(Outcome::Ended(failure(&error))),
+        Err(error) => return Ok(Outcome::ended(failure(&error))),
     };
-    let mut checked: Option<(Value, Value)> = None;
+    let mut check: Option<PassedCheck> = None;
     let outcome = loop {
-        let mut event = match judge.next().await {
+        let event = match judge.next().await {
             Ok(event) => event,
-            Err(error) => break failure(&error),
+            Err(error) => break Outcome::ended(failure(&error)),
         };
-        let isa = match event.status.as_str() {
-            "ISA" => event.fields.get("isa").or_else(|| event.fields.get("kernels")),
-            "COMPILED" => event.fields.get("isa"),
-            _ => None,
-        };
-        if let Some(kernels) = isa {
-            let kept = json!({ "kernels": kernels }).to_string();
-            app.store.keep_artefact(&submission.id, "isa", &kept).await?;
-        }
-        if event.status == "ISA" {
-            continue;
-        }
-        if event.is_terminal(&submission.endpoint) {
-            if let (Some((passed, total)), false) = (&checked, event.fields.contains_key("passed_tests")) {
-                event.fields.insert("passed_tests".to_owned(), passed.clone());
-                event.fields.entry("checked_tests").or_insert_with(|| total.clone());
+        match &event {
+            Event::Isa { kernels } | Event::Compiled { isa: Some(kernels), .. } => {
+                app.store.keep_isa(&summary.id, &Isa { kernels: kernels.clone() }).await?;
             }
-            break event;
+            Event::Checked { passed_tests, total_tests, .. } => {
+                check = Some(PassedCheck { passed_tests: *passed_tests, checked_tests: *total_tests });
+            }
+            _ => {}
         }
-        if event.status == "CHECKED" {
-            let field = |name: &str| event.fields.get(name).cloned().unwrap_or(Value::Null);
-            checked = Some((field("passed_tests"), field("total_tests")));
+        if event.status().is_terminal(summary.endpoint) {
+            // An event with figures of its own needs none of an earlier check.
+            let check = check.filter(|_| event.outcome().passed_tests.is_none());
+            break Outcome::Ended { event, check };
         }
-        append(app, submission, &event).await?;
+        if !matches!(event, Event::Isa { .. }) {
+            append(app, submission, event).await?;
+        }
     };
     judge.end().await;
-    Ok(Outcome::Ended(outcome))
+    Ok(outcome)
 }
 
 fn failure(error: &JudgeError) -> Event {
     tracing::error!("judging failed: {error}");
     match error {
-        JudgeError::TooLong(_) => Event::new(
-            "TIME_LIMIT_EXCEEDED",
-            json!({ "message": "The submission exceeded its total time limit", "details": error.to_string() }),
-        ),
-        _ => Event::error("judge", "The submission could not be judged", &error.to_string()),
+        JudgeError::TooLong(_) => Event::TimeLimitExceeded {
+            message: "The submission exceeded its total time limit".to_owned(),
+            details: error.to_string(),
+        },
+        _ => Event::error("judge", "The submission could not be judged", error.to_string()),
     }
 }
 
 async fn end(app: &App, submission: &Submission, outcome: Outcome, seconds: f64) -> Result<(), StoreError> {
-    let mut event = match outcome {
-        Outcome::Ended(event) => event,
-        Outcome::Cancelled => Event::new("CANCELLED", json!({ "message": "The submission was cancelled" })),
+    let (event, check) = match outcome {
+        Outcome::Ended { event, check } => (event, check),
+        Outcome::Cancelled => (Event::Cancelled { message: "The submission was cancelled".to_owned() }, None),
         Outcome::Lost(why) => return again(app, submission, &why).await,
     };
-    let cost = submission.price_per_hour * seconds / 3600.0;
-    event.bill(seconds, cost);
-    let finish = event.finish(seconds, cost);
-    if let Some(number) = app.store.finish(&submission.id, submission.attempt, &finish, &event).await? {
-        app.hub.tell(&submission.id, number);
+    let id = &submission.summary.id;
+    let ending =
+        Ending { check, ..Ending::new(event, seconds, submission.price_per_hour * seconds / 3600.0) };
+    if let Some(number) = app.store.finish(id, submission.attempt, ending).await? {
+        app.hub.tell(id, number);
         app.counters.finished.fetch_add(1, Ordering::Relaxed);
-        let waited = (now() - submission.created_at) as f64 / 1000.0;
+        let waited = (now() - submission.summary.created_at) as f64 / 1000.0;
         app.counters.latency.lock().add(waited);
     }
     Ok(())
@@ -339,7 +354,7 @@ async fn told(to_stop: &mut watch::Receiver<bool>) {
 
 /// Cancels a submission: immediately if it waits, by killing its judge if it runs.
 pub async fn cancel(app: &App, submission: &Submission) -> Result<(), StoreError> {
-    let told = app.running.lock().get(&submission.id).map(|one| one.cancel.send(true));
+    let told = app.running.lock().get(&submission.summary.id).map(|one| one.cancel.send(true));
     if told.is_some() {
         return Ok(());
     }

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use crate::accounts;
 use crate::app::App;
 use crate::config::Config;
+use crate::devices::Device;
 use crate::http;
-use crate::places::Device;
 use crate::scheduler;
 use crate::store::{Store, StoreError};
 

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod boards;
+mod schema;
 mod submissions;
 
 use std::path::Path;
@@ -14,11 +15,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
+use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, Executor};
 
 pub use accounts::{Key, User};
 pub use boards::{Entry, ProblemCount};
-pub use submissions::{Filter, Finish, NewSubmission, State, StoredEvent, Submission, Waiting};
+pub use submissions::{Ending, Filter, NewSubmission, StoredEvent, Submission, Waiting};
 
 /// Number of the PostgreSQL advisory lock that the active server of a database holds.
 const SERVER_LOCK: i64 = 0x0072_656d_6f72_6100;
@@ -92,7 +94,7 @@ impl Store {
             })
             .connect_with(options)
             .await?;
-        sqlx::migrate!("./migrations").run(&pool).await?;
+        Migrator::new(schema::Migrations).await?.run(&pool).await?;
         Ok(Store { pool, sqlite, queued: Arc::default() })
     }
 

@@ -11,14 +11,14 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
+use board_contract::{Event, EventRecord, State};
 use futures_util::stream::{self, Stream};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::event::Event;
-use crate::store::{State, StoreError, now};
+use crate::store::{StoreError, now};
 
 /// Polling interval of the database, in case a notification is missed.
 const LOOK: Duration = Duration::from_secs(1);
@@ -109,17 +109,29 @@ impl Watcher {
                 sse::Event::default().event(event.status).id(event.number.to_string()).data(event.data),
             );
         }
-        self.done = submission.state == State::Done && self.after >= submission.last_event;
-        if submission.state != State::Queued {
+        self.done = submission.summary.state == State::Done && self.after >= submission.last_event;
+        if submission.summary.state != State::Queued {
             return Ok(());
         }
         let Some(place) = self.app.positions.lock().get(&self.id).copied() else { return Ok(()) };
         if self.place.replace(place).is_some_and(|told| told != place) {
-            let wait = self.app.wait_at(&submission.gpu, place).await?;
-            let message = format!("Position {place} in the queue for {}", submission.gpu);
-            let event = Event::in_queue(&message, place, wait);
-            let data = event.to_json(&self.id, None, now());
-            self.pending.push_back(sse::Event::default().event(event.status).data(data));
+            let gpu = &submission.summary.gpu;
+            let event = Event::InQueue {
+                message: format!("Position {place} in the queue for {gpu}"),
+                position: place,
+                expected_wait_s: self.app.wait_at(gpu, place).await?,
+            };
+            let name = event.status().name();
+            let record = EventRecord {
+                event,
+                id: None,
+                submission_id: self.id.clone(),
+                timestamp: now(),
+                bill: None,
+                check: None,
+            };
+            let data = serde_json::to_string(&record).unwrap_or_default();
+            self.pending.push_back(sse::Event::default().event(name).data(data));
         }
         Ok(())
     }

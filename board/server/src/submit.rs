@@ -1,43 +1,17 @@
 //! Acceptance of submissions: parsing, validation, and the checks of rate limits and budget.
 
 use axum::http::StatusCode;
+use board_contract::{DeviceState, Endpoint, Estimate, Event, SubmitBody};
 use board_problems::{Dtype, Problem};
-use serde::{Deserialize, Serialize};
 
 use crate::accounts;
 use crate::app::App;
+use crate::devices::Device;
 use crate::error::Refusal;
-use crate::event::Event;
-use crate::places::{Device, DeviceState};
 use crate::store::{NewSubmission, User, now, today};
 
-/// Valid endpoints.
-pub const ENDPOINTS: &[&str] = &["checker", "benchmark", "full", "sample", "sandbox", "compile"];
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;
-
-/// A submission. The names in camelCase are those of Tensara's routes.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, utoipa::ToSchema)]
-pub struct SubmitBody {
-    /// The source of the kernel, at most 256 KiB.
-    #[serde(alias = "code", alias = "solutionCode")]
-    pub solution_code: Option<String>,
-    /// The slug of a problem; not needed by the endpoint `sandbox`.
-    #[serde(alias = "problemSlug", alias = "problem_slug")]
-    pub problem: Option<String>,
-    /// Ignored, because the server has its own definition of the problem. A different text causes a WARNING event.
-    #[serde(alias = "problemDef", skip_serializing_if = "Option::is_none")]
-    pub problem_def: Option<String>,
-    /// A device of `/api/devices`.
-    #[serde(alias = "gpuType")]
-    pub gpu_type: Option<String>,
-    /// Element type; the problem's first by default.
-    pub dtype: Option<String>,
-    /// Language; only `hip` is supported.
-    pub language: Option<String>,
-    /// checker, benchmark, full (the default), sample, sandbox or compile.
-    pub endpoint: Option<String>,
-}
 
 /// A validated submission.
 #[derive(Debug)]
@@ -45,22 +19,9 @@ pub struct Checked<'a> {
     pub problem: Option<&'static Problem>,
     pub dtype: String,
     pub device: &'a Device,
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     pub source: String,
     pub warning: Option<String>,
-}
-
-/// Estimated cost and time of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct Estimate {
-    /// Estimated cost, from the duration of recent similar submissions.
-    pub cost_usd: f64,
-    /// Seconds on the device.
-    pub seconds: f64,
-    /// Whether the device is ready now.
-    pub warm: bool,
-    /// Seconds until it starts: submissions ahead of it, and the start of the device.
-    pub queue_s: f64,
 }
 
 /// A submission in the queue.
@@ -71,94 +32,100 @@ pub struct Accepted {
     pub estimate: Estimate,
 }
 
-impl SubmitBody {
-    /// Parses the body of a request.
-    pub fn parse(bytes: &[u8]) -> Result<SubmitBody, Refusal> {
-        serde_json::from_slice(bytes).map_err(|error| {
-            let status = match error.classify() {
-                serde_json::error::Category::Data => StatusCode::UNPROCESSABLE_ENTITY,
-                _ => StatusCode::BAD_REQUEST,
-            };
-            Refusal::new(status, "the body is not a submission").details(error.to_string())
+/// Parses the body of a request.
+pub fn parse(bytes: &[u8]) -> Result<SubmitBody, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let status = match error.classify() {
+            serde_json::error::Category::Data => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Refusal::new(status, "the body is not a submission").details(error.to_string())
+    })
+}
+
+/// Validates the submission against this server's devices and problems.
+fn check<'a>(body: &SubmitBody, app: &'a App) -> Result<Checked<'a>, Refusal> {
+    let given = |value: &Option<String>| value.as_deref().map(str::trim).is_some_and(|text| !text.is_empty());
+    let name = body.endpoint.as_deref().unwrap_or(Endpoint::Full.name()).to_ascii_lowercase();
+    let endpoint = Endpoint::from_name(&name);
+    let sandbox = endpoint == Some(Endpoint::Sandbox);
+    let missing: Vec<&str> = [
+        ("solution_code", given(&body.solution_code)),
+        ("problem", given(&body.problem) || sandbox),
+        ("gpu_type", given(&body.gpu_type)),
+    ]
+    .iter()
+    .filter(|(_, given)| !given)
+    .map(|(name, _)| *name)
+    .collect();
+    if !missing.is_empty() {
+        return Err(Refusal::bad_request(format!("Missing required fields: {}", missing.join(", "))));
+    }
+    let endpoint = endpoint.ok_or_else(|| {
+        let known: Vec<&str> = Endpoint::ALL.iter().map(|endpoint| endpoint.name()).collect();
+        Refusal::bad_request(format!("there is no endpoint \"{name}\""))
+            .details(format!("Available: {}.", known.join(", ")))
+    })?;
+    let language = body.language.as_deref().unwrap_or("hip");
+    if !language.eq_ignore_ascii_case("hip") {
+        return Err(
+            Refusal::bad_request(format!("the language \"{language}\" is not supported")).details("Use hip.")
+        );
+    }
+    let source = body.solution_code.clone().unwrap_or_default();
+    let limit = app.config.limits.source_bytes;
+    if source.len() > limit {
+        return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the source is too large")
+            .details(format!("It has {} bytes; the limit is {limit}.", source.len())));
+    }
+    if source.contains('\0') {
+        return Err(Refusal::bad_request("the source contains a zero byte"));
+    }
+    let device = app.device(body.gpu_type.as_deref().unwrap_or_default())?;
+    let (problem, dtype) = if sandbox {
+        (None, body.dtype.clone().unwrap_or_else(|| "float32".to_owned()))
+    } else {
+        let (problem, dtype) = problem_and_dtype(body)?;
+        (Some(problem), dtype)
+    };
+    if sandbox && Dtype::from_name(&dtype).is_none() {
+        return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
+    }
+    let differs = |text: &&String| {
+        problem.is_some_and(|problem| {
+            !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(&problem.title)
         })
-    }
+    };
+    let warning = body
+        .problem_def
+        .as_ref()
+        .filter(differs)
+        .map(|_| "problem_def is ignored: the server uses its own definition of the problem".to_owned());
+    Ok(Checked { problem, dtype, device, endpoint, source, warning })
+}
 
-    /// Validates the submission against this server's devices and problems.
-    pub fn check<'a>(&self, app: &'a App) -> Result<Checked<'a>, Refusal> {
-        let given =
-            |value: &Option<String>| value.as_deref().map(str::trim).is_some_and(|text| !text.is_empty());
-        let endpoint = self.endpoint.as_deref().unwrap_or("full").to_ascii_lowercase();
-        let sandbox = endpoint == "sandbox";
-        let missing: Vec<&str> = [
-            ("solution_code", given(&self.solution_code)),
-            ("problem", given(&self.problem) || sandbox),
-            ("gpu_type", given(&self.gpu_type)),
-        ]
-        .iter()
-        .filter(|(_, given)| !given)
-        .map(|(name, _)| *name)
-        .collect();
-        if !missing.is_empty() {
-            return Err(Refusal::bad_request(format!("Missing required fields: {}", missing.join(", "))));
-        }
-        if !ENDPOINTS.contains(&endpoint.as_str()) {
-            return Err(Refusal::bad_request(format!("there is no endpoint \"{endpoint}\""))
-                .details(format!("Available: {}.", ENDPOINTS.join(", "))));
-        }
-        let language = self.language.as_deref().unwrap_or("hip");
-        if !language.eq_ignore_ascii_case("hip") {
-            return Err(Refusal::bad_request(format!("the language \"{language}\" is not supported"))
-                .details("Use hip."));
-        }
-        let source = self.solution_code.clone().unwrap_or_default();
-        let limit = app.config.limits.source_bytes;
-        if source.len() > limit {
-            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the source is too large")
-                .details(format!("It has {} bytes; the limit is {limit}.", source.len())));
-        }
-        if source.contains('\0') {
-            return Err(Refusal::bad_request("the source contains a zero byte"));
-        }
-        let device = app.device(self.gpu_type.as_deref().unwrap_or_default())?;
-        let (problem, dtype) = if sandbox {
-            (None, self.dtype.clone().unwrap_or_else(|| "float32".to_owned()))
-        } else {
-            let (problem, dtype) = self.problem_and_dtype()?;
-            (Some(problem), dtype)
-        };
-        if sandbox && Dtype::from_name(&dtype).is_none() {
-            return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
-        }
-        let differs = |text: &&String| {
-            problem.is_some_and(|problem| {
-                !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(&problem.title)
-            })
-        };
-        let warning =
-            self.problem_def.as_ref().filter(differs).map(|_| {
-                "problem_def is ignored: the server uses its own definition of the problem".to_owned()
-            });
-        Ok(Checked { problem, dtype, device, endpoint, source, warning })
-    }
-
-    fn problem_and_dtype(&self) -> Result<(&'static Problem, String), Refusal> {
-        let slug = self.problem.as_deref().unwrap_or_default().trim();
-        let problem = board_problems::find(slug)
-            .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
-        let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
-        let dtype = match self.dtype.as_deref() {
-            None => names.first().copied().unwrap_or_default(),
-            Some(name) => *names.iter().find(|known| **known == name).ok_or_else(|| {
-                Refusal::bad_request(format!("{slug} does not support the type \"{name}\""))
-                    .details(format!("It supports {}.", names.join(", ")))
-            })?,
-        };
-        Ok((problem, dtype.to_owned()))
-    }
+fn problem_and_dtype(body: &SubmitBody) -> Result<(&'static Problem, String), Refusal> {
+    let slug = body.problem.as_deref().unwrap_or_default().trim();
+    let problem = board_problems::find(slug)
+        .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
+    let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
+    let dtype = match body.dtype.as_deref() {
+        None => names.first().copied().unwrap_or_default(),
+        Some(name) => *names.iter().find(|known| **known == name).ok_or_else(|| {
+            Refusal::bad_request(format!("{slug} does not support the type \"{name}\""))
+                .details(format!("It supports {}.", names.join(", ")))
+        })?,
+    };
+    Ok((problem, dtype.to_owned()))
 }
 
 /// Estimates a submission of this kind on this device.
-pub async fn estimate(app: &App, device: &Device, endpoint: &str, queue_s: f64) -> Result<Estimate, Refusal> {
+pub async fn estimate(
+    app: &App,
+    device: &Device,
+    endpoint: Endpoint,
+    queue_s: f64,
+) -> Result<Estimate, Refusal> {
     let seconds = app.usual_seconds(&device.config.gpu_type, endpoint).await?;
     Ok(Estimate {
         cost_usd: device.price_per_hour() * seconds / 3600.0,
@@ -170,7 +137,7 @@ pub async fn estimate(app: &App, device: &Device, endpoint: &str, queue_s: f64) 
 
 /// Checks a submission against its user's limits and queues it.
 pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepted, Refusal> {
-    let checked = body.check(app)?;
+    let checked = check(body, app)?;
     // Serialized, so that two concurrent requests cannot both use the rest of a budget or limit.
     let _gate = app.gate.lock().await;
     rate(app, user).await?;
@@ -189,10 +156,10 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
             .retry_after(30));
     }
     let price = device.price_per_hour();
-    let usual = app.usual_seconds(&device.config.gpu_type, &checked.endpoint).await?;
+    let usual = app.usual_seconds(&device.config.gpu_type, checked.endpoint).await?;
     let reserved_usd = afford(app, user, price, usual).await?;
     let (position, queue_s) = app.next_position(&user.id, &device.config.gpu_type).await?;
-    let estimate = estimate(app, device, &checked.endpoint, queue_s).await?;
+    let estimate = estimate(app, device, checked.endpoint, queue_s).await?;
     let new = NewSubmission {
         id: accounts::random_hex(10),
         user_id: user.id.clone(),
@@ -206,12 +173,10 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
         price_per_hour: price,
         reserved_usd,
     };
-    let place = format!("Position {position} in the queue for {}", new.gpu);
-    let mut events = vec![Event::in_queue(&place, position, estimate.queue_s)];
-    events.extend(
-        checked.warning.map(|message| Event::new("WARNING", serde_json::json!({ "message": message }))),
-    );
-    app.store.enqueue(&new, &events).await?;
+    let message = format!("Position {position} in the queue for {}", new.gpu);
+    let mut events = vec![Event::InQueue { message, position, expected_wait_s: estimate.queue_s }];
+    events.extend(checked.warning.map(|message| Event::Warning { message }));
+    app.store.enqueue(&new, events).await?;
     app.wake.notify_one();
     Ok(Accepted { id: new.id, position, estimate })
 }

@@ -1,18 +1,26 @@
 /** HTTP client of the server. Every error response becomes a [`Refusal`] with the server's message. */
 
 import { key } from "./account";
-import type {
-  Detail,
-  Device,
-  Endpoint,
-  Estimate,
-  IsaKernel,
-  Leaderboard,
-  Me,
-  Problem,
-  ProblemRow,
-  QueueEntry,
-  Summary,
+import {
+  type Comparison,
+  type DeviceInfo,
+  type Devices,
+  type Endpoint,
+  type Estimate,
+  type Isa,
+  type IsaListing,
+  type Leaderboard,
+  type Me,
+  type ProblemDetail,
+  type ProblemSummary,
+  type Problems,
+  type Queue,
+  type QueueEntry,
+  ROUTES,
+  type SubmissionDetail,
+  type Submissions,
+  type SubmitBody,
+  type Submitted,
 } from "./contract";
 
 export class Refusal extends Error {
@@ -73,21 +81,16 @@ function query(values: Record<string, string | number | undefined>): string {
   return text === "" ? "" : `?${text}`;
 }
 
-export interface Submission {
-  solution_code: string;
-  problem: string;
-  gpu_type: string;
-  dtype: string;
-  language: "hip";
-  endpoint: Endpoint;
+/** Returns the address of a route for one submission or problem. */
+export function at(route: string, name: string): string {
+  return route.replace(/\{\w+\}/, encodeURIComponent(name));
 }
 
-export const problems = async (): Promise<ProblemRow[]> =>
-  (await ask<{ problems: ProblemRow[] }>("/api/problems")).problems;
+export const problems = async (): Promise<ProblemSummary[]> => (await ask<Problems>(ROUTES.problems)).problems;
 
-export const problem = (slug: string): Promise<Problem> => ask(`/api/problems/${encodeURIComponent(slug)}`);
+export const problem = (slug: string): Promise<ProblemDetail> => ask(at(ROUTES.problem, slug));
 
-export const submit = (body: Submission): Promise<{ id: string; position?: number }> => ask("/api/submissions", body);
+export const submit = (body: SubmitBody): Promise<Submitted> => ask(ROUTES.submissions, body);
 
 export interface Filter {
   problem?: string;
@@ -98,30 +101,27 @@ export interface Filter {
   before?: string;
 }
 
-export const submissions = (filter: Filter): Promise<{ submissions: Summary[]; next: string | null }> =>
-  ask(`/api/submissions${query({ ...filter })}`);
+export const submissions = (filter: Filter): Promise<Submissions> => ask(`${ROUTES.submissions}${query({ ...filter })}`);
 
-export const submission = (id: string): Promise<Detail> => ask(`/api/submissions/${encodeURIComponent(id)}`);
+export const submission = (id: string): Promise<SubmissionDetail> => ask(at(ROUTES.submission, id));
 
-export const cancel = (id: string): Promise<unknown> => ask(`/api/submissions/${encodeURIComponent(id)}/cancel`, {});
+export const cancel = (id: string): Promise<unknown> => ask(at(ROUTES.submission_cancel, id), {});
 
-export const publish = (id: string, open: boolean): Promise<unknown> =>
-  ask(`/api/submissions/${encodeURIComponent(id)}/public`, { public: open });
+export const publish = (id: string, open: boolean): Promise<unknown> => ask(at(ROUTES.submission_public, id), { public: open });
 
-export const isa = async (id: string): Promise<IsaKernel[]> =>
-  (await ask<{ kernels: IsaKernel[] }>(`/api/submissions/${encodeURIComponent(id)}/isa`)).kernels;
+export const isa = async (id: string): Promise<IsaListing[]> => (await ask<Isa>(at(ROUTES.submission_isa, id))).kernels;
 
 export const leaderboard = (slug: string, gpu: string, dtype: string): Promise<Leaderboard> =>
-  ask(`/api/leaderboards/${encodeURIComponent(slug)}${query({ gpu, dtype })}`);
+  ask(`${at(ROUTES.leaderboard, slug)}${query({ gpu, dtype })}`);
 
-export const devices = async (): Promise<Device[]> => (await ask<{ devices: Device[] }>("/api/devices")).devices;
+export const devices = async (): Promise<DeviceInfo[]> => (await ask<Devices>(ROUTES.devices)).devices;
 
 export const estimate = (problem: string, gpu_type: string, endpoint: Endpoint): Promise<Estimate> =>
-  ask("/api/estimate", { problem, gpu_type, endpoint });
+  ask(ROUTES.estimate, { problem, gpu_type, endpoint });
 
-export const queue = async (): Promise<QueueEntry[]> => (await ask<{ entries: QueueEntry[] }>("/api/queue")).entries;
+export const queue = async (): Promise<QueueEntry[]> => (await ask<Queue>(ROUTES.queue)).entries;
 
-export const compare = async (ids: string[]): Promise<Detail[]> =>
-  (await ask<{ submissions: Detail[] }>(`/api/compare?ids=${ids.map(encodeURIComponent).join(",")}`)).submissions;
+export const compare = async (ids: string[]): Promise<SubmissionDetail[]> =>
+  (await ask<Comparison>(`${ROUTES.compare}?ids=${ids.map(encodeURIComponent).join(",")}`)).submissions;
 
-export const me = (): Promise<Me> => ask("/api/me");
+export const me = (): Promise<Me> => ask(ROUTES.me);

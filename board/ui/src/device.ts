@@ -1,7 +1,7 @@
 /** The available devices, and the one chosen last. */
 
 import { signal } from "@preact/signals";
-import type { Device } from "./contract";
+import type { DeviceInfo } from "./contract";
 import { stored } from "./stored";
 
 export const chosen = signal(stored.get("gpu") ?? "");
@@ -12,7 +12,7 @@ export function choose(gpu: string): void {
 }
 
 /** Returns the chosen device if it exists, else one that is ready, else any. */
-export function pick(devices: Device[]): Device | null {
+export function pick(devices: DeviceInfo[]): DeviceInfo | null {
   return (
     devices.find((device) => device.gpu_type === chosen.value) ??
     devices.find((device) => device.state === "ready") ??

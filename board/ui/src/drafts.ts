@@ -1,18 +1,18 @@
 /** Stored drafts: one for each problem, dtype and shape. */
 
-import type { KernelShape } from "./contract";
+import type { Starter } from "./contract";
 import { stored } from "./stored";
 
-function name(slug: string, dtype: string, shape: KernelShape): string {
+function name(slug: string, dtype: string, shape: keyof Starter): string {
   return `draft.${slug}.${dtype}.${shape}`;
 }
 
-export function load(slug: string, dtype: string, shape: KernelShape): string | null {
+export function load(slug: string, dtype: string, shape: keyof Starter): string | null {
   return stored.get(name(slug, dtype, shape));
 }
 
 /** Saves a draft. Text that equals the starter code is not stored. */
-export function save(slug: string, dtype: string, shape: KernelShape, text: string, starter: string): void {
+export function save(slug: string, dtype: string, shape: keyof Starter, text: string, starter: string): void {
   if (text === starter) stored.remove(name(slug, dtype, shape));
   else stored.set(name(slug, dtype, shape), text);
 }
@@ -20,7 +20,7 @@ export function save(slug: string, dtype: string, shape: KernelShape, text: stri
 /** The last choices made for a problem. */
 export interface Choice {
   dtype: string;
-  shape: KernelShape;
+  shape: keyof Starter;
 }
 
 export function choice(slug: string): Partial<Choice> {

@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from "@preact/signals";
 import * as api from "./api";
-import type { Endpoint } from "./contract";
+import { type Endpoint, ROUTES } from "./contract";
 import { advance, begin, type Run } from "./run";
 import { follow } from "./sse";
 
@@ -14,7 +14,7 @@ export class Followed {
 
   constructor(id: string, endpoint: Endpoint, position: number | null = null) {
     this.run = signal({ ...begin(id, endpoint), position });
-    this.stopper = follow(`/api/submissions/${encodeURIComponent(id)}/events`, api.authorization, {
+    this.stopper = follow(api.at(ROUTES.submission_events, id), api.authorization, {
       event: (event) => {
         this.run.value = advance(this.run.value, event);
         return this.run.value.end !== null;

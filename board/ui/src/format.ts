@@ -1,5 +1,7 @@
 /** Formatting of numbers, times and statuses. */
 
+import type { Status } from "./contract";
+
 const MISSING = "–";
 
 function significant(value: number, digits: number): string {
@@ -109,40 +111,44 @@ export function percent(share: number | null | undefined): string {
   return `${value < 10 ? significant(value, 2) : Math.round(value)} %`;
 }
 
+const LABELS: Record<Status, string> = {
+  IN_QUEUE: "In the queue",
+  PROVISIONING: "Getting a GPU",
+  COMPILING: "Compiling",
+  COMPILED: "Compiled",
+  CHECKING: "Checking",
+  TEST_RESULT: "Checking",
+  CHECKED: "Correct",
+  BENCHMARKING: "Measuring",
+  BENCHMARK_RESULT: "Measuring",
+  BENCHMARKED: "Accepted",
+  WRONG_ANSWER: "Wrong answer",
+  COMPILE_ERROR: "Does not compile",
+  RUNTIME_ERROR: "Run-time error",
+  TIME_LIMIT_EXCEEDED: "Out of time",
+  MEMORY_LIMIT_EXCEEDED: "Out of memory",
+  REJECTED: "Rejected",
+  CANCELLED: "Cancelled",
+  ERROR: "Judge error",
+  PASSED: "Sample passed",
+  FAILED: "Sample failed",
+  SANDBOX_SUCCESS: "Ran",
+  SANDBOX_ERROR: "Failed",
+  SANDBOX_TIMEOUT: "Out of time",
+  WARNING: "warning",
+  ISA: "isa",
+  SANDBOX_OUTPUT: "sandbox output",
+};
+
 /** Returns a readable name of a status. */
-export function status(name: string): string {
-  const known: Record<string, string> = {
-    IN_QUEUE: "In the queue",
-    PROVISIONING: "Getting a GPU",
-    COMPILING: "Compiling",
-    COMPILED: "Compiled",
-    CHECKING: "Checking",
-    TEST_RESULT: "Checking",
-    CHECKED: "Correct",
-    BENCHMARKING: "Measuring",
-    BENCHMARK_RESULT: "Measuring",
-    BENCHMARKED: "Accepted",
-    WRONG_ANSWER: "Wrong answer",
-    COMPILE_ERROR: "Does not compile",
-    RUNTIME_ERROR: "Run-time error",
-    TIME_LIMIT_EXCEEDED: "Out of time",
-    MEMORY_LIMIT_EXCEEDED: "Out of memory",
-    REJECTED: "Rejected",
-    CANCELLED: "Cancelled",
-    ERROR: "Judge error",
-    PASSED: "Sample passed",
-    FAILED: "Sample failed",
-    SANDBOX_SUCCESS: "Ran",
-    SANDBOX_ERROR: "Failed",
-    SANDBOX_TIMEOUT: "Out of time",
-  };
-  return known[name] ?? name.toLowerCase().replaceAll("_", " ");
+export function status(name: Status): string {
+  return LABELS[name];
 }
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "plain";
 
 /** Returns the colour of a status. */
-export function tone(name: string): Tone {
+export function tone(name: Status): Tone {
   switch (name) {
     case "CHECKED":
     case "BENCHMARKED":

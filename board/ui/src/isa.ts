@@ -1,6 +1,6 @@
 /** Tokens of disassembled instructions, and the mapping between instructions and source lines. */
 
-import type { IsaKernel, IsaLine } from "./contract";
+import type { IsaLine, IsaListing } from "./contract";
 
 export type Family = "vector" | "scalar" | "matrix" | "memory" | "local" | "wait" | "branch" | "label";
 
@@ -40,7 +40,7 @@ export function words(text: string): Word[] {
 }
 
 /** Counts the instructions of each source line, over all kernels. */
-export function weights(kernels: IsaKernel[]): Map<number, number> {
+export function weights(kernels: IsaListing[]): Map<number, number> {
   const found = new Map<number, number>();
   for (const kernel of kernels) {
     for (const line of kernel.lines) {

@@ -1,6 +1,8 @@
 /** State of a submission, as a pure fold over its events. */
 
-import type { BenchmarkResult, BoardEvent, DebugInfo, Detail, Endpoint, Kernel, TestResult } from "./contract";
+import type { BenchmarkResult, DebugInfo, Endpoint, KernelFacts, Status, SubmissionDetail, TestResult } from "./contract";
+import { ENDINGS, SUCCESSES } from "./contract";
+import type { BoardEvent } from "./event";
 import * as format from "./format";
 
 export type StepName = "queue" | "compile" | "check" | "bench" | "run";
@@ -18,14 +20,14 @@ export interface Run {
   endpoint: Endpoint;
   /** Number of the last event, after which a reconnected stream continues. */
   lastEvent: number;
-  status: string;
+  status: Status;
   message: string;
   position: number | null;
   expectedWait: number | null;
   compileMs: number | null;
   /** Whether the compilation result came from the cache. */
   cached: boolean;
-  kernels: Kernel[];
+  kernels: KernelFacts[];
   warnings: string;
   /** The current step; earlier steps are done. */
   reached: StepName;
@@ -38,25 +40,6 @@ export interface Run {
   notes: string[];
   end: BoardEvent | null;
 }
-
-const ENDINGS = new Set([
-  "WRONG_ANSWER",
-  "BENCHMARKED",
-  "PASSED",
-  "FAILED",
-  "SANDBOX_SUCCESS",
-  "SANDBOX_ERROR",
-  "SANDBOX_TIMEOUT",
-  "COMPILE_ERROR",
-  "RUNTIME_ERROR",
-  "TIME_LIMIT_EXCEEDED",
-  "MEMORY_LIMIT_EXCEEDED",
-  "REJECTED",
-  "ERROR",
-  "CANCELLED",
-]);
-
-const GOOD = new Set(["BENCHMARKED", "CHECKED", "PASSED", "SANDBOX_SUCCESS", "COMPILED"]);
 
 /** Most output lines of a sandbox program that a page keeps. */
 const LINES_KEPT = 2000;
@@ -88,10 +71,7 @@ export function begin(id: string, endpoint: Endpoint): Run {
 
 /** Whether an event is the last one of its submission. */
 export function ends(event: BoardEvent, endpoint: Endpoint): boolean {
-  if (ENDINGS.has(event.status)) return true;
-  if (event.status === "CHECKED") return endpoint === "checker";
-  if (event.status === "COMPILED") return endpoint === "compile";
-  return false;
+  return ENDINGS[endpoint].has(event.status);
 }
 
 /** Applies one event to a submission. Events that were already seen are ignored, so that replays are harmless. */
@@ -122,7 +102,7 @@ export function advance(run: Run, event: BoardEvent): Run {
       next.reached = "compile";
       next.compileMs = event.compile_ms ?? null;
       next.cached = event.cached ?? false;
-      next.kernels = event.kernels ?? [];
+      next.kernels = (event.kernels as KernelFacts[] | undefined) ?? [];
       next.warnings = event.warnings ?? "";
       break;
     case "CHECKING":
@@ -143,7 +123,7 @@ export function advance(run: Run, event: BoardEvent): Run {
       next.reached = "check";
       next.tests = (event.test_results as TestResult[] | undefined) ?? run.tests;
       next.totalTests = event.total_tests ?? run.totalTests;
-      next.wrong = debugInfo(event.debug_info);
+      next.wrong = event.debug_info ?? null;
       break;
     case "BENCHMARKING":
       next.reached = "bench";
@@ -162,7 +142,7 @@ export function advance(run: Run, event: BoardEvent): Run {
     case "PASSED":
     case "FAILED":
       next.reached = "run";
-      next.wrong = debugInfo(event.debug_info);
+      next.wrong = event.debug_info ?? null;
       break;
     case "COMPILE_ERROR":
       next.reached = "compile";
@@ -189,7 +169,7 @@ export function fold(id: string, endpoint: Endpoint, events: BoardEvent[]): Run 
 }
 
 /** Builds the state from the server's details. For submissions of other users the server returns results but no events. */
-export function recall(detail: Detail): Run {
+export function recall(detail: SubmissionDetail): Run {
   if (detail.events.length > 0) return fold(detail.id, detail.endpoint, detail.events);
   const tests = detail.results.filter((result): result is TestResult & { kind: "check" } => result.kind === "check");
   const benches = detail.results.filter((result): result is BenchmarkResult & { kind: "bench" } => result.kind === "bench");
@@ -209,7 +189,7 @@ export function recall(detail: Detail): Run {
             emulated: detail.emulated,
             flags: detail.flags,
             avg_runtime_ms: detail.avg_runtime_ms ?? undefined,
-            avg_gflops: detail.avg_gflops,
+            avg_gflops: detail.avg_gflops ?? undefined,
             execution_time: detail.execution_time ?? undefined,
             cost_usd: detail.cost_usd ?? undefined,
           }
@@ -218,7 +198,7 @@ export function recall(detail: Detail): Run {
 }
 
 export function succeeded(run: Run): boolean {
-  return run.end !== null && GOOD.has(run.end.status);
+  return run.end !== null && SUCCESSES.has(run.end.status);
 }
 
 const LABELS: Record<StepName, string> = {
@@ -314,9 +294,4 @@ export function spoken(run: Run): string {
 
 function replace<T extends { test_id: number }>(list: T[], item: T): T[] {
   return [...list.filter((other) => other.test_id !== item.test_id), item].sort((a, b) => a.test_id - b.test_id);
-}
-
-function debugInfo(info: DebugInfo | string | null | undefined): DebugInfo | null {
-  if (info == null) return null;
-  return typeof info === "string" ? { message: info } : info;
 }

@@ -1,6 +1,6 @@
 /** Search for problems. */
 
-import type { ProblemRow } from "./contract";
+import type { ProblemSummary } from "./contract";
 
 export interface Choice {
   search: string;
@@ -10,7 +10,7 @@ export interface Choice {
 }
 
 /** Returns the matching problems: every search word must occur in the title, the name or the tags. */
-export function fitting(problems: ProblemRow[], choice: Choice): ProblemRow[] {
+export function fitting(problems: ProblemSummary[], choice: Choice): ProblemSummary[] {
   const words = choice.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
   return problems.filter((problem) => {
     const text = `${problem.title} ${problem.slug} ${problem.tags.join(" ")}`.toLowerCase();

@@ -1,6 +1,6 @@
 /** Server-sent events over `fetch`, because EventSource cannot send the Authorization header that some boards require. */
 
-import type { BoardEvent } from "./contract";
+import type { BoardEvent } from "./event";
 
 export interface Frame {
   event: string;

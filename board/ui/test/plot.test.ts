@@ -17,6 +17,7 @@ const bench: BenchmarkResult = {
   rejected: 1,
   gbytes_per_s: 1,
   floor_ms: 1,
+  cold_cache: false,
   roofline: { flops: 8e9, bytes: 4e9, intensity: 2, peak_flops: 100e12, peak_bytes_per_s: 5e12 },
 };
 

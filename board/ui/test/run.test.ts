@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { BoardEvent, Detail, Endpoint } from "../src/contract";
+import type { DebugInfo, Endpoint, SubmissionDetail } from "../src/contract";
+import type { BoardEvent } from "../src/event";
 import { advance, begin, ends, fold, ordinal, recall, spoken, steps } from "../src/run";
 
 function told(endpoint: Endpoint, ...events: BoardEvent[]) {
@@ -12,7 +13,7 @@ function told(endpoint: Endpoint, ...events: BoardEvent[]) {
 
 const test = (id: number, status: "PASSED" | "FAILED"): BoardEvent => ({
   status: "TEST_RESULT",
-  result: { test_id: id, name: `case ${id}`, status },
+  result: { test_id: id, name: `case ${id}`, status, runtime_ms: 1, max_difference: 0 },
   total_tests: 3,
 });
 
@@ -57,7 +58,7 @@ describe("run", () => {
   });
 
   it("keeps the differences of a wrong answer", () => {
-    const run = told("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 }, passed_tests: 1, total_tests: 3 });
+    const run = told("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 } as DebugInfo, passed_tests: 1, total_tests: 3 });
     expect(run.wrong?.mismatches).toBe(9);
     expect(run.end?.status).toBe("WRONG_ANSWER");
   });
@@ -73,7 +74,7 @@ describe("run", () => {
       avg_runtime_ms: 2,
       events: [],
       results: [{ kind: "check", test_id: 1, name: "a", status: "PASSED" }, { kind: "bench", test_id: 1, name: "b", runtime_ms: 2 }],
-    } as unknown as Detail;
+    } as unknown as SubmissionDetail;
     const run = recall(detail);
     expect(run.tests.length).toBe(1);
     expect(run.benches.length).toBe(1);

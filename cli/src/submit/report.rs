@@ -1,8 +1,12 @@
 //! Formats the events of a submission for the terminal.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use board_contract::{
+    BenchmarkResult, Bill, DebugInfo, Event, EventRecord, KernelFacts, SampleResult, SampleValue, Status,
+    TestResult, Verdict,
+};
 
 const SAMPLES: usize = 10;
 
@@ -39,74 +43,105 @@ impl Report {
         self.passing(&text)
     }
 
-    pub fn event(&mut self, status: &str, data: &Value) -> String {
-        match status {
-            "IN_QUEUE" => {
-                let wait = data["expected_wait_s"].as_f64().unwrap_or(0.0);
-                let wait = if wait >= 1.0 { format!(", about {wait:.0} s") } else { String::new() };
-                self.passing(&format!("{}{wait}", words(&data["message"])))
+    /// Formats an event.
+    pub fn event(&mut self, record: &EventRecord) -> String {
+        let text = match &record.event {
+            Event::InQueue { message, expected_wait_s: wait, .. } => {
+                let wait = if *wait >= 1.0 { format!(", about {wait:.0} s") } else { String::new() };
+                self.passing(&format!("{}{wait}", words(message)))
             }
-            "PROVISIONING" | "COMPILING" | "CHECKING" | "BENCHMARKING" => {
-                self.passing(words(&data["message"]))
-            }
-            "WARNING" => {
-                let text = self.paint(&format!("warning: {}", words(&data["message"])), Colour::Yellow);
+            Event::Provisioning { message }
+            | Event::Compiling { message }
+            | Event::Checking { message, .. }
+            | Event::Benchmarking { message, .. } => self.passing(words(message)),
+            Event::Warning { message } => {
+                let text = self.paint(&format!("warning: {}", words(message)), Colour::Yellow);
                 self.line(&text)
             }
-            "COMPILED" => self.compiled(data),
-            "TEST_RESULT" => self.checked_case(&data["result"]),
-            "BENCHMARK_RESULT" => self.measured_case(&data["result"]),
-            "SANDBOX_OUTPUT" => self.line(words(&data["line"])),
-            "CHECKED" => {
-                let text = format!("{} of {} cases passed", data["passed_tests"], data["total_tests"]);
+            Event::Compiled { compile_ms, kernels, warnings, .. } => {
+                self.compiled(*compile_ms, kernels, warnings)
+            }
+            // Stored with the submission, not streamed.
+            Event::Isa { .. } => String::new(),
+            Event::TestResult { result, .. } => self.checked_case(result),
+            Event::BenchmarkResult { result, .. } => self.measured_case(result),
+            Event::SandboxOutput { line, .. } => self.line(words(line)),
+            Event::Checked { passed_tests, total_tests, .. } => {
+                let text = format!("{passed_tests} of {total_tests} cases passed");
                 let text = self.paint(&text, Colour::Green);
                 self.line(&text)
             }
-            "BENCHMARKED" => self.measured(data),
-            "WRONG_ANSWER" => self.wrong(data),
-            "PASSED" | "SANDBOX_SUCCESS" => self.ended(status, data, Colour::Green),
-            _ => self.ended(status, data, Colour::Red),
+            Event::Benchmarked { avg_runtime_ms, avg_gflops, emulated, flags, .. } => {
+                self.measured(*avg_runtime_ms, *avg_gflops, *emulated, flags)
+            }
+            Event::WrongAnswer { debug_info, passed_tests, total_tests, .. } => {
+                self.wrong(debug_info, *passed_tests, *total_tests)
+            }
+            Event::Passed(sample) | Event::Failed(sample) => {
+                let status = record.event.status();
+                let parts = sample_parts(sample);
+                self.ended(status, "", &parts.each_ref().map(|(label, text)| (*label, text.as_str())))
+            }
+            Event::SandboxSuccess { stdout, stderr, .. } => {
+                self.ended(Status::SandboxSuccess, "", &[("stdout", stdout), ("stderr", stderr)])
+            }
+            Event::SandboxError { message, stdout, stderr, .. }
+            | Event::SandboxTimeout { message, stdout, stderr } => {
+                self.ended(record.event.status(), message, &[("stdout", stdout), ("stderr", stderr)])
+            }
+            Event::CompileError { message, details }
+            | Event::RuntimeError { message, details }
+            | Event::TimeLimitExceeded { message, details }
+            | Event::MemoryLimitExceeded { message, details }
+            | Event::Rejected { message, details, .. }
+            | Event::Error { message, details, .. } => {
+                self.ended(record.event.status(), message, &[("", details)])
+            }
+            Event::Cancelled { message } => self.ended(Status::Cancelled, message, &[]),
+        };
+        // A check that ends a submission shows no time, as its cases were not measured.
+        match (&record.event, record.bill) {
+            (Event::Checked { .. } | Event::Compiled { .. }, _) | (_, None) => text,
+            (_, Some(bill)) => text + &self.bill(bill),
         }
     }
 
-    fn compiled(&mut self, data: &Value) -> String {
-        let mut text =
-            self.line(&format!("compiled in {:.0} ms", data["compile_ms"].as_f64().unwrap_or(0.0)));
-        for kernel in data["kernels"].as_array().into_iter().flatten() {
-            let count = |name: &str| kernel[name].as_i64().unwrap_or(0);
+    fn compiled(&mut self, compile_ms: f64, kernels: &[KernelFacts], warnings: &str) -> String {
+        let mut text = self.line(&format!("compiled in {compile_ms:.0} ms"));
+        for kernel in kernels {
             let _ = writeln!(
                 text,
                 "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch, {} waves per SIMD",
-                words(&kernel["name"]),
-                count("vgprs") + count("agprs"),
-                count("sgprs"),
-                count("lds_bytes"),
-                count("scratch_bytes"),
-                count("waves_per_simd")
+                words(&kernel.name),
+                kernel.vgprs + kernel.agprs,
+                kernel.sgprs,
+                kernel.lds_bytes,
+                kernel.scratch_bytes,
+                kernel.waves_per_simd
             );
         }
-        if let Some(warnings) = data["warnings"].as_str().filter(|warnings| !warnings.trim().is_empty()) {
+        if !warnings.trim().is_empty() {
             let _ = writeln!(text, "{}", self.paint(warnings.trim_end(), Colour::Yellow));
         }
         text
     }
 
-    fn checked_case(&mut self, result: &Value) -> String {
+    fn checked_case(&mut self, result: &TestResult) -> String {
         let mut text = String::new();
         if !std::mem::replace(&mut self.headings.0, true) {
             text += &self.line(&format!("{:>4}  {:<32} {:<8} {:>14}", "CASE", "", "", "DIFFERENCE"));
         }
-        let passed = result["status"] == "PASSED";
-        let verdict = format!("{:<8}", if passed { "passed" } else { "failed" });
-        let verdict = self.paint(&verdict, if passed { Colour::Green } else { Colour::Red });
-        let difference =
-            result["max_difference"].as_f64().map_or(String::new(), |most| format!("{most:.3e}"));
-        let row =
-            format!("{:>4}  {:<32} {verdict} {difference:>14}", result["test_id"], words(&result["name"]));
+        let (verdict, colour) = match result.status {
+            Verdict::Passed => ("passed", Colour::Green),
+            Verdict::Failed => ("failed", Colour::Red),
+        };
+        let verdict = self.paint(&format!("{verdict:<8}"), colour);
+        let difference = format!("{:.3e}", result.max_difference);
+        let row = format!("{:>4}  {:<32} {verdict} {difference:>14}", result.test_id, words(&result.name));
         text + &self.line(&row)
     }
 
-    fn measured_case(&mut self, result: &Value) -> String {
+    fn measured_case(&mut self, result: &BenchmarkResult) -> String {
         let mut text = String::new();
         if !std::mem::replace(&mut self.headings.1, true) {
             let heading = format!(
@@ -115,96 +150,88 @@ impl Report {
             );
             text += &self.line(&heading);
         }
-        let number = |name: &str| result[name].as_f64();
-        let range = match (number("ci_low_ms"), number("ci_high_ms")) {
-            (Some(low), Some(high)) => format!("{} to {}", time(low), time(high)),
-            _ => String::new(),
-        };
-        let rate = |name: &str| number(name).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+        let range = format!("{} to {}", time(result.ci_low_ms), time(result.ci_high_ms));
         let row = format!(
             "{:>4}  {:<32} {:>12} {range:>23} {:>10} {:>10}",
-            result["test_id"],
-            words(&result["name"]),
-            time(number("runtime_ms").unwrap_or(0.0)),
-            rate("gflops"),
-            rate("gbytes_per_s")
+            result.test_id,
+            words(&result.name),
+            time(result.runtime_ms),
+            result.gflops.map_or("-".to_owned(), |rate| format!("{rate:.1}")),
+            format!("{:.1}", result.gbytes_per_s)
         );
         text + &self.line(&row)
     }
 
-    fn measured(&mut self, data: &Value) -> String {
-        let mut verdict =
-            format!("accepted: {} on average", time(data["avg_runtime_ms"].as_f64().unwrap_or(0.0)));
-        if let Some(rate) = data["avg_gflops"].as_f64() {
+    fn measured(
+        &mut self,
+        avg_runtime_ms: f64,
+        avg_gflops: Option<f64>,
+        emulated: bool,
+        flags: &[String],
+    ) -> String {
+        let mut verdict = format!("accepted: {} on average", time(avg_runtime_ms));
+        if let Some(rate) = avg_gflops {
             let _ = write!(verdict, ", {rate:.1} GFLOP/s");
         }
-        if data["emulated"] == true {
+        if emulated {
             verdict.push_str(" (software GPU)");
         }
         let mut text = self.paint(&verdict, Colour::Green);
-        for flag in data["flags"].as_array().into_iter().flatten() {
+        for flag in flags {
             let flag = self.paint(&format!("flagged: {}", words(flag)), Colour::Yellow);
             let _ = write!(text, "\n{flag}");
         }
-        let bill = self.bill(data);
-        self.line(&format!("{text}{bill}"))
+        self.line(&text)
     }
 
-    fn wrong(&mut self, data: &Value) -> String {
-        let info = &data["debug_info"];
-        let head = format!("wrong answer: {} of {} cases passed", data["passed_tests"], data["total_tests"]);
+    fn wrong(&mut self, info: &DebugInfo, passed_tests: usize, total_tests: usize) -> String {
+        let head = format!("wrong answer: {passed_tests} of {total_tests} cases passed");
         let head = self.paint(&head, Colour::Red);
         let mut text = self.line(&head);
-        if let Some(message) = info["message"].as_str() {
-            let _ = writeln!(text, "  {message}");
+        if !info.message.is_empty() {
+            let _ = writeln!(text, "  {}", words(&info.message));
         }
         let _ = writeln!(
             text,
-            "  case {}: {} of {} elements differ, by at most {}",
-            words(&info["case"]),
-            info["mismatches"],
-            info["total_elements"],
-            info["max_difference"]
+            "  case {}: {} of {} elements differ, by at most {:?}",
+            words(&info.case),
+            info.mismatches,
+            info.total_elements,
+            info.max_difference
         );
-        let samples = info["sample_differences"].as_object();
-        if let Some(samples) = samples.filter(|samples| !samples.is_empty()) {
+        if !info.sample_differences.is_empty() {
             let _ =
                 writeln!(text, "  {:<20} {:>18} {:>18} {:>14}", "ELEMENT", "EXPECTED", "YOURS", "DIFFERENCE");
-            for (index, sample) in samples.iter().take(SAMPLES) {
-                let expected = self.paint(&format!("{:>18}", words(&sample["expected"])), Colour::Green);
-                let actual = self.paint(&format!("{:>18}", words(&sample["actual"])), Colour::Red);
-                let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample["diff"]));
+            for (index, sample) in info.sample_differences.iter().take(SAMPLES) {
+                let expected = self.paint(&format!("{:>18}", words(&sample.expected)), Colour::Green);
+                let actual = self.paint(&format!("{:>18}", words(&sample.actual)), Colour::Red);
+                let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample.diff));
             }
         }
-        let bill = self.bill(data);
-        text + bill.trim_start_matches('\n') + if bill.is_empty() { "" } else { "\n" }
+        text
     }
 
-    fn ended(&mut self, status: &str, data: &Value, colour: Colour) -> String {
-        let verdict = status.to_lowercase().replace('_', " ");
-        let message = words(&data["message"]);
+    /// Formats the end of a submission: the status, a message, and labelled parts.
+    fn ended(&mut self, status: Status, message: &str, parts: &[(&str, &str)]) -> String {
+        let verdict = status.name().to_lowercase().replace('_', " ");
+        let message = words(message);
         let verdict = if message.is_empty() { verdict } else { format!("{verdict}: {message}") };
+        let colour = if status.is_success() { Colour::Green } else { Colour::Red };
         let verdict = self.paint(&verdict, colour);
         let mut text = self.line(&verdict);
-        for part in ["details", "stdout", "stderr", "input", "output", "expected_output"] {
-            let said = shown(&data[part]);
+        for (label, said) in parts {
+            let said = shown(said);
             if !said.trim().is_empty() {
-                let label = if part == "details" { String::new() } else { format!("{part}:\n") };
+                let label = if label.is_empty() { String::new() } else { format!("{label}:\n") };
                 let _ = writeln!(text, "{label}{}", said.trim_end());
             }
         }
-        let bill = self.bill(data);
-        text + bill.trim_start_matches('\n') + if bill.is_empty() { "" } else { "\n" }
+        text
     }
 
-    fn bill(&self, data: &Value) -> String {
-        match (data["execution_time"].as_f64(), data["cost_usd"].as_f64()) {
-            (Some(seconds), Some(usd)) if usd > 0.0 => {
-                format!("\n{}", self.paint(&format!("{seconds:.1} s, ${usd:.4}"), Colour::Grey))
-            }
-            (Some(seconds), _) => format!("\n{}", self.paint(&format!("{seconds:.1} s"), Colour::Grey)),
-            _ => String::new(),
-        }
+    fn bill(&self, Bill { execution_time: seconds, cost_usd: usd }: Bill) -> String {
+        let cost = if usd > 0.0 { format!(", ${usd:.4}") } else { String::new() };
+        self.paint(&format!("{seconds:.1} s{cost}"), Colour::Grey) + "\n"
     }
 
     /// A permanent line.
@@ -227,17 +254,25 @@ impl Report {
     }
 }
 
-/// Text from the server; empty if it contains escape sequences, which could control the terminal.
-fn words(value: &Value) -> &str {
-    value.as_str().filter(|text| !text.contains('\x1b')).unwrap_or_default()
+/// Returns the parts of a sample, with their labels.
+fn sample_parts(sample: &SampleResult) -> [(&'static str, String); 5] {
+    let json = |values: &BTreeMap<String, SampleValue>| serde_json::to_string(values).unwrap_or_default();
+    [
+        ("stdout", sample.stdout.clone()),
+        ("stderr", sample.stderr.clone()),
+        ("input", json(&sample.input)),
+        ("output", json(&sample.output)),
+        ("expected_output", json(&sample.expected_output)),
+    ]
 }
 
-fn shown(value: &Value) -> String {
-    let text = match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+/// Text from the server; empty if it contains escape sequences, which could control the terminal.
+fn words(text: &str) -> &str {
+    if text.contains('\x1b') { "" } else { text }
+}
+
+/// Text from the server without control characters.
+fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
@@ -252,21 +287,28 @@ fn time(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn record(status: &str, fields: Value) -> EventRecord {
+        let mut all = json!({ "status": status, "submission_id": "s", "timestamp": 0 });
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
 
     #[test]
     fn without_a_terminal_every_event_is_a_plain_line() {
         let mut report = Report::new(false);
-        let text = report.event("IN_QUEUE", &json!({ "message": "Place 3", "expected_wait_s": 12.4 }));
+        let queued = json!({ "message": "Place 3", "position": 3, "expected_wait_s": 12.4 });
+        let text = report.event(&record("IN_QUEUE", queued));
         assert_eq!(text, "Place 3, about 12 s\n");
-        assert_eq!(report.event("COMPILING", &json!({ "message": "Compiling" })), "Compiling\n");
+        assert_eq!(report.event(&record("COMPILING", json!({ "message": "Compiling" }))), "Compiling\n");
     }
 
     #[test]
     fn on_a_terminal_passing_lines_are_written_over() {
         let mut report = Report::new(true);
-        assert_eq!(report.event("COMPILING", &json!({ "message": "Compiling" })), "Compiling");
-        let next = report.event("CHECKED", &json!({ "passed_tests": 2, "total_tests": 2 }));
+        assert_eq!(report.event(&record("COMPILING", json!({ "message": "Compiling" }))), "Compiling");
+        let next = report.event(&record("CHECKED", json!({ "passed_tests": 2, "total_tests": 2 })));
         assert_eq!(next, "\r\x1b[K\x1b[32m2 of 2 cases passed\x1b[0m\n");
     }
 
@@ -276,10 +318,10 @@ mod tests {
             "passed_tests": 1, "total_tests": 3, "execution_time": 0.5, "cost_usd": 0.0,
             "debug_info": {
                 "case": "n=3", "mismatches": 2, "total_elements": 9, "max_difference": 1.5,
-                "sample_differences": { "(0, 1)": { "expected": "2.5", "actual": "1.0", "diff": 1.5 } }
+                "sample_differences": { "(0, 1)": { "expected": "2.5", "actual": "1.0", "diff": "1.5" } }
             }
         });
-        let text = Report::new(false).event("WRONG_ANSWER", &data);
+        let text = Report::new(false).event(&record("WRONG_ANSWER", data));
         assert!(text.contains("1 of 3 cases passed"), "{text}");
         assert!(text.contains("case n=3: 2 of 9 elements differ, by at most 1.5"), "{text}");
         let row: Vec<&str> =
@@ -291,7 +333,7 @@ mod tests {
     #[test]
     fn what_a_kernel_says_cannot_steer_the_terminal() {
         let data = json!({ "message": "\u{1b}[2J", "details": "a\u{1b}[31mb\r\nc" });
-        let text = Report::new(false).event("COMPILE_ERROR", &data);
+        let text = Report::new(false).event(&record("COMPILE_ERROR", data));
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
         assert!(text.contains("a[31mb\nc"), "{text:?}");
     }

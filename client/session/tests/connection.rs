@@ -36,15 +36,8 @@ fn digest(launches: impl Iterator<Item = (u64, u64)>) -> u64 {
 }
 
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut seed = 0x1234_5678_9abc_def0u64;
-    (0..bytes)
-        .map(|_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed as u8
-        })
-        .collect()
+    let mut random = fastrand::Rng::with_seed(0x1234_5678_9abc_def0);
+    (0..bytes).map(|_| random.u8(..)).collect()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use session::{Config, Connection};
 use simulated::Simulated;
 use transport::Endpoint;
-use transport::impair::{Impair, Impairment, Silence};
+use transport::impair::{Impair, Impairment, Stall};
 use transport::tls::{Identity, Trust};
 use wire::{MemoryInfo, SynchronizeStream};
 
@@ -33,11 +33,11 @@ fn eventually(claim: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn a_call_gets_its_answer_over_a_new_connection_whichever_direction_falls_silent() {
     let worker = Simulated::start();
-    for what in [Silence::Answers, Silence::Both] {
+    for what in [Stall::Answers, Stall::Both] {
         let impair = Impair::start(worker.endpoint.clone(), Impairment::default()).unwrap();
         let (connection, _) = Connection::open(config(impair.endpoint())).unwrap();
         connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
-        impair.silence(what);
+        impair.stall(what);
         connection.call(&MemoryInfo { device: 0 }, 0).unwrap();
         assert_eq!(connection.statistics().reconnects, 1, "{what:?}");
     }
@@ -50,9 +50,9 @@ fn silence_in_the_middle_of_bulk_changes_no_byte() {
         let trust = tls.as_ref().map(|identity| Trust::Fingerprint(identity.fingerprint()));
         let worker = Simulated::start_with(None, tls.clone(), Duration::from_secs(20));
         // Inside a body to the worker, inside one from it, and between them.
-        let silences = vec![1_500_007, 7_000_003, 11_111_111];
+        let stalls = vec![1_500_007, 7_000_003, 11_111_111];
         let impair =
-            Impair::start(worker.endpoint.clone(), Impairment { silences, ..Impairment::default() }).unwrap();
+            Impair::start(worker.endpoint.clone(), Impairment { stalls, ..Impairment::default() }).unwrap();
         let endpoint = match tls {
             None => impair.endpoint(),
             Some(_) => Endpoint::Tls { host: "127.0.0.1".into(), port: impair.address().port() },
@@ -92,7 +92,7 @@ fn an_idle_connection_that_falls_silent_is_replaced_and_one_that_answers_is_kept
     // Three Pings and their Pongs take longer than the timeout.
     eventually("heartbeats are sent", || impair.carried() >= quiet + 6 * wire::Header::BYTES as u64);
     assert_eq!(connection.statistics().reconnects, 0);
-    impair.silence(Silence::Both);
+    impair.stall(Stall::Both);
     eventually("the connection is replaced", || connection.statistics().reconnects == 1);
     connection.call(&MemoryInfo { device: 0 }, 0).unwrap();
 }
@@ -104,7 +104,7 @@ fn without_a_timeout_nothing_is_sent_and_nothing_is_replaced() {
     let config = Config { silence_timeout: None, ..config(impair.endpoint()) };
     let (connection, _) = Connection::open(config).unwrap();
     let quiet = impair.carried();
-    impair.silence(Silence::Both);
+    impair.stall(Stall::Both);
     connection.close(2 * TIMEOUT);
     assert_eq!((impair.carried(), impair.accepted()), (quiet, 1));
 }

@@ -28,7 +28,7 @@ const SILENT_LOOK: Duration = Duration::from_millis(10);
 
 /// Which direction of a connection stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Silence {
+pub enum Stall {
     /// Bytes from the target.
     Answers,
     Both,
@@ -45,7 +45,7 @@ pub struct Impairment {
     /// on; connections beyond the list are not cut.
     pub cuts: Vec<u64>,
     /// Like `cuts`, but the connection stays open and stops forwarding.
-    pub silences: Vec<u64>,
+    pub stalls: Vec<u64>,
 }
 
 /// A running proxy. Dropping it cuts all connections and stops listening.
@@ -73,7 +73,7 @@ struct Tunnel {
     far: Link,
     left: Option<AtomicU64>,
     /// Bytes left until it stalls.
-    loud: Option<AtomicU64>,
+    bytes_until_stall: Option<AtomicU64>,
     /// Whether bytes to the target, and bytes from it, are held back.
     silent: [AtomicBool; 2],
     ended: AtomicBool,
@@ -123,9 +123,9 @@ impl Impair {
     }
 
     /// Stalls every current connection: it stays open and forwards nothing from now on. New connections work.
-    pub fn silence(&self, what: Silence) {
+    pub fn stall(&self, what: Stall) {
         for tunnel in self.shared.connections.lock().iter().filter_map(Weak::upgrade) {
-            tunnel.silence(what);
+            tunnel.stall(what);
         }
     }
 
@@ -173,9 +173,9 @@ impl Shared {
             };
             let index = self.accepted.fetch_add(1, Ordering::Relaxed) as usize;
             let left = self.impairment.cuts.get(index).map(|&bytes| AtomicU64::new(bytes));
-            let loud = self.impairment.silences.get(index).map(|&bytes| AtomicU64::new(bytes));
+            let bytes_until_stall = self.impairment.stalls.get(index).map(|&bytes| AtomicU64::new(bytes));
             let (silent, ended) = (Default::default(), AtomicBool::new(false));
-            let tunnel = Arc::new(Tunnel { near, far, left, loud, silent, ended });
+            let tunnel = Arc::new(Tunnel { near, far, left, bytes_until_stall, silent, ended });
             let mut connections = self.connections.lock();
             connections.retain(|tunnel| tunnel.strong_count() > 0);
             connections.push(Arc::downgrade(&tunnel));
@@ -202,10 +202,10 @@ impl Shared {
             if bytes == 0 {
                 break;
             }
-            if let Some(loud) = &tunnel.loud
-                && spend(loud, bytes).1
+            if let Some(bytes_until_stall) = &tunnel.bytes_until_stall
+                && spend(bytes_until_stall, bytes).1
             {
-                tunnel.silence(Silence::Both);
+                tunnel.stall(Stall::Both);
             }
             tunnel.hold(backwards);
             let cut = tunnel.spend(&mut bytes);
@@ -242,8 +242,8 @@ impl Tunnel {
         end
     }
 
-    fn silence(&self, what: Silence) {
-        self.silent[0].store(what == Silence::Both, Ordering::Relaxed);
+    fn stall(&self, what: Stall) {
+        self.silent[0].store(what == Stall::Both, Ordering::Relaxed);
         self.silent[1].store(true, Ordering::Relaxed);
     }
 
@@ -410,8 +410,8 @@ mod tests {
     fn a_silent_connection_stays_open_and_later_ones_are_heard() {
         let (target, listener) = echo();
         serve_echo(listener);
-        let silences = vec![10];
-        let impair = Impair::start(target, Impairment { silences, ..Default::default() }).unwrap();
+        let stalls = vec![10];
+        let impair = Impair::start(target, Impairment { stalls, ..Default::default() }).unwrap();
         let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
         link.write_all(b"12345").unwrap();
         let mut answer = [0; 5];
@@ -421,7 +421,7 @@ mod tests {
         let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
         link.write_all(b"12345").unwrap();
         link.read_exact(&mut answer).unwrap();
-        impair.silence(Silence::Answers);
+        impair.stall(Stall::Answers);
         link.write_all(b"67890").unwrap();
         assert!(!link.wait(true, false, Some(Duration::from_millis(50))).unwrap().readable);
     }

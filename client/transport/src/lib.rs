@@ -11,14 +11,15 @@ pub mod token;
 mod address;
 mod endpoint;
 mod error;
-mod lane;
+
 mod link;
 mod listener;
 mod owner;
+mod striped_stream;
 
 pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
-pub use lane::{BLOCK_BYTES, Lane};
 pub use link::{Link, Peer, Ready};
 pub use listener::Listener;
+pub use striped_stream::{BLOCK_BYTES, StripedStream};

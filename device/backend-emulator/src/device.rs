@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use backend::{
     Arena, Capabilities, Command, Completion, Counters, Device, DeviceError, DeviceInfo, EventId, FunctionId,
-    MemoryKind, MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
+    MemoryKind, MemoryUse, ModuleId, Notifier, Scope, StreamId, Tag,
 };
 use hip_api::types::{
     hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitMallocHeapSize,
     hipLimitStackSize,
 };
 use isa::Arch;
-use limits::{Gate, Seat};
+use limits::{Gate, SessionSlot};
 use parking_lot::Mutex;
 
 use crate::heap::DeviceHeap;
@@ -45,6 +45,7 @@ pub struct DeviceConfig {
 /// Options for opening a session's devices.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// The GPUs, by ordinal.
     pub devices: Vec<DeviceConfig>,
     /// Address range to use, if it is free in this process.
     pub arena: Option<Arena>,
@@ -55,7 +56,7 @@ pub struct Options {
     /// Output files of the observation, if they are already open.
     pub observe_files: Option<Arc<ObserveFiles>>,
     /// Limits that this session shares with the worker's other sessions.
-    pub seat: Option<Seat>,
+    pub seat: Option<SessionSlot>,
     /// Description of the machine, for a sandboxed process that cannot read the machine's files.
     pub host: Option<Host>,
 }
@@ -76,6 +77,7 @@ impl std::fmt::Debug for Emulator {
 }
 
 impl Emulator {
+    /// Opens the devices of a session. Their threads start with their first kernels.
     pub fn open(options: &Options) -> Result<Emulator, DeviceError> {
         let host = options.host.clone().unwrap_or_else(Host::look);
         let mut info = Vec::new();
@@ -150,10 +152,6 @@ impl Device for Emulator {
         Capabilities { placed_modules: true, direct_writes: true }
     }
 
-    fn placement(&self) -> Placement {
-        Placement::Caller { granularity: GRANULARITY }
-    }
-
     fn arena(&self) -> Arena {
         self.memory.arena()
     }
@@ -188,23 +186,28 @@ impl Device for Emulator {
         self.memory.check(address, bytes)
     }
 
-    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
+    fn read_unordered(
+        &self,
+        address: u64,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
         self.memory.check(address, bytes)?;
-        // SAFETY: just checked; `peek` and `unmap` have the same caller, so the range stays mapped during this call.
+        // SAFETY: just checked; `read_unordered` and `unmap` have the same caller, so the range stays mapped during this call.
         show(unsafe { self.memory.bytes(address, bytes) });
         Ok(())
     }
 
-    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.memory.check(address, bytes.len() as u64)?;
-        // SAFETY: just checked; `poke` and `unmap` have the same caller, so the range stays mapped during this call.
+        // SAFETY: just checked; `write_unordered` and `unmap` have the same caller, so the range stays mapped during this call.
         unsafe { self.memory.bytes_mut(address, bytes.len() as u64) }.copy_from_slice(bytes);
         Ok(())
     }
 
-    fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         self.settle(address, bytes);
-        self.memory.adopt(device, address, bytes)
+        self.memory.map_host_range(device, address, bytes)
     }
 
     fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>> {
@@ -251,7 +254,7 @@ impl Device for Emulator {
                 }
                 command => self.scheduler.enqueue(stream, tag, command),
             },
-            Err(error) => crate::stream::refuse(command, error),
+            Err(error) => command.refuse(error),
         }
     }
 
@@ -396,9 +399,4 @@ impl Drop for Emulator {
         self.runner().waits.clear();
         self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the session has ended"));
     }
-}
-
-/// Bytes of memory of this machine, or of this process's cgroup if that has less.
-pub(crate) fn host_memory() -> u64 {
-    limits::machine_memory()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Resources of the host machine.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Bytes of memory.
+    /// Bytes of memory of the machine, or of this process's cgroup if that has less.
     pub memory: u64,
     /// Number of CPUs that this process may use.
     pub threads: usize,
@@ -17,9 +17,10 @@ pub struct Host {
 }
 
 impl Host {
+    /// Reads the resources of this machine.
     pub fn look() -> Host {
         Host {
-            memory: crate::device::host_memory(),
+            memory: limits::machine_memory(),
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             pages: File::open("/proc/self/pagemap").ok().map(Arc::new),
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched, ReadSink, Span, Tag};
+use backend::{Command, DeviceError, Launch, ModuleId, Notifier, ReadSink, Region, Span, Tag};
 use code_object::ArgKind;
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
@@ -18,7 +18,7 @@ use crate::heap::DeviceHeap;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::observation::Observation;
-use crate::stream::{Work, refuse};
+use crate::stream::Work;
 use crate::value_wait::{FIRST_TOKEN, ValueWaits};
 
 /// One emulated GPU. Its threads start with its first kernel.
@@ -93,60 +93,8 @@ impl Runner {
     /// Validates a command before it is queued.
     pub(crate) fn check(&self, command: &Command) -> Result<(), DeviceError> {
         let memory = &self.memory;
-        let region = |at: &Pitched, extent: &Extent| memory.check(at.address, at.span(extent)?);
-        let rect = |address: u64, pitch: u64, width: u64, height: u64| {
-            region(&Pitched::flat(address, pitch), &Extent::flat(width, height))
-        };
         match command {
             Command::Launch(launch) => self.modules.lock().check(launch.function),
-            Command::Copy { destination, source, bytes } => {
-                memory.check(*destination, *bytes)?;
-                memory.check(*source, *bytes)
-            }
-            Command::Fill { destination, width, count, .. } => {
-                check_element(*width)?;
-                memory.check(*destination, count.saturating_mul(u64::from(*width)))
-            }
-            Command::Write { destination, data } => memory.check(*destination, data.len() as u64),
-            Command::Read { source, bytes, .. } => memory.check(*source, *bytes),
-            Command::WriteRect { destination, pitch, width, height, data } => {
-                if Some(data.len() as u64) != width.checked_mul(*height) {
-                    return Err(DeviceError::invalid_value(
-                        "the size of the data differs from the size of the rectangle",
-                    ));
-                }
-                rect(*destination, *pitch, *width, *height)
-            }
-            Command::ReadRect { source, pitch, width, height, .. } => rect(*source, *pitch, *width, *height),
-            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                rect(*destination, *destination_pitch, *width, *height)?;
-                rect(*source, *source_pitch, *width, *height)
-            }
-            Command::FillRect { destination, pitch, width, height, .. } => {
-                rect(*destination, *pitch, *width, *height)
-            }
-            Command::WriteBox { to, extent, data } => {
-                if Some(data.len() as u64) != extent.volume() {
-                    return Err(DeviceError::invalid_value(
-                        "the size of the data differs from the volume of the box",
-                    ));
-                }
-                region(to, extent)
-            }
-            Command::ReadBox { from, extent, .. } => region(from, extent),
-            Command::CopyBox { to, from, extent } => {
-                region(to, extent)?;
-                region(from, extent)
-            }
-            Command::FillBox { to, extent, width, .. } => {
-                check_element(*width)?;
-                if !extent.width.is_multiple_of(u64::from(*width)) {
-                    return Err(DeviceError::invalid_value(
-                        "the row width is not a multiple of the element width",
-                    ));
-                }
-                region(to, extent)
-            }
             Command::WaitValue(wait) => {
                 if !wait.address.is_multiple_of(wait.bytes()) {
                     return Err(DeviceError::invalid_value("the address of a value wait is not aligned"));
@@ -156,7 +104,7 @@ impl Runner {
             Command::HostFunction { token } if *token >= FIRST_TOKEN => {
                 Err(DeviceError::invalid_value(format!("host function token {token:#x} is reserved")))
             }
-            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
+            command => command.check_regions(|address, bytes| memory.check(address, bytes)),
         }
     }
 
@@ -199,51 +147,62 @@ impl Runner {
         }
     }
 
-    /// Packs the rows of a box and passes them to the sink.
-    fn read_box(&self, from: Pitched, extent: Extent, sink: ReadSink) {
-        let mut packed = Vec::with_capacity(extent.volume().unwrap_or(0) as usize);
-        for row in from.rows_of(extent) {
-            // SAFETY: the whole box was checked when the command was queued; `unmap` waits for it.
-            packed.extend_from_slice(unsafe { self.memory.bytes(row, extent.width) });
+    /// Passes the bytes of a region to the sink: device memory itself if the region is flat, else a packed copy.
+    fn read(&self, from: &Region, sink: ReadSink) {
+        if let Some(bytes) = from.flat_bytes() {
+            // SAFETY: the whole region was checked when the command was queued; `unmap` waits for it.
+            return sink(Ok(unsafe { self.memory.bytes(from.address, bytes) }));
+        }
+        let mut packed = Vec::with_capacity(from.bytes().unwrap_or(0) as usize);
+        for row in from.row_addresses() {
+            // SAFETY: as above; the row is a part of the region.
+            packed.extend_from_slice(unsafe { self.memory.bytes(row, from.extent.width) });
         }
         sink(Ok(&packed));
     }
 
-    fn write_box(&self, to: Pitched, extent: Extent, data: &[u8]) {
-        if extent.is_empty() {
-            return;
+    /// Writes packed bytes, as many as the region has, to a region.
+    fn write(&self, to: &Region, data: &[u8]) {
+        if to.flat_bytes().is_some() {
+            return self.write_row(to.address, data);
         }
-        for (row, data) in to.rows_of(extent).zip(data.chunks_exact(extent.width as usize)) {
-            self.write(row, data);
-        }
-    }
-
-    fn copy_box(&self, to: Pitched, from: Pitched, extent: Extent) {
-        for (to, from) in to.rows_of(extent).zip(from.rows_of(extent)) {
-            self.copy(to, from, extent.width);
+        for (row, data) in to.row_addresses().zip(data.chunks_exact(to.extent.width as usize)) {
+            self.write_row(row, data);
         }
     }
 
-    fn fill_box(&self, to: Pitched, extent: Extent, value: u32, width: u32) {
-        for row in to.rows_of(extent) {
-            self.fill(row, value, width, extent.width / u64::from(width));
+    /// Copies between regions of the same extent.
+    fn copy(&self, to: &Region, from: &Region) {
+        if let (Some(bytes), Some(_)) = (to.flat_bytes(), from.flat_bytes()) {
+            return self.copy_row(to.address, from.address, bytes);
+        }
+        for (row, source) in to.row_addresses().zip(from.row_addresses()) {
+            self.copy_row(row, source, to.extent.width);
         }
     }
 
-    fn copy(&self, destination: u64, source: u64, bytes: u64) {
-        // SAFETY: both ranges were checked when the command was queued, and `unmap` waits for it; `copy` may overlap.
-        unsafe { std::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize) };
+    /// Fills a region with the low `element` bytes of `value`.
+    fn fill(&self, to: &Region, value: u32, element: u32) {
+        if let Some(bytes) = to.flat_bytes() {
+            return self.fill_row(to.address, bytes, value, element);
+        }
+        to.row_addresses().for_each(|row| self.fill_row(row, to.extent.width, value, element));
     }
 
-    fn write(&self, destination: u64, data: &[u8]) {
-        // SAFETY: as for `copy`; `data` is a buffer of this process outside the arena, so the ranges do not overlap.
-        unsafe { self.memory.bytes_mut(destination, data.len() as u64) }.copy_from_slice(data);
+    fn copy_row(&self, to: u64, from: u64, bytes: u64) {
+        // SAFETY: both regions were checked when the command was queued, and `unmap` waits for it; `copy` may overlap.
+        unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
     }
 
-    fn fill(&self, destination: u64, value: u32, width: u32, count: u64) {
-        // SAFETY: as for `copy`.
-        let bytes = unsafe { self.memory.bytes_mut(destination, count * u64::from(width)) };
-        let pattern = &value.to_le_bytes()[..width as usize];
+    fn write_row(&self, to: u64, data: &[u8]) {
+        // SAFETY: as for `copy_row`; `data` is a buffer of this process outside the arena, so the ranges do not overlap.
+        unsafe { self.memory.bytes_mut(to, data.len() as u64) }.copy_from_slice(data);
+    }
+
+    fn fill_row(&self, to: u64, bytes: u64, value: u32, element: u32) {
+        // SAFETY: as for `copy_row`.
+        let bytes = unsafe { self.memory.bytes_mut(to, bytes) };
+        let pattern = &value.to_le_bytes()[..element as usize];
         if pattern.iter().all(|byte| *byte == pattern[0]) {
             bytes.fill(pattern[0]);
         } else {
@@ -260,18 +219,18 @@ impl Work for Runner {
     }
 
     fn turn(&self) -> u64 {
-        self.gate.as_ref().map_or(0, Gate::turn)
+        self.gate.as_ref().map_or(0, Gate::generation)
     }
 
     fn pace(&self, device: u32, turn: u64) {
         if let Some(gate) = &self.gate {
-            gate.pass(device, turn);
+            gate.wait(device, turn);
         }
     }
 
     fn give_up(&self) {
         if let Some(gate) = &self.gate {
-            gate.throw_open();
+            gate.release_all();
         }
     }
 
@@ -319,34 +278,16 @@ impl Runner {
     ) -> Result<(), Failure> {
         if let Some(fault) = fault {
             // After a fault nothing runs, but the sink of a read must still be called.
-            let _ = refuse(command, fault.clone());
+            let _ = command.refuse(fault.clone());
             return Ok(());
         }
         let _still = self.memory.still.read();
         match command {
             Command::Launch(launch) => return self.launch(device, launch, helpers.cloned()),
-            Command::Copy { destination, source, bytes } => self.copy(destination, source, bytes),
-            Command::Fill { destination, value, width, count } => self.fill(destination, value, width, count),
-            Command::Write { destination, data } => self.write(destination, &data),
-            // SAFETY: checked when the command was queued; `unmap` waits for it.
-            Command::Read { source, bytes, sink } => sink(Ok(unsafe { self.memory.bytes(source, bytes) })),
-            Command::WriteRect { destination, pitch, width, height, data } => {
-                self.write_box(Pitched::flat(destination, pitch), Extent::flat(width, height), &data);
-            }
-            Command::ReadRect { source, pitch, width, height, sink } => {
-                self.read_box(Pitched::flat(source, pitch), Extent::flat(width, height), sink);
-            }
-            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                let to = Pitched::flat(destination, destination_pitch);
-                self.copy_box(to, Pitched::flat(source, source_pitch), Extent::flat(width, height));
-            }
-            Command::FillRect { destination, pitch, value, width, height } => {
-                self.fill_box(Pitched::flat(destination, pitch), Extent::flat(width, height), value, 1);
-            }
-            Command::WriteBox { to, extent, data } => self.write_box(to, extent, &data),
-            Command::ReadBox { from, extent, sink } => self.read_box(from, extent, sink),
-            Command::CopyBox { to, from, extent } => self.copy_box(to, from, extent),
-            Command::FillBox { to, extent, value, width } => self.fill_box(to, extent, value, width),
+            Command::Copy { to, from } => self.copy(&to, &from),
+            Command::Fill { to, value, element } => self.fill(&to, value, element),
+            Command::Write { to, data } => self.write(&to, &data),
+            Command::Read { from, sink } => self.read(&from, sink),
             // The scheduler handles these itself.
             Command::RecordEvent(_)
             | Command::WaitEvent(_)
@@ -354,13 +295,5 @@ impl Runner {
             | Command::HostFunction { .. } => {}
         }
         Ok(())
-    }
-}
-
-fn check_element(width: u32) -> Result<(), DeviceError> {
-    if [1, 2, 4].contains(&width) {
-        Ok(())
-    } else {
-        Err(DeviceError::invalid_value(format!("invalid fill width {width}: it must be 1, 2 or 4 bytes")))
     }
 }

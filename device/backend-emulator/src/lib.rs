@@ -3,14 +3,16 @@
 //! Responsible for scheduling, the address space and the description of each GPU model. The emulator executes instructions; the
 //! worker handles clients.
 
+#![warn(missing_docs)]
+
 mod counting;
 mod device;
 mod env;
 mod error;
 mod event;
-mod foreign;
 mod heap;
 mod host;
+mod host_pages;
 mod launch;
 mod memory;
 mod model;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use backend::{Arena, DeviceError, MemoryId, MemoryKind, MemoryUse};
 use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 mod accounts;
@@ -21,7 +21,7 @@ mod physical;
 use accounts::Accounts;
 use physical::{Physical, reserve};
 
-use crate::foreign::Foreign;
+use crate::host_pages::HostPages;
 
 /// Addresses of allocations are multiples of this.
 pub(crate) const GRANULARITY: u64 = 4096;
@@ -124,7 +124,7 @@ enum Backing {
     /// Private pages, charged to the device.
     Pages,
     /// Memory outside the arena.
-    Foreign,
+    HostPages,
     /// A mapping of physical memory, starting at `offset`. The physical memory is charged, not the mapping. Kernels may access the
     /// first `visible` bytes.
     Physical { id: MemoryId, offset: u64, visible: u64 },
@@ -135,7 +135,7 @@ struct State {
     allocations: BTreeMap<u64, Allocation>,
     /// Number of allocations in each committed chunk.
     chunks: HashMap<u64, u32>,
-    foreign: Foreign,
+    host_pages: HostPages,
     accounts: Accounts,
     physical: HashMap<MemoryId, Physical>,
     /// Files that replaced the pages of shared allocations, by the allocation's address.
@@ -165,7 +165,7 @@ impl Memory {
         wanted: Option<Arena>,
         quotas: Vec<u64>,
         totals: Vec<u64>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
         pages: Option<Arc<File>>,
     ) -> Result<Memory, DeviceError> {
         let state = State { accounts: Accounts::new(quotas.clone(), seat), ..State::default() };
@@ -256,7 +256,7 @@ impl Memory {
     }
 
     /// Maps memory at an address outside the arena. It counts as host memory, not against a device's quota.
-    pub(crate) fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    pub(crate) fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if device as usize >= self.quotas.len() {
             return Err(DeviceError::invalid_device(device));
         }
@@ -270,12 +270,12 @@ impl Memory {
         }
         let mut state = self.state.lock();
         self.allow(address, bytes, Access::ReadWrite).map_err(|error| refused(&error))?;
-        if let Err(error) = state.foreign.commit(address, bytes) {
+        if let Err(error) = state.host_pages.commit(address, bytes) {
             self.forbid(address);
             return Err(refused(&error));
         }
         let kind = MemoryKind::PinnedHost;
-        let backing = Backing::Foreign;
+        let backing = Backing::HostPages;
         state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, backing });
         Ok(())
     }
@@ -474,7 +474,7 @@ impl State {
     fn forget(&mut self, address: u64) {
         let Some(it) = self.allocations.remove(&address) else { return };
         match it.backing {
-            Backing::Foreign => return self.foreign.release(address, it.bytes),
+            Backing::HostPages => return self.host_pages.release(address, it.bytes),
             Backing::Physical { id, .. } => return self.forget_mapping(address, it.bytes, id),
             Backing::Pages => {}
         }

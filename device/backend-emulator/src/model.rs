@@ -12,13 +12,21 @@ pub struct Model {
     pub name: &'static str,
     /// The processor without target features, such as `gfx942`.
     pub processor: &'static str,
+    /// Size of its memory.
     pub memory_bytes: u64,
+    /// Number of compute units.
     pub compute_units: u32,
+    /// Number of compute dies (XCC), over which workgroups are distributed.
     pub xccs: u32,
+    /// Highest clock of the compute units.
     pub clock_khz: u32,
+    /// Highest clock of the memory.
     pub memory_clock_khz: u32,
+    /// Width of the memory bus.
     pub memory_bus_bits: u32,
+    /// Size of the L2 cache of one die.
     pub l2_bytes: u32,
+    /// PCI device ID.
     pub pci_chip: u32,
     /// The GPU shares its memory with a CPU (APU).
     pub integrated: bool,

@@ -19,6 +19,7 @@ pub struct ObserveConfig {
     pub kernel: Option<String>,
     /// Observes only the launch with this index, starting at 0.
     pub launch: Option<u64>,
+    /// Traces one wave.
     pub trace: Option<TraceConfig>,
     /// Counts what kernels execute.
     pub profile: bool,
@@ -32,10 +33,15 @@ pub struct ObserveConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceConfig {
+    /// Workgroup of the wave.
     pub workgroup: [u32; 3],
+    /// Index of the wave in its workgroup.
     pub wave: u32,
+    /// Lane whose registers are shown; the first active one by default.
     pub lane: Option<u32>,
+    /// Maximum number of instructions to trace.
     pub limit: Option<u64>,
+    /// File to which the trace is appended.
     pub file: PathBuf,
 }
 
@@ -47,6 +53,7 @@ pub struct ObserveFiles {
 }
 
 impl ObserveFiles {
+    /// Opens the files that a configuration names.
     pub fn open(config: &ObserveConfig) -> Result<ObserveFiles, DeviceError> {
         let trace = config.trace.as_ref().map(open_trace).transpose()?;
         let path = findings_path(config);
@@ -58,16 +65,21 @@ impl ObserveFiles {
 /// Results that a session writes to its file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Numbers of kernel launches, of observed launches and of traced waves.
+    /// Number of kernel launches.
     pub launches: u64,
+    /// Number of observed launches.
     pub looked_at: u64,
+    /// Number of traced waves.
     pub traced: u64,
-    /// The profile as text and as JSON.
+    /// The profile as text.
     pub profile_text: String,
+    /// The profile as JSON.
     pub profile: serde_json::Value,
-    /// The result of the check as text and as JSON, and the number of problems it found.
+    /// The result of the check as text.
     pub check_text: String,
+    /// The result of the check as JSON.
     pub check: serde_json::Value,
+    /// Number of problems that the check found.
     pub problems: u64,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use backend::{Command, DeviceError, EventId, Scope, StreamId, Tag};
+use backend::{Command, DeviceError, EventId, Region, Scope, StreamId, Tag};
 
 use crate::event::{Event, Record};
 use crate::waiting::Waiting;
@@ -232,24 +232,11 @@ pub(crate) fn stream(device: u32, blocking: bool, priority: i32) -> Stream {
 pub(crate) fn is_cheap(job: &Job) -> bool {
     match job {
         Job::Stamp(_) | Job::Host(_) | Job::Wait => true,
-        Job::Run(command) => match command {
-            Command::Launch(_) => false,
-            Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
-            Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
-            Command::Write { data, .. }
-            | Command::WriteRect { data, .. }
-            | Command::WriteBox { data, .. } => data.len() as u64 <= INLINE_BYTES,
-            Command::CopyBox { extent, .. }
-            | Command::FillBox { extent, .. }
-            | Command::ReadBox { extent, .. } => extent.volume().is_some_and(|bytes| bytes <= INLINE_BYTES),
-            Command::CopyRect { width, height, .. }
-            | Command::FillRect { width, height, .. }
-            | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,
-            Command::RecordEvent(_)
-            | Command::WaitEvent(_)
-            | Command::WaitValue(_)
-            | Command::HostFunction { .. } => true,
-        },
+        Job::Run(Command::Launch(_)) => false,
+        Job::Run(command) => {
+            let is_small = |region: &Region| region.bytes().is_some_and(|bytes| bytes <= INLINE_BYTES);
+            command.region().is_none_or(is_small)
+        }
     }
 }
 

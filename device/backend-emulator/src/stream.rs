@@ -177,14 +177,14 @@ impl<W: Work> Scheduler<W> {
         let mut state = shared.state.lock();
         if let Err(error) = state.admit(id) {
             drop(state);
-            return refuse(command, error);
+            return command.refuse(error);
         }
         let held = command.held_bytes();
         while state.queued > MAX_QUEUED || (state.held_bytes + held > shared.held.0 && state.held_bytes > 0) {
             if state.queued > HARD_QUEUED || state.held_bytes + held > shared.held.1 {
                 let text = format!("too much work is queued ({} commands)", state.queued);
                 drop(state);
-                return refuse(command, DeviceError::out_of_memory(text));
+                return command.refuse(DeviceError::out_of_memory(text));
             }
             if !state.paused.is_empty() || state.stopping {
                 break;
@@ -192,7 +192,7 @@ impl<W: Work> Scheduler<W> {
             shared.room.wait(&mut state);
             if let Err(error) = state.admit(id) {
                 drop(state);
-                return refuse(command, error);
+                return command.refuse(error);
             }
         }
         let mut needs = state.needs_of(id);
@@ -599,16 +599,5 @@ impl<W: Work> Shared<W> {
         for call in done {
             call(fault.clone().map_or(Ok(()), Err));
         }
-    }
-}
-
-/// Rejects a command. The sink of a read gets the error; for other commands the error is returned.
-pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
-    match command {
-        Command::Read { sink, .. } | Command::ReadRect { sink, .. } | Command::ReadBox { sink, .. } => {
-            sink(Err(error));
-            Ok(())
-        }
-        _ => Err(error),
     }
 }

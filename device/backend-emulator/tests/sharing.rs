@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use backend::{
-    Command, Device, DeviceError, MemoryAccess, MemoryKind, PHYSICAL_GRANULARITY, Scope, Shareable,
+    Command, Device, DeviceError, MemoryAccess, MemoryKind, PHYSICAL_GRANULARITY, Region, Scope, Shareable,
     SharedMemory, VirtualMemory,
 };
 use backend_emulator::{DeviceConfig, Emulator, Options};
@@ -26,12 +26,12 @@ fn share(device: &Emulator, address: u64) -> Result<SharedMemory, DeviceError> {
 fn read(device: &Emulator, source: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
     let (sender, data) = mpsc::channel();
     let sink = Box::new(move |it: Result<&[u8], DeviceError>| drop(sender.send(it.map(<[u8]>::to_vec))));
-    device.enqueue(0, 0, Command::Read { source, bytes, sink })?;
+    device.enqueue(0, 0, Command::Read { from: Region::flat(source, bytes), sink })?;
     data.recv_timeout(PATIENCE).expect("the read completes within the timeout")
 }
 
 fn write(device: &Emulator, destination: u64, data: &[u8]) {
-    device.enqueue(0, 0, Command::Write { destination, data: data.to_vec() }).unwrap();
+    device.enqueue(0, 0, Command::write_flat(destination, data.to_vec())).unwrap();
 }
 
 /// Imports shared memory into the other session and maps it; returns the address.

@@ -25,7 +25,7 @@ fn wait(device: &Emulator) -> Result<(), DeviceError> {
 
 fn bytes(device: &Emulator, address: u64, count: u64) -> Vec<u8> {
     let mut found = Vec::new();
-    device.peek(address, count, &mut |bytes| found.extend_from_slice(bytes)).unwrap();
+    device.read_unordered(address, count, &mut |bytes| found.extend_from_slice(bytes)).unwrap();
     found
 }
 
@@ -90,8 +90,8 @@ fn memory_modules_streams_and_events_are_where_they_were() {
         first.enqueue(0x100, 0, Command::RecordEvent(event)).unwrap();
         first.enqueue(0x100, 0, bump()).unwrap();
     }
-    first.enqueue(0, 0, Command::Write { destination: base + 9000, data: vec![3; 1000] }).unwrap();
-    first.enqueue(0, 0, Command::Write { destination: places[0], data: vec![4; 16] }).unwrap();
+    first.enqueue(0, 0, Command::write_flat(base + 9000, vec![3; 1000])).unwrap();
+    first.enqueue(0, 0, Command::write_flat(places[0], vec![4; 16])).unwrap();
     wait(&first).unwrap();
     let elapsed = first.elapsed(0x200, 0x201).unwrap();
     let used = first.memory(0).unwrap();

@@ -11,11 +11,11 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use backend::{
-    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, Extent, FunctionId,
-    MemoryKind, MemoryUse, ModuleId, Notifier, Pitched, Placement, ReadSink, Scope, StreamId, Tag,
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
+    MemoryKind, MemoryUse, ModuleId, Notifier, ReadSink, Region, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::call;
@@ -65,7 +65,7 @@ impl Hip {
     pub fn open(
         library: Option<&Path>,
         arena: Option<Arena>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
     ) -> Result<Hip, DeviceError> {
         let functions = Arc::new(Functions::load(library)?);
         tracing::info!("loaded {functions:?}");
@@ -209,12 +209,15 @@ impl Shared {
         call!(self.functions, hipStreamSynchronize(stream))
     }
 
-    /// Copies to a host buffer in stream order and passes the buffer to the sink once the copy has completed.
-    fn read(self: &Arc<Shared>, stream: Stream, from: Pitched, extent: Extent, sink: ReadSink) {
-        let mut buffer = vec![0u8; extent.volume().unwrap_or(0) as usize];
-        let to = region::packed(buffer.as_mut_ptr() as u64, &extent);
-        let queued =
-            region::copy(&self.functions, &to, &from, &extent, hipMemcpyDeviceToHost, stream.handle());
+    /// Copies a region to a host buffer in stream order and passes the buffer to the sink once the copy has completed.
+    fn read(self: &Arc<Shared>, stream: Stream, from: &Region, sink: ReadSink) {
+        if from.is_empty() {
+            return sink(Ok(&[]));
+        }
+        let mut buffer = vec![0u8; from.bytes().unwrap_or(0) as usize];
+        let to = Region::packed(buffer.as_mut_ptr() as u64, from.extent);
+        // Pitched even if flat: HIP allows hipMemcpyAsync to block until a copy to pageable memory has ended.
+        let queued = region::copy_pitched(&self.functions, &to, from, hipMemcpyDeviceToHost, stream.handle());
         if let Err(error) = queued {
             return sink(Err(error));
         }
@@ -234,6 +237,9 @@ impl Shared {
         let functions = &self.functions;
         let handle = stream.handle();
         let memory = &self.memory;
+        if let Err(error) = command.check_regions(|address, bytes| memory.check(address, bytes)) {
+            return command.refuse(error);
+        }
         match command {
             Command::Launch(mut it) => {
                 let function = self.modules.lock().function(it.function)?;
@@ -243,63 +249,18 @@ impl Shared {
                 };
                 launch(functions, function, handle, &mut it, start, stop)
             }
-            Command::Copy { destination, source, bytes } => {
-                memory.check(destination, bytes)?;
-                memory.check(source, bytes)?;
-                let (to, from) = (destination as *mut c_void, source as *const c_void);
-                call!(functions, hipMemcpyAsync(to, from, bytes as usize, hipMemcpyDeviceToDevice, handle))
+            Command::Copy { to, from } => {
+                region::copy(functions, &to, &from, hipMemcpyDeviceToDevice, handle)
             }
-            Command::Fill { destination, value, width, count } => {
-                memory.check(destination, count.saturating_mul(u64::from(width)))?;
-                let to = destination as hipDeviceptr_t;
-                let count = count as usize;
-                match width {
-                    1 => call!(functions, hipMemsetD8Async(to, value as u8, count, handle)),
-                    2 => call!(functions, hipMemsetD16Async(to, value as u16, count, handle)),
-                    4 => call!(functions, hipMemsetD32Async(to, value as c_int, count, handle)),
-                    _ => Err(DeviceError::invalid_value(format!(
-                        "invalid fill width {width}: it must be 1, 2 or 4 bytes"
-                    ))),
-                }
-            }
-            Command::Write { destination, data } => {
-                memory.check(destination, data.len() as u64)?;
-                let (to, from) = (destination as *mut c_void, data.as_ptr().cast());
+            Command::Fill { to, value, element } => region::fill(functions, &to, value, element, handle),
+            Command::Write { to, data } => {
                 // The source is pageable memory, so the call returns only after the bytes have been copied out of it.
-                call!(functions, hipMemcpyAsync(to, from, data.len(), hipMemcpyHostToDevice, handle))
+                let from = Region::packed(data.as_ptr() as u64, to.extent);
+                region::copy(functions, &to, &from, hipMemcpyHostToDevice, handle)
             }
-            Command::WriteRect { destination, pitch, width, height, data } => {
-                let (to, extent) = (Pitched::flat(destination, pitch), Extent::flat(width, height));
-                self.run(stream, Command::WriteBox { to, extent, data })
-            }
-            Command::WriteBox { to, extent, data } => {
-                memory.check_box(&to, &extent)?;
-                if Some(data.len() as u64) != extent.volume() {
-                    return Err(DeviceError::invalid_value(
-                        "the size of the data differs from the volume of the box",
-                    ));
-                }
-                // The source is pageable memory, so the call returns only after the bytes have been copied out of it.
-                let from = region::packed(data.as_ptr() as u64, &extent);
-                region::copy(functions, &to, &from, &extent, hipMemcpyHostToDevice, handle)
-            }
-            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                let to = Pitched::flat(destination, destination_pitch);
-                let (from, extent) = (Pitched::flat(source, source_pitch), Extent::flat(width, height));
-                self.run(stream, Command::CopyBox { to, from, extent })
-            }
-            Command::CopyBox { to, from, extent } => {
-                memory.check_box(&to, &extent)?;
-                memory.check_box(&from, &extent)?;
-                region::copy(functions, &to, &from, &extent, hipMemcpyDeviceToDevice, handle)
-            }
-            Command::FillRect { destination, pitch, value, width, height } => {
-                let (to, extent) = (Pitched::flat(destination, pitch), Extent::flat(width, height));
-                self.run(stream, Command::FillBox { to, extent, value, width: 1 })
-            }
-            Command::FillBox { to, extent, value, width } => {
-                memory.check_box(&to, &extent)?;
-                region::fill(functions, &to, &extent, value, width, handle)
+            Command::Read { from, sink } => {
+                self.read(stream, &from, sink);
+                Ok(())
             }
             Command::WaitValue(it) => {
                 memory.check(it.address, it.bytes())?;
@@ -324,26 +285,6 @@ impl Shared {
                 }
                 queued
             }
-            Command::Read { source, bytes, sink } => {
-                self.checked_read(stream, Pitched::flat(source, bytes), Extent::flat(bytes, 1), sink);
-                Ok(())
-            }
-            Command::ReadRect { source, pitch, width, height, sink } => {
-                self.checked_read(stream, Pitched::flat(source, pitch), Extent::flat(width, height), sink);
-                Ok(())
-            }
-            Command::ReadBox { from, extent, sink } => {
-                self.checked_read(stream, from, extent, sink);
-                Ok(())
-            }
-        }
-    }
-
-    fn checked_read(self: &Arc<Shared>, stream: Stream, from: Pitched, extent: Extent, sink: ReadSink) {
-        match self.memory.check_box(&from, &extent) {
-            Ok(()) if extent.is_empty() => sink(Ok(&[])),
-            Ok(()) => self.read(stream, from, extent, sink),
-            Err(error) => sink(Err(error)),
         }
     }
 }
@@ -373,10 +314,6 @@ impl Device for Hip {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { placed_modules: false, direct_writes: false }
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Caller { granularity: 4096 }
     }
 
     fn arena(&self) -> Arena {
@@ -421,7 +358,12 @@ impl Device for Hip {
         self.shared.memory.check(address, bytes)
     }
 
-    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
+    fn read_unordered(
+        &self,
+        address: u64,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
         self.check(address, bytes)?;
         let mut buffer = vec![0u8; bytes as usize];
         let (to, from) = (buffer.as_mut_ptr().cast(), address as *const c_void);
@@ -430,14 +372,14 @@ impl Device for Hip {
         Ok(())
     }
 
-    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check(address, bytes.len() as u64)?;
         let (to, from) = (address as *mut c_void, bytes.as_ptr().cast());
         self.shared.copy_aside(to, from, bytes.len(), hipMemcpyHostToDevice)
     }
 
     /// Not supported: the runtime maps memory only into ranges it has reserved itself.
-    fn adopt(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    fn map_host_range(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         Err(DeviceError::not_supported(format!(
             "AMD's runtime cannot map {bytes} bytes at {address:#x}, outside the arena"
         )))
@@ -496,15 +438,7 @@ impl Device for Hip {
                 None => self.shared.run(stream, command),
             },
             Ok(stream) => self.shared.run(stream, command),
-            Err(error) => match command {
-                Command::Read { sink, .. }
-                | Command::ReadRect { sink, .. }
-                | Command::ReadBox { sink, .. } => {
-                    sink(Err(error));
-                    Ok(())
-                }
-                _ => Err(error),
-            },
+            Err(error) => command.refuse(error),
         }
     }
 

@@ -11,10 +11,22 @@ const FOLDERS: &[&str] = &["/opt/rocm/lib"];
 /// Why the HIP runtime could not be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
+    /// No library could be loaded.
     #[error("cannot load AMD's HIP runtime (tried {tried})")]
-    Library { tried: String, source: libloading::Error },
+    Library {
+        /// The paths that were tried.
+        tried: String,
+        /// Error of the first of them.
+        source: libloading::Error,
+    },
+    /// The library does not export a function.
     #[error("{library} lacks {function}")]
-    Missing { library: String, function: &'static str },
+    Missing {
+        /// Path of the library.
+        library: String,
+        /// Name of the function.
+        function: &'static str,
+    },
 }
 
 macro_rules! functions {
@@ -25,7 +37,7 @@ macro_rules! functions {
         /// Functions that the library exports; a field is `None` if the library lacks it.
         #[allow(non_snake_case, reason = "vendor names stay exact in vendor places")]
         pub struct Functions {
-            $($(pub $name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*)*
+            $($(pub(crate) $name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*)*
             path: PathBuf,
             /// Keeps the library loaded as long as the function pointers above exist.
             _library: libloading::Library,
@@ -90,12 +102,13 @@ impl Functions {
         Err(LoadError::Library { tried: tried.join(", "), source })
     }
 
-    pub fn path(&self) -> &Path {
+    /// Path from which the library was loaded.
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The error for a function that the library lacks.
-    pub fn missing(&self, function: &'static str) -> LoadError {
+    pub(crate) fn missing(&self, function: &'static str) -> LoadError {
         LoadError::Missing { library: self.path.display().to_string(), function }
     }
 }

@@ -4,6 +4,8 @@
 //! chooses. Does not link to the runtime, so a worker starts without ROCm. Rejects runtimes without virtual memory management,
 //! because they cannot place memory at given addresses.
 
+#![warn(missing_docs)]
+
 mod device;
 mod error;
 mod event;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use backend::{Arena, DeviceError, Extent, Pitched};
+use backend::{Arena, DeviceError};
 use hip_api::types::*;
-use limits::Seat;
+use limits::SessionSlot;
 use parking_lot::Mutex;
 
 use crate::error::call;
@@ -58,7 +58,7 @@ pub(crate) struct Memory {
     chunk: u64,
     devices: u32,
     /// Limits that this session shares with the worker's other sessions.
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
     state: Mutex<State>,
 }
 
@@ -68,7 +68,7 @@ impl Memory {
         functions: &Arc<Functions>,
         devices: u32,
         wanted: Option<Arena>,
-        seat: Option<Seat>,
+        seat: Option<SessionSlot>,
     ) -> Result<Memory, DeviceError> {
         let mut supported = 0;
         call!(
@@ -261,14 +261,6 @@ impl Memory {
                     return Err(DeviceError::invalid_value(text));
                 }
             }
-        }
-    }
-
-    /// Like [`Memory::check`], but for a box.
-    pub(crate) fn check_box(&self, at: &Pitched, extent: &Extent) -> Result<(), DeviceError> {
-        match at.span(extent)? {
-            0 => Ok(()),
-            span => self.check(at.address, span),
         }
     }
 

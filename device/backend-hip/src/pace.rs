@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use backend::{Command, DeviceError, Span};
-use limits::{Gate, Seat};
+use limits::{Gate, SessionSlot};
 use parking_lot::Mutex;
 
 use crate::device::Shared;
@@ -30,15 +30,15 @@ struct Charged {
 struct Waiting {
     gate: Arc<Gate>,
     device: u32,
-    turn: u64,
+    generation: u64,
 }
 
 impl Pacer {
-    pub(crate) fn new(seat: Seat) -> Pacer {
+    pub(crate) fn new(seat: SessionSlot) -> Pacer {
         Pacer { gate: Arc::new(Gate::new(seat)), charged: Mutex::default() }
     }
 
-    pub(crate) fn seat(&self) -> &Seat {
+    pub(crate) fn seat(&self) -> &SessionSlot {
         self.gate.seat()
     }
 
@@ -52,7 +52,7 @@ impl Pacer {
         if !self.seat().is_paced(device) {
             return Ok(());
         }
-        let waiting = Waiting { gate: Arc::clone(&self.gate), device, turn: self.gate.turn() };
+        let waiting = Waiting { gate: Arc::clone(&self.gate), device, generation: self.gate.generation() };
         let waiting = Box::into_raw(Box::new(waiting));
         let queued =
             call!(shared.functions, hipLaunchHostFunc(stream.handle(), Some(wait), waiting.cast::<c_void>()));
@@ -84,7 +84,7 @@ impl Pacer {
 
     /// Releases all launches that wait at the gate.
     pub(crate) fn give_up(&self) {
-        self.gate.throw_open();
+        self.gate.release_all();
     }
 }
 
@@ -92,7 +92,7 @@ impl Pacer {
 unsafe extern "C" fn wait(data: *mut c_void) {
     // SAFETY: `data` is the box that was leaked for this call; the runtime calls back once.
     let waiting = unsafe { Box::from_raw(data.cast::<Waiting>()) };
-    waiting.gate.pass(waiting.device, waiting.turn);
+    waiting.gate.wait(waiting.device, waiting.generation);
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     fn time_in_which_kernels_ran_side_by_side_is_charged_once() {
         let limits = LimitConfig { compute: Some(50.0), ..LimitConfig::default() };
         let page = Arc::new(Page::create(&limits, 1, 1).unwrap());
-        let pacer = Pacer::new(Seat::new(Arc::clone(&page), 0).unwrap());
+        let pacer = Pacer::new(SessionSlot::new(Arc::clone(&page), 0).unwrap());
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         for (begin, end) in [(0, 10), (5, 15), (6, 12), (20, 30)] {

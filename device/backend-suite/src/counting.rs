@@ -2,9 +2,10 @@
 
 use hip_api::types::{hipErrorInvalidValue, hipErrorNotSupported};
 
-use super::{Rig, arguments};
+use crate::rig::{Rig, arguments};
 use backend::Scope;
 
+/// Counters cover the kernels between begin and end of counting.
 pub fn what_kernels_execute_is_counted_while_it_is_asked_for_or_refused(rig: Rig) {
     let buffer = rig.alloc(4096);
     let stream = rig.stream(0x100, false);

@@ -1,65 +1,104 @@
-//! Tests of box copies and fills.
+//! Tests of copies, fills, reads and writes of regions. Every case runs on flat regions, rectangles and boxes.
 
-use std::sync::mpsc;
-
+use backend::{Command, Extent, Region};
 use hip_api::types::hipErrorInvalidValue;
 
-use super::{PATIENCE, Rig};
-use backend::{Command, DeviceError, Extent, Pitched};
+use crate::rig::{Rig, fill};
 
-/// Two slices of three rows of four bytes; `roomy` places them with a pitch of 16 bytes and 5 rows per slice.
-const EXTENT: Extent = Extent { width: 4, height: 3, depth: 2 };
+/// A flat region, a rectangle and a box.
+const EXTENTS: [Extent; 3] = [
+    Extent { width: 48, height: 1, depth: 1 },
+    Extent { width: 8, height: 3, depth: 1 },
+    Extent { width: 8, height: 3, depth: 2 },
+];
+/// Bytes that hold every region of the tests.
+const ROOM: u64 = 256;
 
-fn roomy(address: u64) -> Pitched {
-    Pitched { address, pitch: 16, rows: 5 }
+/// Layouts of an extent in memory: packed, with gaps between rows, and with gaps between slices too.
+fn layouts(address: u64, extent: Extent) -> [Region; 3] {
+    let packed = Region::packed(address, extent);
+    let spread = Region { pitch: 16, ..packed };
+    [packed, spread, Region { rows: 5, ..spread }]
 }
 
-pub fn boxes_touch_only_their_rows(rig: Rig) {
+/// Stores packed bytes in an image of the memory at `base`, as a command on the region does.
+fn scatter(image: &mut [u8], base: u64, region: &Region, data: &[u8]) {
+    let mut data = data.iter();
+    for z in 0..region.extent.depth {
+        for y in 0..region.extent.height {
+            for x in 0..region.extent.width {
+                let offset = region.address - base + (z * region.rows + y) * region.pitch + x;
+                image[offset as usize] = *data.next().expect("as many bytes as the region has");
+            }
+        }
+    }
+}
+
+/// Writes, copies and reads touch exactly the bytes of a region, whatever its form.
+pub fn regions_of_every_form_touch_only_their_bytes(rig: Rig) {
     let (a, b) = (rig.alloc(4096), rig.alloc(4096));
-    let data: Vec<u8> = (1..=24).collect();
-    rig.run(0, Command::WriteBox { to: roomy(a), extent: EXTENT, data: data.clone() });
-    let to = Pitched { address: b, pitch: 8, rows: 3 };
-    rig.run(0, Command::CopyBox { to, from: roomy(a), extent: EXTENT });
-    let narrow = Extent { width: 2, height: 2, depth: 2 };
-    rig.run(
-        0,
-        Command::FillBox { to: Pitched { address: b + 2, ..to }, extent: narrow, value: 0xabcd, width: 2 },
-    );
-    let mut expected = vec![0; 48];
-    for (index, byte) in data.iter().enumerate() {
-        expected[index / 4 * 8 + index % 4] = *byte;
+    let pairs = EXTENTS.into_iter().flat_map(|extent| {
+        layouts(a, extent).into_iter().flat_map(move |from| layouts(b, extent).map(|to| (from, to)))
+    });
+    for (from, to) in pairs {
+        let data: Vec<u8> = (1..=from.bytes().unwrap() as u8).collect();
+        rig.run(0, fill(a, 0, 4, ROOM / 4));
+        rig.run(0, fill(b, 0, 4, ROOM / 4));
+        rig.run(0, Command::Write { to: from, data: data.clone() });
+        rig.run(0, Command::Copy { to, from });
+        for region in [from, to] {
+            assert_eq!(rig.read_region(0, region).unwrap(), data, "{from:?} to {to:?}");
+            let mut expected = vec![0; ROOM as usize];
+            scatter(&mut expected, region.address, &region, &data);
+            assert_eq!(rig.read(0, region.address, ROOM).unwrap(), expected, "{from:?} to {to:?}");
+        }
     }
-    for row in [0, 1, 3, 4] {
-        expected[row * 8 + 2..row * 8 + 4].copy_from_slice(&[0xcd, 0xab]);
-    }
-    assert_eq!(rig.read(0, b, 48).unwrap(), expected);
-    let whole = rig.read(0, a, 160).unwrap();
-    let touched: Vec<u8> = whole.iter().copied().filter(|byte| *byte != 0).collect();
-    assert_eq!(touched, data, "nothing but the box was written");
-    assert_eq!(whole[5 * 16], 13, "the second slice starts five rows down");
-
-    let (sender, receiver) = mpsc::channel();
-    let sink = Box::new(move |it: Result<&[u8], DeviceError>| drop(sender.send(it.map(<[u8]>::to_vec))));
-    rig.run(0, Command::ReadBox { from: roomy(a), extent: EXTENT, sink });
-    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap(), data);
 }
 
-pub fn boxes_beyond_memory_are_refused(rig: Rig) {
+/// Fills repeat an element of 1, 2 or 4 bytes in a part of the rows.
+pub fn fills_of_every_form_repeat_their_element(rig: Rig) {
+    let a = rig.alloc(4096);
+    for whole in EXTENTS.into_iter().flat_map(|extent| layouts(a, extent)) {
+        for element in [1, 2, 4] {
+            rig.run(0, fill(a, 0x5555_5555, 4, ROOM / 4));
+            let extent = Extent { width: 4, ..whole.extent };
+            let to = Region { address: a + 4, extent, ..whole };
+            rig.run(0, Command::Fill { to, value: 0xa1b2_c3d4, element });
+            let pattern = &0xa1b2_c3d4u32.to_le_bytes()[..element as usize];
+            let mut expected = vec![0x55; ROOM as usize];
+            scatter(&mut expected, a, &to, &pattern.repeat(to.bytes().unwrap() as usize / pattern.len()));
+            assert_eq!(rig.read(0, a, ROOM).unwrap(), expected, "{to:?} by {element}");
+        }
+    }
+}
+
+/// Regions that leave memory, overlap themselves or do not fit their data are refused when they are queued.
+pub fn regions_beyond_memory_or_without_sense_are_refused(rig: Rig) {
     let a = rig.alloc(4096);
     let refused = |command| {
         assert_eq!(rig.device.enqueue(0, 1, command).unwrap_err().code, hipErrorInvalidValue);
     };
-    let fill = |to, extent, width| Command::FillBox { to, extent, value: 0, width };
-    // The last row of the last slice ends past the allocation.
-    let deep = Extent { width: 16, height: 1, depth: 53 };
-    refused(fill(Pitched { address: a, pitch: 16, rows: 5 }, deep, 1));
-    refused(fill(roomy(a), Extent { width: 17, ..EXTENT }, 1));
-    refused(fill(roomy(a), Extent { height: 6, ..EXTENT }, 1));
-    refused(fill(roomy(a), Extent { width: 3, ..EXTENT }, 2));
-    refused(fill(roomy(a), EXTENT, 3));
-    refused(fill(Pitched { address: a, pitch: u64::MAX, rows: u64::MAX }, EXTENT, 1));
-    refused(Command::WriteBox { to: roomy(a), extent: EXTENT, data: vec![0; 23] });
-    refused(Command::CopyBox { to: roomy(a), from: roomy(a + 4000), extent: EXTENT });
-    rig.run(0, fill(roomy(a), Extent { width: 0, ..EXTENT }, 1));
-    rig.run(0, fill(roomy(a), Extent { depth: 52, width: 16, height: 1 }, 1));
+    let fill = |to, element| Command::Fill { to, value: 0, element };
+    for to in EXTENTS.into_iter().flat_map(|extent| layouts(a, extent)) {
+        let last = Region { address: a + 4096 - to.span().unwrap(), ..to };
+        let past = Region { address: last.address + 1, ..to };
+        refused(fill(past, 1));
+        refused(fill(Region { address: a - 1, ..to }, 1));
+        refused(fill(Region { address: u64::MAX - 8, ..to }, 1));
+        refused(Command::Copy { to, from: past });
+        refused(Command::Copy { to: past, from: to });
+        refused(Command::Write { to: past, data: vec![0; to.bytes().unwrap() as usize] });
+        refused(Command::Write { to, data: vec![0; to.bytes().unwrap() as usize - 1] });
+        assert_eq!(rig.read_region(0, past).unwrap_err().code, hipErrorInvalidValue);
+        refused(fill(to, 3));
+        refused(fill(Region { extent: Extent { width: 3, ..to.extent }, ..to }, 2));
+        rig.run(0, fill(last, 1));
+        rig.run(0, fill(Region { extent: Extent { width: 0, ..to.extent }, ..past }, 1));
+    }
+    let spread = Region { address: a, pitch: 16, rows: 5, extent: EXTENTS[2] };
+    refused(fill(Region { extent: Extent { width: 17, ..EXTENTS[2] }, ..spread }, 1));
+    refused(fill(Region { extent: Extent { height: 6, ..EXTENTS[2] }, ..spread }, 1));
+    refused(fill(Region { pitch: u64::MAX, rows: u64::MAX, ..spread }, 1));
+    refused(fill(Region::rect(a, u64::MAX, 1, u64::MAX), 1));
+    refused(Command::Copy { to: spread, from: Region { extent: EXTENTS[1], ..spread } });
 }

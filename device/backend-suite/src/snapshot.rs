@@ -2,16 +2,17 @@
 
 use hip_api::types::{hipErrorNotReady, hipErrorNotSupported};
 
-use super::{HELD, MODULE, Rig};
+use crate::rig::{HELD, MODULE, Rig};
 use backend::{Command, Holding, Scope};
 
+/// A snapshot lists everything, or the back end supports none.
 pub fn what_there_is_is_told_while_nothing_runs_or_refused(rig: Rig) {
     let device = &rig.device;
     let (a, b) = (rig.alloc(5 << 20), rig.alloc(4096));
     let stream = rig.stream(0x100, true);
     device.create_event(0x200, 0, 0).unwrap();
     device.create_event(0x201, 0, 0).unwrap();
-    rig.run(stream, Command::Write { destination: a + (3 << 20), data: vec![7; 100] });
+    rig.run(stream, Command::write_flat(a + (3 << 20), vec![7; 100]));
     rig.run(stream, Command::RecordEvent(0x200));
     rig.wait(Scope::Stream(stream)).unwrap();
     let inventory = match device.capture() {

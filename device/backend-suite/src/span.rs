@@ -2,15 +2,16 @@
 
 use std::time::Instant;
 
-use super::{Note, Rig, arguments, launch};
+use crate::rig::{Note, Rig, arguments, copy, fill, launch};
 use backend::{Command, Scope, Span, Task};
 
 const STREAM: u64 = 0x300;
 
+/// Spans are reported for commands that were queued while timing was on.
 pub fn commands_are_timed_while_someone_wants_to_know(rig: Rig) {
     let (buffer, other) = (rig.alloc(1 << 20), rig.alloc(1 << 20));
     let stream = rig.stream(STREAM, true);
-    let fill = || Command::Fill { destination: buffer, value: 1, width: 4, count: 1 << 10 };
+    let fill = || fill(buffer, 1, 4, 1 << 10);
     let run = |tag, command| rig.device.enqueue(stream, tag, command).expect("queued");
     run(1, fill());
     rig.wait(Scope::Stream(stream)).unwrap();
@@ -20,8 +21,8 @@ pub fn commands_are_timed_while_someone_wants_to_know(rig: Rig) {
     run(3, launch(1, 64, arguments(buffer, &[64])));
     rig.device.create_event(0x900, 0, 0).unwrap();
     run(4, Command::RecordEvent(0x900));
-    run(5, Command::Copy { destination: other, source: buffer, bytes: 4096 });
-    run(6, Command::Write { destination: other, data: vec![0; 100] });
+    run(5, copy(other, buffer, 4096));
+    run(6, Command::write_flat(other, vec![0; 100]));
     rig.wait(Scope::Stream(stream)).unwrap();
     rig.device.record_spans(false);
     let stop = Instant::now();

@@ -2,9 +2,10 @@
 
 use hip_api::types::hipErrorInvalidValue;
 
-use super::{Rig, arguments};
+use crate::rig::{Rig, arguments};
 use backend::{Command, Comparison, Scope, ValueWait};
 
+/// A stream continues when another stream has written the value.
 pub fn a_stream_waits_for_a_value_that_another_writes(rig: Rig) {
     let (waiting, writing) = (rig.stream(0x100, true), rig.stream(0x101, true));
     let (flag, a) = (rig.alloc(64), rig.alloc(64));
@@ -23,9 +24,10 @@ pub fn a_stream_waits_for_a_value_that_another_writes(rig: Rig) {
     assert_eq!(rig.word(writing, a), 1);
 }
 
+/// All comparisons, masks and widths of value waits.
 pub fn waits_for_values_compare_as_asked(rig: Rig) {
     let flag = rig.alloc(64);
-    rig.run(0, Command::Write { destination: flag, data: 0xf0f0_0000_0000_1234u64.to_le_bytes().to_vec() });
+    rig.run(0, Command::write_flat(flag, 0xf0f0_0000_0000_1234u64.to_le_bytes().to_vec()));
     let wait = |wide, value, mask, comparison| ValueWait { address: flag, wide, value, mask, comparison };
     // All of these conditions are already met; an unmet one would block the stream forever.
     for met in [

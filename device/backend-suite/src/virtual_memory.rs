@@ -6,7 +6,7 @@ use hip_api::types::{
     hipErrorIllegalAddress, hipErrorInvalidHandle, hipErrorInvalidValue, hipErrorOutOfMemory,
 };
 
-use super::{PATIENCE, Rig, arguments};
+use crate::rig::{PATIENCE, Rig, arguments, copy};
 use backend::{
     Command, DeviceError, MemoryAccess, PHYSICAL_GRANULARITY as GRAIN, Scope, Shareable, SharedMemory,
 };
@@ -33,6 +33,7 @@ impl Rig {
     }
 }
 
+/// Kernels use physical memory through its mappings.
 pub fn mapped_memory_is_zero_and_works_like_any_other(rig: Rig) {
     let a = place(&rig);
     rig.mapped(MEMORY, a, MemoryAccess::ReadWrite);
@@ -47,12 +48,13 @@ pub fn mapped_memory_is_zero_and_works_like_any_other(rig: Rig) {
     assert_eq!(rig.word(0, a + 252), 2);
 }
 
+/// Copies may cross from one mapping to the next.
 pub fn neighbouring_mappings_are_one_range_for_copies(rig: Rig) {
     let a = place(&rig);
     rig.mapped(MEMORY, a, MemoryAccess::ReadWrite);
     rig.mapped(MEMORY + 1, a + GRAIN, MemoryAccess::ReadWrite);
     let edge = a + GRAIN - 8;
-    rig.run(0, Command::Write { destination: edge, data: (1..=16).collect() });
+    rig.run(0, Command::write_flat(edge, (1..=16).collect()));
     assert_eq!(rig.read(0, edge, 16).unwrap(), (1..=16).collect::<Vec<u8>>());
     rig.device.unmap_memory(a, 2 * GRAIN).unwrap();
     assert_eq!(rig.read(0, edge, 4).unwrap_err().code, hipErrorInvalidValue);
@@ -63,15 +65,17 @@ pub fn neighbouring_mappings_are_one_range_for_copies(rig: Rig) {
     assert_eq!(rig.read(0, b, 8).unwrap(), (9..=16).collect::<Vec<u8>>());
 }
 
+/// Kernels cannot write to a read-only mapping.
 pub fn a_write_to_a_mapping_for_reading_is_a_fault(rig: Rig) {
     let (a, b) = (place(&rig), rig.alloc(64));
     rig.mapped(MEMORY, a, MemoryAccess::Read);
-    rig.run(0, Command::Copy { destination: b, source: a, bytes: 4 });
+    rig.run(0, copy(b, a, 4));
     assert_eq!(rig.word(0, b), 0, "reading is allowed");
     rig.kernel(0, 1, 1, arguments(a, &[1]));
     assert_eq!(rig.wait(Scope::Device(0)).unwrap_err().code, hipErrorIllegalAddress);
 }
 
+/// Kernels cannot read a mapping without access rights.
 pub fn a_mapping_without_access_is_a_fault_for_kernels(rig: Rig) {
     let a = place(&rig);
     rig.mapped(MEMORY, a, MemoryAccess::ReadWrite);
@@ -82,6 +86,7 @@ pub fn a_mapping_without_access_is_a_fault_for_kernels(rig: Rig) {
     assert_eq!(rig.wait(Scope::Device(0)).unwrap_err().code, hipErrorIllegalAddress);
 }
 
+/// A mapping keeps released memory alive.
 pub fn physical_memory_lives_as_long_as_its_mapping(rig: Rig) {
     let a = place(&rig);
     let before = rig.device.memory(0).unwrap().used;
@@ -96,6 +101,7 @@ pub fn physical_memory_lives_as_long_as_its_mapping(rig: Rig) {
     assert_eq!(rig.device.release_memory(MEMORY).unwrap_err().code, hipErrorInvalidHandle);
 }
 
+/// Invalid calls of virtual memory management fail.
 pub fn nonsense_mappings_are_refused(rig: Rig) {
     let (a, taken) = (place(&rig), rig.alloc(64));
     let device = &rig.device;
@@ -126,6 +132,7 @@ pub fn nonsense_mappings_are_refused(rig: Rig) {
     rig.wait(Scope::Device(0)).expect("none of this is a fault");
 }
 
+/// Exported memory that is imported again has the same bytes.
 pub fn shared_memory_is_the_same_under_another_number(rig: Rig) {
     let a = place(&rig);
     rig.mapped(MEMORY, a, MemoryAccess::ReadWrite);

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use crate::{DeviceError, Extent, Pitched};
+use crate::{DeviceError, Region};
 
 /// Identifies a stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
 pub type StreamId = u64;
+/// Identifies an event; the caller assigns the number. 0 is reserved for "none".
 pub type EventId = u64;
+/// Identifies a loaded module; the caller assigns the number.
 pub type ModuleId = u64;
+/// Identifies a kernel of a module; the caller assigns the number.
 pub type FunctionId = u64;
 
 /// Identifies the origin of a command, so that a later failure can be attributed to it. Opaque to the device.
@@ -21,6 +24,7 @@ pub type ReadSink = Box<dyn FnOnce(Result<&[u8], DeviceError>) + Send>;
 /// A kernel launch.
 #[derive(Clone, Debug)]
 pub struct Launch {
+    /// The kernel.
     pub function: FunctionId,
     /// Work-items in each dimension.
     pub grid: [u32; 3],
@@ -41,18 +45,24 @@ pub struct Launch {
 /// Condition on a value in memory that a stream waits for (`hipStreamWaitValue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueWait {
+    /// Address of the value, a multiple of its size.
     pub address: u64,
     /// The value has eight bytes instead of four.
     pub wide: bool,
+    /// The expected value.
     pub value: u64,
+    /// Bits of the value in memory that are compared.
     pub mask: u64,
+    /// How the masked value is compared with the expected one.
     pub comparison: Comparison,
 }
 
 /// Comparison between the masked value in memory and the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
+    /// `memory >= value`, unsigned.
     AtLeast,
+    /// `memory == value`.
     Equal,
     /// `memory & value` is not zero.
     And,
@@ -61,6 +71,7 @@ pub enum Comparison {
 }
 
 impl ValueWait {
+    /// Size of the value.
     pub fn bytes(&self) -> u64 {
         if self.wide { 8 } else { 4 }
     }
@@ -80,96 +91,58 @@ impl ValueWait {
 
 /// One command of a stream, executed in stream order.
 pub enum Command {
+    /// Runs a kernel.
     Launch(Launch),
+    /// Copies between regions of the same extent.
     Copy {
-        destination: u64,
-        source: u64,
-        bytes: u64,
+        /// The region that is written.
+        to: Region,
+        /// The region that is read.
+        from: Region,
     },
-    /// Writes the low `width` bytes (1, 2 or 4) of `value`, `count` times.
+    /// Fills a region with the low `element` bytes (1, 2 or 4) of `value`. The width of a row is a multiple of `element`.
     Fill {
-        destination: u64,
+        /// The region that is written.
+        to: Region,
+        /// The value of every element.
         value: u32,
-        width: u32,
-        count: u64,
+        /// Bytes per element.
+        element: u32,
     },
+    /// Writes bytes from the host.
     Write {
-        destination: u64,
+        /// The region that is written.
+        to: Region,
+        /// The bytes of the region, packed: as many as the region has.
         data: Vec<u8>,
     },
+    /// Reads bytes to the host.
     Read {
-        source: u64,
-        bytes: u64,
+        /// The region that is read.
+        from: Region,
+        /// Receives the bytes, packed.
         sink: ReadSink,
-    },
-    /// Writes rows of `width` bytes, packed in `data`, to rows that are `pitch` bytes apart.
-    WriteRect {
-        destination: u64,
-        pitch: u64,
-        width: u64,
-        height: u64,
-        data: Vec<u8>,
-    },
-    /// Reads rows that are `pitch` bytes apart; the sink gets them packed.
-    ReadRect {
-        source: u64,
-        pitch: u64,
-        width: u64,
-        height: u64,
-        sink: ReadSink,
-    },
-    CopyRect {
-        destination: u64,
-        destination_pitch: u64,
-        source: u64,
-        source_pitch: u64,
-        width: u64,
-        height: u64,
-    },
-    /// Fills rows of `width` bytes with the low byte of `value`.
-    FillRect {
-        destination: u64,
-        pitch: u64,
-        value: u32,
-        width: u64,
-        height: u64,
-    },
-    /// Writes a box whose bytes are packed in `data`.
-    WriteBox {
-        to: Pitched,
-        extent: Extent,
-        data: Vec<u8>,
-    },
-    /// Reads a box; the sink gets its bytes packed.
-    ReadBox {
-        from: Pitched,
-        extent: Extent,
-        sink: ReadSink,
-    },
-    CopyBox {
-        to: Pitched,
-        from: Pitched,
-        extent: Extent,
-    },
-    /// Fills a box with the low `width` bytes (1, 2 or 4) of `value`. The width of a row is a multiple of `width`.
-    FillBox {
-        to: Pitched,
-        extent: Extent,
-        value: u32,
-        width: u32,
     },
     /// Blocks the stream until the value in memory meets the condition.
     WaitValue(ValueWait),
+    /// Records an event: it is reached when all earlier commands of the stream have ended.
     RecordEvent(EventId),
     /// Later commands of the stream wait for the event's latest record.
     WaitEvent(EventId),
     /// Blocks the stream until [`Device::host_function_done`](crate::Device::host_function_done) is called with this token.
     HostFunction {
+        /// Identifies the host function; the caller assigns the number.
         token: u64,
     },
 }
 
 impl Command {
+    /// Command that writes `data` to contiguous bytes at `address`.
+    pub fn write_flat(address: u64, data: Vec<u8>) -> Command {
+        Command::Write { to: Region::flat(address, data.len() as u64), data }
+    }
+
+    /// Name of the command for logs.
     pub fn name(&self) -> &'static str {
         match self {
             Command::Launch(_) => "launch",
@@ -177,14 +150,6 @@ impl Command {
             Command::Fill { .. } => "fill",
             Command::Write { .. } => "write",
             Command::Read { .. } => "read",
-            Command::WriteRect { .. } => "write rectangle",
-            Command::ReadRect { .. } => "read rectangle",
-            Command::CopyRect { .. } => "copy rectangle",
-            Command::FillRect { .. } => "fill rectangle",
-            Command::WriteBox { .. } => "write box",
-            Command::ReadBox { .. } => "read box",
-            Command::CopyBox { .. } => "copy box",
-            Command::FillBox { .. } => "fill box",
             Command::WaitValue(_) => "wait for value",
             Command::RecordEvent(_) => "record event",
             Command::WaitEvent(_) => "wait for event",
@@ -192,13 +157,70 @@ impl Command {
         }
     }
 
+    /// The region that the command reads or writes, the destination if it does both; `None` for commands without a region.
+    pub fn region(&self) -> Option<&Region> {
+        match self {
+            Command::Copy { to, .. } | Command::Fill { to, .. } | Command::Write { to, .. } => Some(to),
+            Command::Read { from, .. } => Some(from),
+            Command::Launch(_)
+            | Command::WaitValue(_)
+            | Command::RecordEvent(_)
+            | Command::WaitEvent(_)
+            | Command::HostFunction { .. } => None,
+        }
+    }
+
+    /// Validates the regions of the command: their form, and through `check`, which gets an address and a number of bytes, that
+    /// they are memory. `check` is not called for empty regions.
+    pub fn check_regions(
+        &self,
+        check: impl Fn(u64, u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let check = |region: &Region| match region.span()? {
+            0 => Ok(()),
+            span => check(region.address, span),
+        };
+        match self {
+            Command::Copy { to, from } if to.extent != from.extent => {
+                return Err(DeviceError::invalid_value("the two regions of a copy differ in size"));
+            }
+            Command::Write { to, data } if Some(data.len() as u64) != to.bytes() => {
+                return Err(DeviceError::invalid_value(
+                    "the size of the data differs from the size of the region",
+                ));
+            }
+            Command::Fill { element, .. } if ![1, 2, 4].contains(element) => {
+                return Err(DeviceError::invalid_value(format!(
+                    "invalid fill width {element}: it must be 1, 2 or 4 bytes"
+                )));
+            }
+            Command::Fill { to, element, .. } if !to.extent.width.is_multiple_of(u64::from(*element)) => {
+                return Err(DeviceError::invalid_value(
+                    "the row width is not a multiple of the element width",
+                ));
+            }
+            _ => {}
+        }
+        self.region().map_or(Ok(()), check)?;
+        if let Command::Copy { from, .. } = self { check(from) } else { Ok(()) }
+    }
+
+    /// Rejects the command. The sink of a read gets the error; for other commands the error is returned.
+    pub fn refuse(self, error: DeviceError) -> Result<(), DeviceError> {
+        match self {
+            Command::Read { sink, .. } => {
+                sink(Err(error));
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
     /// Bytes of host memory the command holds while it is queued.
     pub fn held_bytes(&self) -> u64 {
         match self {
             Command::Launch(launch) => launch.arguments.len() as u64,
-            Command::Write { data, .. }
-            | Command::WriteRect { data, .. }
-            | Command::WriteBox { data, .. } => data.len() as u64,
+            Command::Write { data, .. } => data.len() as u64,
             _ => 0,
         }
     }

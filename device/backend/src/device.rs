@@ -12,22 +12,18 @@ use crate::{
 /// arguments and memory, so it is never translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
+    /// First address.
     pub base: u64,
+    /// Size of the range.
     pub bytes: u64,
 }
 
 impl Arena {
+    /// Whether a range lies in the arena.
     pub fn contains(&self, address: u64, bytes: u64) -> bool {
         address >= self.base
             && address.checked_add(bytes).is_some_and(|end| end <= self.base.saturating_add(self.bytes))
     }
-}
-
-/// Which side chooses device addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// The caller chooses, anywhere in the arena, at multiples of the granularity.
-    Caller { granularity: u64 },
 }
 
 /// Optional features of a back end.
@@ -42,25 +38,35 @@ pub struct Capabilities {
 /// Kind of a memory allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryKind {
+    /// Memory of the device.
     Device,
+    /// Memory that host and device share, and that belongs to the device.
     Managed,
+    /// Host memory that the device can access.
     PinnedHost,
 }
 
 /// Memory of a device in bytes, as its session sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MemoryUse {
+    /// Bytes that can still be allocated.
     pub free: u64,
+    /// Bytes that the device has.
     pub total: u64,
+    /// Bytes that the session has allocated.
     pub used: u64,
 }
 
 /// Set of work that [`Device::synchronize`] and [`Device::query`] cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// The work of a stream.
     Stream(StreamId),
+    /// The work of all streams of a device.
     Device(u32),
+    /// The work before the event's latest record.
     Event(EventId),
+    /// The work of all streams.
     Everything,
 }
 
@@ -98,8 +104,8 @@ pub trait Notifier: Send + Sync {
 pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     /// The GPUs, by ordinal.
     fn info(&self) -> &[DeviceInfo];
+    /// The optional features of this back end.
     fn capabilities(&self) -> Capabilities;
-    fn placement(&self) -> Placement;
     /// The address range of the session.
     fn arena(&self) -> Arena;
     /// Sets the receiver of failures, output and host functions. Must be called before the first command.
@@ -109,16 +115,22 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     fn map(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError>;
     /// Frees the mapping at `address` once all earlier work of its device has ended.
     fn unmap(&self, address: u64) -> Result<(), DeviceError>;
+    /// Memory of a device.
     fn memory(&self, device: u32) -> Result<MemoryUse, DeviceError>;
     /// Fails unless the whole range lies in one allocation of the session.
     fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
     /// Passes the current bytes of a range to `show`. Not ordered with any stream.
-    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError>;
+    fn read_unordered(
+        &self,
+        address: u64,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError>;
     /// Writes bytes immediately, not ordered with any stream: a host store to memory that host and device share.
-    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+    fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
     /// Maps `bytes` at an address outside the arena, if this process has nothing mapped there. The address is one of the client's
     /// host pointers: it has no alignment, and several such ranges may share a page. `unmap` frees the range.
-    fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;
+    fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;
     /// Returns a pointer to a mapped range if its bytes lie in this process. It is readable until the range is unmapped.
     fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
     /// Writes straight into device memory, in stream order, if the stream is idle.
@@ -133,6 +145,7 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Option<bool>;
 
+    /// Creates a stream. Smaller numbers have higher priority.
     fn create_stream(
         &self,
         device: u32,
@@ -151,7 +164,9 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     /// Whether all work in `scope` that was enqueued before this call has ended.
     fn query(&self, scope: Scope) -> Result<bool, DeviceError>;
 
+    /// Creates an event with `hipEvent` flags.
     fn create_event(&self, event: EventId, device: u32, flags: u32) -> Result<(), DeviceError>;
+    /// Destroys an event. Waits for it that are already queued still take effect.
     fn destroy_event(&self, event: EventId) -> Result<(), DeviceError>;
     /// Milliseconds between the records of two events.
     fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError>;
@@ -162,6 +177,7 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     fn unload_module(&self, module: ModuleId) -> Result<(), DeviceError>;
     /// Address and size of a module's global variable.
     fn global(&self, module: ModuleId, name: &str) -> Result<(u64, u64), DeviceError>;
+    /// Assigns an ID to a kernel of a module.
     fn define_function(&self, function: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError>;
 
     /// Sets a `hipLimit_t` and returns the value now in effect.

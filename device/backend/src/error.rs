@@ -18,30 +18,37 @@ pub struct DeviceError {
 }
 
 impl DeviceError {
+    /// Error with a HIP status.
     pub fn new(code: hipError_t, text: impl Into<String>) -> DeviceError {
         DeviceError { code, text: text.into() }
     }
 
+    /// Error for an argument that makes no sense (`hipErrorInvalidValue`).
     pub fn invalid_value(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorInvalidValue, text)
     }
 
+    /// Error for an object that does not exist (`hipErrorInvalidHandle`).
     pub fn invalid_handle(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorInvalidHandle, text)
     }
 
+    /// Error for a device that does not exist (`hipErrorInvalidDevice`).
     pub fn invalid_device(ordinal: u32) -> DeviceError {
         DeviceError::new(hipErrorInvalidDevice, format!("device {ordinal} does not exist"))
     }
 
+    /// Error for exhausted memory (`hipErrorOutOfMemory`).
     pub fn out_of_memory(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorOutOfMemory, text)
     }
 
+    /// Error for work that has not ended (`hipErrorNotReady`).
     pub fn not_ready(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorNotReady, text)
     }
 
+    /// Error for a feature that the back end lacks (`hipErrorNotSupported`).
     pub fn not_supported(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorNotSupported, text)
     }

@@ -9,6 +9,7 @@ pub struct DeviceInfo {
     pub name: String,
     /// Target ID with its features, such as `gfx942:sramecc+:xnack-`.
     pub isa: String,
+    /// Properties, as `hipGetDeviceProperties` returns them.
     pub properties: Box<hipDeviceProp_tR0600>,
     /// Pairs of `hipDeviceAttribute_t` and value.
     pub attributes: Vec<(i32, i32)>,
@@ -18,9 +19,13 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// Bytes of it that a session may use.
     pub quota: u64,
+    /// Number of the lowest stream priority.
     pub least_priority: i32,
+    /// Number of the highest stream priority; smaller than that of the lowest.
     pub greatest_priority: i32,
+    /// Version that `hipDriverGetVersion` returns.
     pub driver_version: i32,
+    /// Version that `hipRuntimeGetVersion` returns.
     pub runtime_version: i32,
 }
 

@@ -3,6 +3,8 @@
 //! Defines the contract: order of work, null-stream rules, sticky faults. The tests that every back end must pass are in
 //! `backend-suite`. Does not depend on frames, sockets or HIP handles: the caller assigns the IDs of all objects.
 
+#![warn(missing_docs)]
+
 mod command;
 mod counters;
 mod device;
@@ -17,12 +19,10 @@ pub use command::{
     Command, Comparison, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag, ValueWait,
 };
 pub use counters::Counters;
-pub use device::{
-    Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope,
-};
+pub use device::{Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Scope};
 pub use error::DeviceError;
 pub use info::DeviceInfo;
-pub use region::{Extent, Pitched};
+pub use region::{Extent, Region};
 pub use snapshot::{
     AccessRecord, AllocationRecord, EventRecord, FunctionRecord, HeapRecord, Holding, Inventory,
     MappingRecord, MemoryRecord, ModuleRecord, PieceRecord, Snapshot, StreamRecord,

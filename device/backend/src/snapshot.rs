@@ -12,18 +12,24 @@ use crate::{DeviceError, EventId, FunctionId, MemoryAccess, MemoryId, MemoryKind
 /// Everything a session has on its devices, except the memory contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
+    /// Allocations, except modules.
     pub allocations: Vec<AllocationRecord>,
     /// Physical memory; `mappings` has the addresses at which it is mapped.
     pub memories: Vec<MemoryRecord>,
+    /// Mappings of physical memory.
     pub mappings: Vec<MappingRecord>,
+    /// Access rights to the mappings.
     pub access: Vec<AccessRecord>,
+    /// Loaded modules.
     pub modules: Vec<ModuleRecord>,
     /// Code objects of the modules; transferred separately.
     #[serde(skip)]
     pub images: Vec<Arc<[u8]>>,
+    /// Kernels that have an ID.
     pub functions: Vec<FunctionRecord>,
     /// All streams except the null streams, which always exist.
     pub streams: Vec<StreamRecord>,
+    /// All events.
     pub events: Vec<EventRecord>,
     /// The device clock in nanoseconds, which event times refer to.
     pub clock: u64,
@@ -33,46 +39,69 @@ pub struct Inventory {
     pub limits: Vec<(u32, i32, u64)>,
 }
 
-/// An allocation made by [`Device::map`](crate::Device::map) or [`Device::adopt`](crate::Device::adopt).
+/// An allocation made by [`Device::map`](crate::Device::map) or [`Device::map_host_range`](crate::Device::map_host_range).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationRecord {
+    /// Device that the memory is charged to, or that mapped it.
     pub device: u32,
+    /// Kind of the memory.
     pub kind: MemoryKind,
+    /// First address.
     pub address: u64,
+    /// Size as it was requested.
     pub bytes: u64,
-    pub adopted: bool,
+    /// Made by `map_host_range`: an address outside the arena. Snapshot files call it `adopted`.
+    #[serde(rename = "adopted")]
+    pub host_range: bool,
 }
 
+/// Physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRecord {
+    /// Device that it belongs to.
     pub device: u32,
+    /// Its ID.
     pub memory: MemoryId,
+    /// Its size.
     pub bytes: u64,
     /// The handle has been released; only mappings keep the memory alive.
     pub released: bool,
 }
 
+/// A mapping of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappingRecord {
+    /// The memory that is mapped.
     pub memory: MemoryId,
+    /// First byte of the memory that is mapped.
     pub offset: u64,
+    /// First address of the mapping.
     pub address: u64,
+    /// Size of the mapping.
     pub bytes: u64,
 }
 
 /// Access rights of a device to the mapping that starts at `address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRecord {
+    /// The device.
     pub device: u32,
+    /// First address of the mapping.
     pub address: u64,
+    /// Size of the mapping.
     pub bytes: u64,
+    /// What kernels of the device may do.
     pub access: MemoryAccess,
 }
 
+/// A loaded module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleRecord {
+    /// Device that it is loaded on.
     pub device: u32,
+    /// Its ID.
     pub module: ModuleId,
+    /// Address of its first segment.
     pub base: u64,
     /// Size in memory, starting at the base.
     pub bytes: u64,
@@ -80,25 +109,38 @@ pub struct ModuleRecord {
     pub image: usize,
 }
 
+/// A kernel that has an ID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionRecord {
+    /// The ID.
     pub function: FunctionId,
+    /// Module of the kernel.
     pub module: ModuleId,
+    /// Name of the kernel in the module.
     pub name: String,
 }
 
+/// A stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamRecord {
+    /// Device of the stream.
     pub device: u32,
+    /// Its ID.
     pub stream: StreamId,
+    /// Whether it does not synchronize with the null stream.
     pub non_blocking: bool,
+    /// Its priority; smaller numbers are higher.
     pub priority: i32,
 }
 
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
+    /// Its ID.
     pub event: EventId,
+    /// Device that it was created on.
     pub device: u32,
+    /// Its `hipEvent` flags.
     pub flags: u32,
     /// Device clock at which the last record was reached; `None` if the event was never recorded.
     pub reached: Option<u64>,
@@ -107,17 +149,24 @@ pub struct EventRecord {
 /// The device-side `malloc` heap of one device: its address range, and the allocations in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeapRecord {
+    /// Device of the heap.
     pub device: u32,
+    /// First address of the range.
     pub base: u64,
+    /// Size of the range.
     pub bytes: u64,
     /// Address of the piece that holds the heap's metadata; 0 if it does not exist yet.
     pub block: u64,
+    /// Allocations in the range.
     pub pieces: Vec<PieceRecord>,
 }
 
+/// An allocation in a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceRecord {
+    /// First address.
     pub address: u64,
+    /// Size.
     pub bytes: u64,
     /// The module that owns it; the piece is freed with the module.
     pub owner: Option<ModuleId>,
@@ -128,6 +177,7 @@ pub struct PieceRecord {
 pub enum Holding {
     /// An allocation, a module or a heap piece, identified by its start address.
     At(u64),
+    /// Physical memory.
     Memory(MemoryId),
 }
 

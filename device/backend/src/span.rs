@@ -2,27 +2,36 @@
 
 use std::time::Instant;
 
-use crate::{Command, FunctionId, StreamId, Tag};
+use crate::{Command, FunctionId, Region, StreamId, Tag};
 
 /// Kind and size of the work that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
+    /// A kernel.
     Kernel {
+        /// The kernel's function.
         function: FunctionId,
+        /// Work-items of its grid.
         work_items: u64,
     },
+    /// A copy on or between devices.
     Copy {
+        /// Bytes without gaps.
         bytes: u64,
     },
+    /// A fill.
     Fill {
+        /// Bytes without gaps.
         bytes: u64,
     },
-    /// From the host.
+    /// A copy from the host.
     Write {
+        /// Bytes without gaps.
         bytes: u64,
     },
-    /// To the host.
+    /// A copy to the host.
     Read {
+        /// Bytes without gaps.
         bytes: u64,
     },
 }
@@ -30,36 +39,33 @@ pub enum Task {
 /// Start and end time of one command on its stream. Spans of a stream do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// Stream that executed the command.
     pub stream: StreamId,
+    /// Device of the stream.
     pub device: u32,
     /// Tag of the command.
     pub tag: Tag,
+    /// What the command did.
     pub task: Task,
+    /// When the command started.
     pub begin: Instant,
+    /// When the command ended.
     pub end: Instant,
 }
 
 impl Command {
     /// The work this command does; `None` for commands that only order others.
     pub fn task(&self) -> Option<Task> {
-        let flat = |width: u64, height: u64| width.saturating_mul(height);
+        let bytes = |region: &Region| region.bytes().unwrap_or(u64::MAX);
         Some(match self {
             Command::Launch(launch) => Task::Kernel {
                 function: launch.function,
                 work_items: launch.grid.iter().map(|n| u64::from(*n)).fold(1, u64::saturating_mul),
             },
-            Command::Copy { bytes, .. } => Task::Copy { bytes: *bytes },
-            Command::CopyRect { width, height, .. } => Task::Copy { bytes: flat(*width, *height) },
-            Command::CopyBox { extent, .. } => Task::Copy { bytes: extent.volume().unwrap_or(u64::MAX) },
-            Command::Fill { width, count, .. } => Task::Fill { bytes: flat((*width).into(), *count) },
-            Command::FillRect { width, height, .. } => Task::Fill { bytes: flat(*width, *height) },
-            Command::FillBox { extent, .. } => Task::Fill { bytes: extent.volume().unwrap_or(u64::MAX) },
-            Command::Write { data, .. }
-            | Command::WriteRect { data, .. }
-            | Command::WriteBox { data, .. } => Task::Write { bytes: data.len() as u64 },
-            Command::Read { bytes, .. } => Task::Read { bytes: *bytes },
-            Command::ReadRect { width, height, .. } => Task::Read { bytes: flat(*width, *height) },
-            Command::ReadBox { extent, .. } => Task::Read { bytes: extent.volume().unwrap_or(u64::MAX) },
+            Command::Copy { to, .. } => Task::Copy { bytes: bytes(to) },
+            Command::Fill { to, .. } => Task::Fill { bytes: bytes(to) },
+            Command::Write { to, .. } => Task::Write { bytes: bytes(to) },
+            Command::Read { from, .. } => Task::Read { bytes: bytes(from) },
             Command::WaitValue(_)
             | Command::RecordEvent(_)
             | Command::WaitEvent(_)

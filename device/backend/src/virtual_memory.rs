@@ -14,8 +14,11 @@ pub const PHYSICAL_GRANULARITY: u64 = 2 << 20;
 /// Access rights of a device to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryAccess {
+    /// No access.
     None,
+    /// Loads only.
     Read,
+    /// Loads and stores.
     ReadWrite,
 }
 

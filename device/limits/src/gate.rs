@@ -4,23 +4,23 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::page::Seat;
+use crate::page::SessionSlot;
 
 /// Launch gate of one session.
 #[derive(Debug)]
 pub struct Gate {
-    seat: Seat,
-    /// How many times [`Gate::throw_open`] was called.
+    seat: SessionSlot,
+    /// How many times [`Gate::release_all`] was called.
     opened: Mutex<u64>,
     changed: Condvar,
 }
 
 impl Gate {
-    pub fn new(seat: Seat) -> Gate {
+    pub fn new(seat: SessionSlot) -> Gate {
         Gate { seat, opened: Mutex::new(0), changed: Condvar::new() }
     }
 
-    pub fn seat(&self) -> &Seat {
+    pub fn seat(&self) -> &SessionSlot {
         &self.seat
     }
 
@@ -29,20 +29,20 @@ impl Gate {
         self.due(device).is_some()
     }
 
-    /// Current generation of the gate. [`Gate::throw_open`] starts a new one, which releases waiters of this one.
-    pub fn turn(&self) -> u64 {
+    /// Current generation of the gate. [`Gate::release_all`] starts a new one, which releases waiters of this one.
+    pub fn generation(&self) -> u64 {
         *self.opened.lock()
     }
 
-    /// Waits until the device's compute debt is paid, or until [`Gate::throw_open`] was called after `turn` was read.
-    pub fn pass(&self, device: u32, turn: u64) {
+    /// Waits until the device's compute debt is paid, or until [`Gate::release_all`] was called after `generation` was read.
+    pub fn wait(&self, device: u32, generation: u64) {
         if !self.is_closed(device) {
             return;
         }
         let began = Instant::now();
         let mut opened = self.opened.lock();
         // Other sessions may have used the device meanwhile, which extends the wait.
-        while *opened == turn
+        while *opened == generation
             && let Some(wait) = self.due(device)
         {
             self.changed.wait_for(&mut opened, wait);
@@ -52,7 +52,7 @@ impl Gate {
     }
 
     /// Releases all current waiters without payment, because their work is cancelled.
-    pub fn throw_open(&self) {
+    pub fn release_all(&self) {
         *self.opened.lock() += 1;
         self.changed.notify_all();
     }
@@ -71,18 +71,18 @@ mod tests {
 
     fn gate() -> Gate {
         let limits = LimitConfig { compute: Some(1.0), ..LimitConfig::default() };
-        Gate::new(Seat::new(Arc::new(Page::create(&limits, 1, 1).unwrap()), 0).unwrap())
+        Gate::new(SessionSlot::new(Arc::new(Page::create(&limits, 1, 1).unwrap()), 0).unwrap())
     }
 
     #[test]
     fn debt_closes_the_gate_until_it_is_paid() {
         let gate = gate();
-        gate.pass(0, gate.turn());
+        gate.wait(0, gate.generation());
         assert_eq!(gate.seat().page().account(0).waits, 0);
         // 3 ms at a share of one hundredth cost 300 ms, less the burst allowance.
         gate.seat().charge(0, crate::now(), 3_000_000);
         let paid = gate.seat().paid_until(0);
-        gate.pass(0, gate.turn());
+        gate.wait(0, gate.generation());
         assert!(crate::now() >= paid);
         let account = gate.seat().page().account(0);
         assert_eq!(account.spent, 3_000_000);
@@ -92,9 +92,9 @@ mod tests {
     fn whoever_waits_for_nothing_is_let_through() {
         let gate = Arc::new(gate());
         gate.seat().charge(0, crate::now(), 3_600_000_000_000);
-        let (waiter, turn) = (Arc::clone(&gate), gate.turn());
-        let waiting = std::thread::spawn(move || waiter.pass(0, turn));
-        gate.throw_open();
+        let (waiter, generation) = (Arc::clone(&gate), gate.generation());
+        let waiting = std::thread::spawn(move || waiter.wait(0, generation));
+        gate.release_all();
         waiting.join().unwrap();
         assert!(gate.is_closed(0));
     }

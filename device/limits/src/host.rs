@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::machine::machine_memory;
 use crate::memory::Exhausted;
-use crate::page::Seat;
+use crate::page::SessionSlot;
 
 /// Bytes booked ahead of use, and kept booked when memory is freed.
 const STEP: u64 = 4 << 20;
@@ -17,7 +17,7 @@ const STEP: u64 = 4 << 20;
 /// Host memory account of one session.
 #[derive(Debug)]
 pub struct HostMemory {
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
     /// Limit in bytes if there is no seat; `u64::MAX` otherwise.
     limit: u64,
     state: Mutex<State>,
@@ -39,7 +39,7 @@ pub struct HostCharge {
 
 impl HostMemory {
     /// Opens the account. Without a seat the limit is the machine's memory.
-    pub fn new(seat: Option<Seat>) -> Arc<HostMemory> {
+    pub fn new(seat: Option<SessionSlot>) -> Arc<HostMemory> {
         let limit = if seat.is_some() { u64::MAX } else { machine_memory() };
         Arc::new(HostMemory { seat, limit, state: Mutex::default() })
     }
@@ -122,7 +122,7 @@ mod tests {
     fn sessions_share_one_budget_to_the_byte_and_what_is_dropped_is_free() {
         let limits = LimitConfig { host_memory: Some(100 * MIB), ..LimitConfig::default() };
         let page = Arc::new(Page::create(&limits, 1, 2).unwrap());
-        let [ours, theirs] = [0, 1].map(|seat| HostMemory::new(Seat::new(Arc::clone(&page), seat)));
+        let [ours, theirs] = [0, 1].map(|seat| HostMemory::new(SessionSlot::new(Arc::clone(&page), seat)));
         assert_eq!(ours.limit(), 100 * MIB);
         let held = ours.charge(60 * MIB).unwrap();
         let refused = theirs.charge(41 * MIB).unwrap_err();

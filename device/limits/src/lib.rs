@@ -20,7 +20,7 @@ pub use ledger::{Ledger, LedgerError};
 pub use machine::{OutOfMemoryKills, machine_memory};
 pub use memory::Exhausted;
 pub use pace::{BURST, Pace};
-pub use page::{Account, Page, Seat};
+pub use page::{Account, Page, SessionSlot};
 
 /// Nanoseconds of the monotonic clock, which all processes of the machine share.
 pub fn now() -> u64 {

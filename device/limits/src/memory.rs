@@ -6,7 +6,7 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::page::{Page, Seat};
+use crate::page::{Page, SessionSlot};
 
 /// Not enough free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ impl Page {
     }
 }
 
-impl Seat {
+impl SessionSlot {
     /// Books device memory, if enough is free; asks the supervisor for a larger grant if necessary.
     pub fn take(&self, device: u32, bytes: u64) -> Result<(), Exhausted> {
         let page = self.page();
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn sessions_share_one_limit_and_the_dead_give_theirs_back() {
         let page = page(Some(1000 << 12));
-        let [first, second] = [0, 1].map(|seat| Seat::new(Arc::clone(&page), seat).unwrap());
+        let [first, second] = [0, 1].map(|seat| SessionSlot::new(Arc::clone(&page), seat).unwrap());
         first.take(0, 600 << 12).unwrap();
         let refused = second.take(0, 401 << 12).unwrap_err();
         assert_eq!(refused, Exhausted { free: 400 << 12, limit: 1000 << 12 });
@@ -164,7 +164,7 @@ mod tests {
             LimitConfig { memory: Some(100 << 12), memory_request: Some(40 << 12), ..LimitConfig::default() };
         let page = Arc::new(Page::create(&limits, 1, 1).unwrap());
         page.grant(0, 40 << 12, 70 << 12);
-        let seat = Seat::new(Arc::clone(&page), 0).unwrap();
+        let seat = SessionSlot::new(Arc::clone(&page), 0).unwrap();
         assert_eq!(seat.memory(0), Some((70 << 12, 100 << 12)));
         assert!(seat.shares_memory());
         seat.take(0, 40 << 12).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn without_a_limit_memory_is_only_counted() {
         let page = page(None);
-        let seat = Seat::new(Arc::clone(&page), 2).unwrap();
+        let seat = SessionSlot::new(Arc::clone(&page), 2).unwrap();
         seat.take(0, 1 << 40).unwrap();
         assert_eq!((seat.memory(0), page.account(0).memory), (None, 1 << 40));
     }
@@ -201,7 +201,7 @@ mod tests {
             // SAFETY: the child only touches the shared page and leaves by _exit; no other thread uses the page, so its lock is free.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                let seat = Seat::new(Arc::clone(&page), number).unwrap();
+                let seat = SessionSlot::new(Arc::clone(&page), number).unwrap();
                 while seat.take(0, 1 << 12).is_ok() {}
                 // SAFETY: ends the child at once, without the test's destructors; the memory stays booked.
                 unsafe { libc::_exit(0) };

@@ -274,7 +274,7 @@ impl Drop for Page {
 
 /// One session's slot in the page.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct SessionSlot {
     page: Arc<Page>,
     seat: u32,
     grow: Option<Grow>,
@@ -290,15 +290,15 @@ impl std::fmt::Debug for Grow {
     }
 }
 
-impl Seat {
+impl SessionSlot {
     /// Returns `None` if the page has no such slot.
-    pub fn new(page: Arc<Page>, seat: u32) -> Option<Seat> {
-        (seat < page.seats).then_some(Seat { page, seat, grow: None })
+    pub fn new(page: Arc<Page>, seat: u32) -> Option<SessionSlot> {
+        (seat < page.seats).then_some(SessionSlot { page, seat, grow: None })
     }
 
     /// Sets the callback that requests a larger grant if an allocation fits the limit but not the grant.
-    pub fn growing(self, ask: impl Fn(u32, u64) -> bool + Send + Sync + 'static) -> Seat {
-        Seat { grow: Some(Grow(Arc::new(ask))), ..self }
+    pub fn growing(self, ask: impl Fn(u32, u64) -> bool + Send + Sync + 'static) -> SessionSlot {
+        SessionSlot { grow: Some(Grow(Arc::new(ask))), ..self }
     }
 
     pub(crate) fn ask_for(&self, device: u32, bytes: u64) -> bool {
@@ -354,12 +354,12 @@ mod tests {
         let copy: OwnedFd = page.file().try_clone().unwrap().into();
         let other = Arc::new(Page::open(copy).unwrap());
         assert_eq!((other.devices(), other.seats()), (2, 4));
-        Seat::new(Arc::clone(&other), 3).unwrap().charge(1, crate::now(), 500);
+        SessionSlot::new(Arc::clone(&other), 3).unwrap().charge(1, crate::now(), 500);
         assert_eq!(page.account(1).spent, 500);
         assert_eq!((page.spent_by(3, 1), page.spent_by(3, 0)), (500, 0));
         page.vacate(3);
         assert_eq!((page.account(1).spent, other.spent_by(3, 1)), (500, 0));
-        assert!(Seat::new(other, 4).is_none());
+        assert!(SessionSlot::new(other, 4).is_none());
     }
 
     #[test]

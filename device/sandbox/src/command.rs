@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::level::Apartness;
+use crate::level::IsolationRange;
 
 /// Resource limits of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Command {
     pub(crate) descriptors: Vec<(OwnedFd, i32)>,
     pub(crate) sockets: bool,
     pub(crate) limits: Limits,
-    pub(crate) apartness: Apartness,
+    pub(crate) isolation: IsolationRange,
     pub(crate) listener: Option<Listener>,
     pub(crate) meter: Option<Meter>,
     pub(crate) start_folder: Option<String>,
@@ -104,7 +104,7 @@ impl Command {
             descriptors: Vec::new(),
             sockets: false,
             limits: Limits::default(),
-            apartness: Apartness::default(),
+            isolation: IsolationRange::default(),
             listener: None,
             meter: None,
             start_folder: None,
@@ -165,8 +165,8 @@ impl Command {
     }
 
     /// Sets the acceptable levels of isolation.
-    pub fn apartness(mut self, apartness: Apartness) -> Command {
-        self.apartness = apartness;
+    pub fn isolation(mut self, isolation: IsolationRange) -> Command {
+        self.isolation = isolation;
         self
     }
 

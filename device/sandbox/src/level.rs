@@ -26,15 +26,15 @@ impl Level {
 
 /// Range of acceptable levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Apartness {
+pub struct IsolationRange {
     /// Minimum: a command that would be isolated less is refused.
     pub least: Level,
     /// Maximum: higher levels are not tried.
     pub most: Level,
 }
 
-impl Default for Apartness {
-    fn default() -> Apartness {
-        Apartness { least: Level::Restricted, most: Level::Namespaces }
+impl Default for IsolationRange {
+    fn default() -> IsolationRange {
+        IsolationRange { least: Level::Restricted, most: Level::Namespaces }
     }
 }

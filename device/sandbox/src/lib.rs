@@ -8,14 +8,14 @@ mod descriptor;
 mod filter;
 mod jail;
 mod level;
-pub mod own;
 mod plan;
 mod report;
 mod rules;
+pub mod self_confine;
 mod watch;
 
 pub use command::{Command, Limits, Stream, Visible};
-pub use level::{Apartness, Level};
+pub use level::{IsolationRange, Level};
 pub use report::{SandboxError, Stage};
 pub use watch::{Ended, Running, Stop};
 

@@ -107,10 +107,10 @@ impl Command {
         if self.input.len() > MOST_INPUT {
             return Err(SandboxError::Name("standard input of more than 64 KiB".to_owned()));
         }
-        let apartness = self.apartness;
+        let isolation = self.isolation;
         let mut why = String::new();
         let levels = [Level::Namespaces, Level::Restricted, Level::Limited];
-        for level in levels.into_iter().filter(|level| (apartness.least..=apartness.most).contains(level)) {
+        for level in levels.into_iter().filter(|level| (isolation.least..=isolation.most).contains(level)) {
             match Started::new(&self, level) {
                 Ok(started) => {
                     let (release, cancel) = pipe().map_err(io_error("cannot create a pipe"))?;
@@ -126,7 +126,7 @@ impl Command {
                 Err(error) => return Err(error),
             }
         }
-        Err(SandboxError::TooWeak { found: Level::Limited, least: apartness.least, why })
+        Err(SandboxError::TooWeak { found: Level::Limited, least: isolation.least, why })
     }
 }
 

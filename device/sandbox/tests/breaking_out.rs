@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, Stop, USERS};
+use sandbox::{Command, Ended, IsolationRange, Level, Limits, NOBODY, SandboxError, Stop, USERS};
 
 const LEVELS: [Level; 2] = [Level::Namespaces, Level::Restricted];
 
@@ -38,7 +38,7 @@ fn command(how: &[&str], level: Level) -> Command {
         .visible("/lib64")
         .visible("/lib")
         .visible("/usr/lib")
-        .apartness(Apartness { least: level, most: level })
+        .isolation(IsolationRange { least: level, most: level })
 }
 
 fn run(how: &[&str], level: Level) -> Ended {
@@ -369,12 +369,18 @@ fn a_program_that_is_not_there_is_an_error() {
     assert!(matches!(error, SandboxError::Setup { .. }), "{error:?}");
 }
 
+/// Reports that the next test does nothing; `cargo xtask test` collects such lines. Not eprintln, which the test harness hides.
+fn skip(reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: the_same_holds_for_an_ordinary_user: {reason}");
+}
+
 /// Runs all tests of this file again as another user.
 #[test]
 fn the_same_holds_for_an_ordinary_user() {
     // SAFETY: only queries a number.
     if unsafe { libc::geteuid() } != 0 {
-        return;
+        return skip("the tests already run as an ordinary user");
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -389,8 +395,7 @@ fn the_same_holds_for_an_ordinary_user() {
     // The kernel lets no ordinary user create a namespace after chroot; the tests of denied namespaces cover that case.
     let mut probe = std::process::Command::new("unshare");
     if !probe.args(["--user", "true"]).uid(USER).gid(USER).current_dir("/").status().unwrap().success() {
-        eprintln!("skipped: this machine denies namespaces to ordinary users");
-        return;
+        return skip("this machine denies namespaces to ordinary users");
     }
     let mut again = std::process::Command::new(&own);
     again.uid(USER).gid(USER).env("INTRUDER_SOURCE", &source).env_remove("TMPDIR").current_dir("/");
@@ -424,7 +429,7 @@ fn where_namespaces_are_denied_the_rest_is_used_and_told() {
     if std::env::var_os("DENIED").is_none_or(|denied| denied != name) {
         return again_without(name, &[libc::SYS_unshare]);
     }
-    let command = |how: &[&str]| command(how, Level::Restricted).apartness(Apartness::default());
+    let command = |how: &[&str]| command(how, Level::Restricted).isolation(IsolationRange::default());
     let ended = command(&["read", "/etc/passwd"]).run().unwrap();
     assert_eq!((ended.stop, ended.level), (Stop::Exited(1), Level::Restricted));
 }
@@ -436,7 +441,7 @@ fn where_nothing_is_granted_a_command_is_refused_unless_that_is_asked_for() {
         return again_without(name, &[libc::SYS_unshare, libc::SYS_landlock_create_ruleset]);
     }
     let command = |least| {
-        command(&["identity"], Level::Restricted).apartness(Apartness { least, most: Level::Namespaces })
+        command(&["identity"], Level::Restricted).isolation(IsolationRange { least, most: Level::Namespaces })
     };
     let error = command(Level::Restricted).run().unwrap_err();
     assert!(matches!(error, SandboxError::TooWeak { .. }), "{error:?}");

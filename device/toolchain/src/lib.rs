@@ -2,6 +2,8 @@
 //!
 //! Runs none of them. Also lists the files they read, so that they can run in a sandbox.
 
+#![warn(missing_docs)]
+
 use std::path::{Path, PathBuf};
 
 /// Paths of clang in LLVM's packages, in order of preference; these versions can read the device libraries.
@@ -17,6 +19,7 @@ const ROCM: &str = "/opt/rocm";
 /// Paths of a complete toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
+    /// The compiler, `clang++`.
     pub clang: PathBuf,
     /// The directory that contains `include/hip/hip_runtime.h`.
     pub hip: PathBuf,
@@ -27,10 +30,13 @@ pub struct Toolchain {
 /// Missing part of the toolchain, and the paths that were searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolchainProblem {
+    /// There is no clang++.
     #[error("clang++ with the AMDGPU target not found (searched {0})")]
     Clang(String),
+    /// There is no `hip_runtime.h`.
     #[error("HIP headers not found (searched {0})")]
     Headers(String),
+    /// There is no `ocml.bc`.
     #[error("device libraries (ocml.bc) not found (searched {0})")]
     DeviceLibs(String),
 }

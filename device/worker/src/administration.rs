@@ -7,10 +7,10 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use transport::{Endpoint, Link, TransportError, greet};
-use wire::{Decide, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
+use wire::{FinishMove, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
-use crate::pieces::{PieceReader, PieceWriter};
-use crate::place::Place;
+use crate::session::chunks::{ChunkReader, ChunkWriter};
+use crate::worker_address::WorkerAddress;
 
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,12 +29,12 @@ pub enum MoveError {
 /// session continues where it is.
 #[derive(Debug)]
 #[must_use = "the session is stopped until it gets a decision"]
-pub struct Taken {
-    place: Place,
+pub struct StoppedSession {
+    place: WorkerAddress,
     link: Link,
 }
 
-impl Taken {
+impl StoppedSession {
     /// Lets the session continue where it is.
     pub fn stay(self) -> Result<(), MoveError> {
         self.decide(decision::STAY, String::new())
@@ -51,8 +51,8 @@ impl Taken {
     }
 
     fn decide(self, decision: u32, endpoint: String) -> Result<(), MoveError> {
-        let Taken { place, link } = self;
-        let decided = greet::send(&link, &Decide { decision, endpoint });
+        let StoppedSession { place, link } = self;
+        let decided = greet::send(&link, &FinishMove { decision, endpoint });
         decided
             .and_then(|()| greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES))
             .map_err(place.said())?;
@@ -63,25 +63,25 @@ impl Taken {
 /// Takes a session from a worker and writes it to `out`. Its work may take `patience` to finish. If it takes longer, or the
 /// session has state that cannot be migrated, the session continues and the error says why.
 pub fn snapshot(
-    from: &Place,
+    from: &WorkerAddress,
     session: u64,
     patience: Duration,
     out: &mut dyn Write,
-) -> Result<Taken, MoveError> {
+) -> Result<StoppedSession, MoveError> {
     let link = begin(from, session, patience)?;
-    let mut pieces = PieceReader::new(&link);
+    let mut chunks = ChunkReader::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let bytes = pieces.read(&mut buffer).map_err(from.failed())?;
+        let bytes = chunks.read(&mut buffer).map_err(from.failed())?;
         if bytes == 0 {
             break;
         }
         out.write_all(&buffer[..bytes]).map_err(MoveError::File)?;
     }
-    Ok(Taken { place: from.clone(), link })
+    Ok(StoppedSession { place: from.clone(), link })
 }
 
-fn ask_to_resume(to: &Place, tenant: Option<&str>) -> Result<Link, MoveError> {
+fn ask_to_resume(to: &WorkerAddress, tenant: Option<&str>) -> Result<Link, MoveError> {
     match tenant {
         Some(tenant) => to.ask(&wire::ResumeFor { tenant: tenant.to_owned() }),
         // Older workers support only this request.
@@ -89,7 +89,7 @@ fn ask_to_resume(to: &Place, tenant: Option<&str>) -> Result<Link, MoveError> {
     }
 }
 
-fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveError> {
+fn begin(from: &WorkerAddress, session: u64, patience: Duration) -> Result<Link, MoveError> {
     let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     let link = from.ask(&wire::Snapshot { session, patience_ms })?;
     link.set_read_timeout(Some(patience.saturating_add(PATIENCE))).map_err(from.failed())?;
@@ -97,22 +97,22 @@ fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveErr
 }
 
 /// Gives a snapshot to a worker with one tenant, which continues the session. Returns the session's id.
-pub fn resume(to: &Place, file: &mut dyn Read) -> Result<u64, MoveError> {
+pub fn resume(to: &WorkerAddress, file: &mut dyn Read) -> Result<u64, MoveError> {
     resume_for(to, None, file)
 }
 
 /// Like [`resume`], but for a named tenant of a worker that has several.
-pub fn resume_for(to: &Place, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
+pub fn resume_for(to: &WorkerAddress, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
     let link = ask_to_resume(to, tenant)?;
     link.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
-    let mut pieces = PieceWriter::new(&link);
+    let mut chunks = ChunkWriter::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
     let sent = loop {
         let bytes = file.read(&mut buffer).map_err(MoveError::File)?;
         if bytes == 0 {
-            break pieces.finish();
+            break chunks.finish();
         }
-        if let Err(error) = pieces.write_all(&buffer[..bytes]) {
+        if let Err(error) = chunks.write_all(&buffer[..bytes]) {
             break Err(error);
         }
     };
@@ -120,7 +120,7 @@ pub fn resume_for(to: &Place, tenant: Option<&str>, file: &mut dyn Read) -> Resu
 }
 
 /// Reports the new endpoint of a session to the worker that it was taken from.
-pub fn redirect(from: &Place, session: u64, endpoint: &Endpoint) -> Result<(), MoveError> {
+pub fn redirect(from: &WorkerAddress, session: u64, endpoint: &Endpoint) -> Result<(), MoveError> {
     let link = from.ask(&wire::Redirect { session, endpoint: endpoint.to_string() })?;
     link.set_read_timeout(Some(PATIENCE)).map_err(from.failed())?;
     greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(from.said())?;
@@ -130,21 +130,21 @@ pub fn redirect(from: &Place, session: u64, endpoint: &Endpoint) -> Result<(), M
 /// Moves a session from one worker to another while its program runs. `tenant` names its tenant there, if that worker has
 /// several; `seen_at` is the new worker's address as seen by the program, if that differs from the address used here.
 pub fn migrate(
-    from: &Place,
-    to: &Place,
+    from: &WorkerAddress,
+    to: &WorkerAddress,
     session: u64,
     tenant: Option<&str>,
     patience: Duration,
     seen_at: Option<&Endpoint>,
 ) -> Result<(), MoveError> {
     let link = begin(from, session, patience)?;
-    let mut taken = PieceReader::new(&link);
+    let mut taken = ChunkReader::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
     // Contacts the other worker only once there is data to send.
     let mut bytes = taken.read(&mut buffer).map_err(from.failed())?;
     let there = ask_to_resume(to, tenant)?;
     there.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
-    let mut given = PieceWriter::new(&there);
+    let mut given = ChunkWriter::new(&there);
     let sent = loop {
         if bytes == 0 {
             break given.finish();
@@ -155,11 +155,11 @@ pub fn migrate(
         bytes = taken.read(&mut buffer).map_err(from.failed())?;
     };
     finish_resuming(to, &there, sent)?;
-    Taken { place: from.clone(), link }.move_to(seen_at.unwrap_or(&to.endpoint))
+    StoppedSession { place: from.clone(), link }.move_to(seen_at.unwrap_or(&to.endpoint))
 }
 
 /// Reads the receiving worker's verdict. A worker that stopped reading has sent the reason.
-fn finish_resuming(to: &Place, link: &Link, sent: io::Result<()>) -> Result<u64, MoveError> {
+fn finish_resuming(to: &WorkerAddress, link: &Link, sent: io::Result<()>) -> Result<u64, MoveError> {
     link.set_read_timeout(Some(PATIENCE)).map_err(to.failed())?;
     match (greet::expect::<wire::Done>(link, MAX_HANDSHAKE_BYTES), sent) {
         (Ok(done), Ok(())) => Ok(done.session),
@@ -169,7 +169,7 @@ fn finish_resuming(to: &Place, link: &Link, sent: io::Result<()>) -> Result<u64,
     }
 }
 
-impl Place {
+impl WorkerAddress {
     /// Connects, authenticates and sends a request.
     fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
         self.try_ask(question).map_err(self.said())

@@ -1,18 +1,18 @@
-//! Configuration of a worker and of its sessions, and the errors that keep a worker from starting.
+//! Configuration of a worker and of its sessions.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use backend_emulator::ObserveConfig;
-use limits::{LimitConfig, LimitError};
+use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
-use transport::{Endpoint, TransportError, tls};
+use transport::{Endpoint, tls};
 
-use crate::compile::CompilerConfig;
-use crate::growth::LedgerConfig;
+use crate::compile::compiler::CompilerConfig;
 use crate::store::UploadConfig;
-use crate::tenants::{TokenConfig, TokensError};
+use crate::supervisor::ledgers::LedgerConfig;
+use crate::supervisor::tokens::TokenConfig;
 
 /// Configuration of one emulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,36 +99,4 @@ pub struct WorkerConfig {
     pub ledgers: Option<LedgerConfig>,
     /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
-}
-
-/// Error that keeps a worker from starting or continuing.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    #[error(
-        "{endpoint} can be reached by other machines: give a token (`remora token new --out FILE` makes one for --token-file FILE), or \
-         listen on 127.0.0.1"
-    )]
-    TokenRequired { endpoint: String },
-    #[error("unknown device model \"{model}\"; known models: {known}")]
-    UnknownModel { model: String, known: String },
-    #[error("{endpoint} needs a TLS certificate: give --tls-cert and --tls-key, or --tls-self-signed")]
-    NoCertificate { endpoint: String },
-    #[error("--admin-token-file also needs a token for tenants: give --token-file or --tokens")]
-    OnlyAdmin,
-    #[error(transparent)]
-    Tokens(#[from] TokensError),
-    #[error(transparent)]
-    Limits(#[from] LimitError),
-    #[error("{what}")]
-    Io { what: &'static str, source: std::io::Error },
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-    #[error("invalid message on the session's control socket: {0}")]
-    Control(String),
-    #[error(
-        "cannot confine the session's process; to run without confinement at your own risk, start the worker with --unconfined-executors"
-    )]
-    Unconfined(#[source] sandbox::own::OwnError),
-    #[error("the device could not be opened")]
-    Device(#[source] backend::DeviceError),
 }

@@ -2,7 +2,7 @@
 //!
 //! The executor is assumed to run hostile code. It keeps the session's own connections, memory and upload folder; files,
 //! processes, sockets and other sessions are out of reach. Resources of the machine that an executor needs are opened here first,
-//! and passed on in [`Ground`].
+//! and passed on in [`PreopenedResources`].
 
 mod calls;
 
@@ -14,10 +14,11 @@ use std::sync::{Arc, OnceLock};
 
 use backend_emulator::{Host, ObserveFiles};
 use mirror::Tracker;
-use sandbox::own::{Confinement, Grant, Identity};
-use sandbox::{SESSION_USERS, own};
+use sandbox::self_confine::{Confinement, Grant, Identity};
+use sandbox::{SESSION_USERS, self_confine};
 
-use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::config::{BackendConfig, SessionConfig};
+use crate::error::WorkerError;
 use crate::store::{self, UploadConfig};
 
 /// Limit on the threads of one session.
@@ -37,7 +38,7 @@ static PAGES: OnceLock<Arc<File>> = OnceLock::new();
 
 /// Resources that a session's process opened before it was confined.
 #[derive(Debug, Default)]
-pub(crate) struct Ground {
+pub(crate) struct PreopenedResources {
     pub(crate) host: Option<Host>,
     pub(crate) observe_files: Option<Arc<ObserveFiles>>,
     /// The upload folder, under a path that the confined process can open.
@@ -46,21 +47,21 @@ pub(crate) struct Ground {
     pub(crate) owner: u32,
 }
 
-impl Ground {
+impl PreopenedResources {
     /// Resources of a process without confinement.
-    fn open(config: &SessionConfig, owner: u32) -> Ground {
-        Ground { uploads: config.uploads.clone(), owner, ..Ground::default() }
+    fn open(config: &SessionConfig, owner: u32) -> PreopenedResources {
+        PreopenedResources { uploads: config.uploads.clone(), owner, ..PreopenedResources::default() }
     }
 }
 
 /// Opens what the session needs and confines this process, which must be single-threaded.
-pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
+pub(crate) fn confine(config: &SessionConfig) -> Result<PreopenedResources, WorkerError> {
     // SAFETY: returns a number and cannot fail.
     let owner = unsafe { libc::geteuid() };
     if config.unconfined {
-        return Ok(Ground::open(config, owner));
+        return Ok(PreopenedResources::open(config, owner));
     }
-    let mut ground = Ground { owner, ..Ground::default() };
+    let mut resources = PreopenedResources { owner, ..PreopenedResources::default() };
     let number = SESSION_USERS + std::process::id();
     let mut identity = Identity { user: number, groups: vec![number] };
     let mut confinement = Confinement {
@@ -74,8 +75,8 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
         threads: Some(MOST_THREADS),
         ..Confinement::default()
     };
-    let has_landlock = own::has_landlock();
-    let mut own_user = owner == 0 && own::can_change_user();
+    let has_landlock = self_confine::has_landlock();
+    let mut own_user = owner == 0 && self_confine::can_change_user();
     match &config.backend {
         BackendConfig::Emulator { observe, .. } => {
             confinement.limits.push((libc::RLIMIT_MEMLOCK, 64 << 10));
@@ -86,10 +87,10 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
             if let Some(pages) = &host.pages {
                 PAGES.get_or_init(|| Arc::clone(pages));
             }
-            ground.host = Some(host);
+            resources.host = Some(host);
             if let Some(observe) = observe {
                 let files = ObserveFiles::open(observe).map_err(WorkerError::Device)?;
-                ground.observe_files = Some(Arc::new(files));
+                resources.observe_files = Some(Arc::new(files));
             }
         }
         BackendConfig::Hip { library } => {
@@ -106,7 +107,7 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
     if let Some(uploads) = config.uploads.as_ref().filter(|_| has_landlock) {
         match open_uploads(uploads, own_user.then_some(&mut identity)) {
             Ok(opened) => {
-                ground.uploads = Some(opened);
+                resources.uploads = Some(opened);
                 confinement.files.push((uploads.folder.clone(), Grant::Keep));
             }
             Err(error) => tracing::warn!("upload cache disabled: {}: {error}", uploads.folder.display()),
@@ -114,7 +115,7 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
     }
     confinement.identity = own_user.then_some(identity);
     confinement.apply().map_err(WorkerError::Unconfined)?;
-    Ok(ground)
+    Ok(resources)
 }
 
 /// Logs once which parts of the confinement sessions of this worker will lack.
@@ -125,11 +126,11 @@ pub(crate) fn announce(config: &SessionConfig) {
         );
         return;
     }
-    let missing = own::missing();
+    let missing = self_confine::missing();
     if !missing.is_empty() {
         tracing::warn!("sessions are confined without {}", missing.join(", and without "));
     }
-    if config.uploads.is_some() && !own::has_landlock() {
+    if config.uploads.is_some() && !self_confine::has_landlock() {
         tracing::warn!("upload cache disabled: without Landlock a session's process cannot access files");
     }
 }

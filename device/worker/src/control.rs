@@ -6,18 +6,21 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::compile::CompilerConfig;
+use crate::compile::compiler::CompilerConfig;
 use crate::config::SessionConfig;
 use crate::status::SessionReport;
 
 const MAX_DATAGRAM: usize = 64 << 10;
+/// Handle of memory that sessions share: 32 random bytes that only the offering client receives.
+pub(crate) type ShareToken = [u8; 32];
+
 /// File descriptor of the session process's end.
 pub(crate) const CONTROL_FD: RawFd = 3;
 
 /// Messages from the supervisor to a session.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Order {
+pub(crate) enum ToSession {
     /// Sent before the first order if devices are shared: the limits page (attached) and the session's seat on it.
     Sit { limits: LimitConfig, seat: u32 },
     /// First order for a new session.
@@ -38,7 +41,7 @@ pub(crate) enum Order {
     Attach { hello: Vec<u8>, version: u16 },
     /// An additional link (attached) that has authenticated for this session's connection.
     Join { place: u16 },
-    /// Requests an [`Answer::Report`].
+    /// Requests a [`ToSupervisor::Report`].
     Report { ticket: u64 },
     /// The token with which other sessions can request the memory that this session offered.
     Offered { ticket: u64, token: [u8; 32] },
@@ -57,7 +60,7 @@ pub(crate) enum Order {
 /// Messages from a session to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum ToSupervisor {
     Report {
         ticket: u64,
         report: SessionReport,
@@ -225,17 +228,17 @@ mod tests {
     fn a_connection_travels_with_its_order() {
         let (left, right) = Control::pair().unwrap();
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        let order = Order::Attach { hello: vec![1, 2, 3], version: 1 };
+        let order = ToSession::Attach { hello: vec![1, 2, 3], version: 1 };
         left.send(&order, Some(theirs.as_raw_fd())).unwrap();
         drop(theirs);
-        let (order, attached) = right.receive::<Order>().unwrap().unwrap();
-        assert!(matches!(order, Order::Attach { hello, .. } if hello == [1, 2, 3]));
+        let (order, attached) = right.receive::<ToSession>().unwrap().unwrap();
+        assert!(matches!(order, ToSession::Attach { hello, .. } if hello == [1, 2, 3]));
         let mut stream = UnixStream::from(attached.unwrap());
         stream.write_all(b"through").unwrap();
         let mut buffer = [0; 7];
         ours.read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"through");
         drop(left);
-        assert!(right.receive::<Order>().unwrap().is_none());
+        assert!(right.receive::<ToSession>().unwrap().is_none());
     }
 }

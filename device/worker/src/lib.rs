@@ -4,71 +4,47 @@
 //! worker owns sessions, their grace periods and limits. Kernels are the business of the back ends, and reading the environment
 //! is its caller's.
 
-mod absent;
 mod administration;
-mod allowance;
-mod arrival;
-mod broker;
-mod bulk;
+/// Run-time compilation: compilers in the sandbox, and the service process that runs them.
 mod compile;
-mod compile_budget;
-mod compile_cache;
-mod compile_channel;
-mod compile_client;
-mod compile_options;
-mod compile_service;
 mod config;
+/// Confinement of a session's process.
 mod confine;
 mod control;
-mod departure;
-mod dispatch;
-mod executor;
-mod graph;
-mod greeting;
+mod error;
 mod growth;
-mod handshakes;
-mod inbox;
-mod link;
-mod manifest;
-mod mirror;
-mod name_expression;
-mod oom;
-mod outbox;
-mod packed;
-mod pieces;
-mod place;
-mod prelude;
-mod probe;
-mod proxy;
-mod region;
+/// What a session sends: frames, mirrors, spans, watches.
+mod outgoing;
 mod rehearsal;
-mod sessions;
-mod snapshot;
-mod spans;
+/// What a client requests, one file per family of operations.
+mod request;
+mod seat;
+/// The process of one session, its snapshots and its migration.
+mod session;
 mod status;
 mod store;
+/// The listening process: connections, tokens, limits, and the table of sessions.
 mod supervisor;
-mod tenants;
-mod virtual_memory;
-mod watches;
+mod worker_address;
 
-pub use administration::{MoveError, Taken, migrate, redirect, resume, resume_for, snapshot};
-pub use compile::{
+pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
+pub use compile::compiler::{
     CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
 };
-pub use compile_service::serve_compiler;
-pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
-pub use executor::execute;
-pub use growth::LedgerConfig;
+pub use compile::service::serve_compiler;
+pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig};
+pub use error::WorkerError;
 pub use limits::{LimitConfig, LimitError, Qos};
-pub use place::{InspectError, Place};
-pub use probe::{DeviceSummary, probe};
 #[doc(hidden)]
 pub use rehearsal::{rehearse, rehearse_arrival};
-pub use snapshot::SnapshotError;
+pub use session::executor::execute;
+pub use session::snapshot::SnapshotError;
 pub use status::{DeviceLimits, DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
+pub use supervisor::ledgers::LedgerConfig;
+pub use supervisor::probe::{DeviceSummary, probe};
 pub use supervisor::supervise;
-pub use tenants::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
+pub use supervisor::tokens::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use wire::SessionId;
+pub use worker_address::{InspectError, WorkerAddress};

@@ -7,13 +7,14 @@ use backend::{Arena, Device};
 use transport::Link;
 use wire::{Arrival, ReceiveCounter};
 
-use crate::arrival::Arriving;
-use crate::broker::Exchange;
-use crate::compile_client::CompileClient;
-use crate::dispatch::{Dispatcher, Next};
-use crate::inbox::{Broken, Inbox};
-use crate::outbox::Outbox;
-use crate::snapshot::{Kind, SnapshotError, Writer};
+use crate::compile::client::CompileClient;
+use crate::outgoing::Outgoing;
+use crate::outgoing::outbox::Outbox;
+use crate::request::exchange::Exchange;
+use crate::request::inbox::{Broken, Inbox};
+use crate::request::{Dispatcher, Next, Receipt};
+use crate::session::migrate_in::Arriving;
+use crate::session::snapshot::{Kind, SnapshotError, Writer};
 
 /// Memory of the test device.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -25,7 +26,8 @@ const WATCHDOG: Duration = Duration::from_millis(200);
 pub fn rehearse(bytes: &[u8]) -> u64 {
     let Some(mut dispatcher) = stage(None) else { return 0 };
     let Ok((near, far)) = Link::pair() else { return 0 };
-    let outbox = Arc::clone(&dispatcher.outbox);
+    let outgoing = Arc::clone(&dispatcher.outgoing);
+    let outbox = &outgoing.outbox;
     if outbox.attach(near.clone(), &wire::Welcome::default(), 0).is_err() {
         return 0;
     }
@@ -43,7 +45,7 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         });
         let mut inbox = Inbox::new(near);
         let mut counter = ReceiveCounter::new();
-        while let Ok(Next::GoOn) = step(&mut inbox, &mut dispatcher, &mut counter) {}
+        while let Ok(Next::GoOn) = step(&mut inbox, &mut dispatcher, &mut counter, outbox) {}
         outbox.close();
         outbox.detach();
         far.shutdown();
@@ -94,22 +96,21 @@ pub(crate) fn stage(arena: Option<Arena>) -> Option<Dispatcher> {
         ..backend_emulator::Options::default()
     };
     let device: Arc<dyn Device> = Arc::new(backend_emulator::Emulator::open(&options).ok()?);
-    let outbox = Arc::new(Outbox::new(Arc::clone(&device)));
+    let outgoing = Arc::new(Outgoing::new(Arc::clone(&device)));
     let compiler = Arc::new(CompileClient::default());
     let exchange = Arc::new(Exchange::new(None));
-    Some(Dispatcher::new(device, outbox, compiler, None, exchange, Arc::new(|| {})))
+    Some(Dispatcher::new(device, outgoing, compiler, None, exchange, Arc::new(|| {})))
 }
 
 fn step(
     inbox: &mut Inbox,
     dispatcher: &mut Dispatcher,
     counter: &mut ReceiveCounter,
+    outbox: &Outbox,
 ) -> Result<Next, Broken> {
     let header = inbox.header()?;
     match counter.arrive_request(&header)? {
-        Arrival::Next(number) => {
-            dispatcher.request(number, &header, inbox, &mut || counter.count(header.payload_len))
-        }
+        Arrival::Next(number) => dispatcher.request(number, &header, inbox, Receipt { counter, outbox }),
         Arrival::Duplicate | Arrival::Unsequenced => {
             inbox.skip(header.payload_len)?;
             Ok(Next::GoOn)

@@ -1,7 +1,22 @@
 //! The supervisor: listens, accepts and authenticates connections, and hands them to sessions.
 //!
 //! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
-//! need its slot (`handshakes.rs`).
+//! need its slot (`supervisor/handshakes.rs`).
+
+pub(crate) mod allowance;
+mod broker;
+mod child;
+mod compiler_process;
+mod departed;
+mod greeting;
+mod handshakes;
+pub(crate) mod ledgers;
+mod oom;
+pub(crate) mod probe;
+mod proxy;
+mod sessions;
+pub(crate) mod tenants;
+pub(crate) mod tokens;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,18 +25,17 @@ use std::time::{Duration, Instant};
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
-use crate::absent::Absence;
-use crate::allowance;
-use crate::config::{WorkerConfig, WorkerError};
+use crate::config::WorkerConfig;
 use crate::confine;
-use crate::greeting::{self, Door, Guest, Refusal};
-use crate::handshakes::{Caps, Handshakes, Origin, Place};
-use crate::oom;
-use crate::probe::{DeviceSummary, probe};
-use crate::proxy;
-use crate::sessions::{Programs, Sessions};
+use crate::error::{WorkerError, one_line};
 use crate::status::{DeviceStatus, Status};
-use crate::tenants::{Role, Tenants, TokensError, Who};
+use crate::supervisor::departed::DepartedSession;
+use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
+use crate::supervisor::handshakes::{Caps, HandshakeSlot, Handshakes, Origin};
+use crate::supervisor::probe::{DeviceSummary, probe};
+use crate::supervisor::sessions::{Programs, Sessions};
+use crate::supervisor::tenants::{Tenants, Who};
+use crate::supervisor::tokens::{Role, TokensError};
 
 /// Poll interval for detecting that a worker is idle.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -135,7 +149,7 @@ impl Supervisor {
         for folder in &self.config.local_tokens {
             match self.tenants.add_local(folder, port) {
                 Ok(()) => return,
-                Err(error) => tracing::debug!("cannot write a local token: {}", line(&error)),
+                Err(error) => tracing::debug!("cannot write a local token: {}", one_line(&error)),
             }
         }
     }
@@ -147,7 +161,9 @@ impl Supervisor {
                 tracing::info!("tokens reloaded; {} tenants were removed", gone.len());
                 gone.iter().for_each(|tenant| self.sessions.end_of(tenant));
             }
-            Err(error) => tracing::error!("tokens not reloaded, the old ones stay in use: {}", line(&error)),
+            Err(error) => {
+                tracing::error!("tokens not reloaded, the old ones stay in use: {}", one_line(&error))
+            }
         }
     }
 
@@ -218,14 +234,14 @@ impl Supervisor {
 
     /// Performs the handshake of a connection on a separate thread.
     fn receive(self: &Arc<Supervisor>, link: Link, peer: String, encrypted: bool) {
-        let place = self.handshakes.enter(&link, Origin::of(&link));
+        let slot = self.handshakes.enter(&link, Origin::of(&link));
         let supervisor = Arc::clone(self);
         let greet = move || {
-            let done = supervisor.greet(link, &peer, encrypted, &place);
+            let done = supervisor.greet(link, &peer, encrypted, &slot);
             match done {
                 Ok(()) => {}
                 // Already logged when it was closed to make room for another connection.
-                Err(_) if place.was_closed() => {}
+                Err(_) if slot.was_closed() => {}
                 // Not an error, and a waiting client retries often.
                 Err(Refusal::Rejected(it))
                     if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
@@ -233,7 +249,7 @@ impl Supervisor {
                     tracing::debug!("{peer} redirected or told to wait: {}", it.text);
                 }
                 Err(refusal) => {
-                    supervisor.handshakes.warn(format_args!("{peer} refused: {}", line(&refusal)));
+                    supervisor.handshakes.warn(format_args!("{peer} refused: {}", one_line(&refusal)));
                 }
             }
         };
@@ -242,7 +258,7 @@ impl Supervisor {
         }
     }
 
-    fn greet(&self, link: Link, peer: &str, encrypted: bool, place: &Place) -> Result<(), Refusal> {
+    fn greet(&self, link: Link, peer: &str, encrypted: bool, slot: &HandshakeSlot) -> Result<(), Refusal> {
         let timeout = self.config.handshake_timeout;
         let link = match &self.tls {
             Some(config) if encrypted => {
@@ -251,16 +267,16 @@ impl Supervisor {
             }
             _ => link,
         };
-        let door = Door { tenants: &self.tenants, sessions: &self.sessions, place, timeout };
-        let guest = door.welcome(&link)?;
-        if guest.hello.purpose == Purpose::Inspect as u8 {
-            let text = self.status(&guest.who).to_json();
+        let check = HandshakeCheck { tenants: &self.tenants, sessions: &self.sessions, slot, timeout };
+        let client = check.welcome(&link)?;
+        if client.hello.purpose == Purpose::Inspect as u8 {
+            let text = self.status(&client.who).to_json();
             return Ok(greet::send(&link, &wire::Status { text })?);
         }
-        if guest.hello.purpose == Purpose::Administer as u8 {
-            return self.administer(&link, &guest.who);
+        if client.hello.purpose == Purpose::Administer as u8 {
+            return self.administer(&link, &client.who);
         }
-        self.open(&link, peer, &guest)
+        self.open(&link, peer, &client)
     }
 
     /// Handles an administration request: hands the link to the session that is to leave, or to a new process for one that
@@ -283,7 +299,7 @@ impl Supervisor {
         }
         if header.is(Opcode::Redirect) {
             let (it, _) = decode_request::<wire::Redirect>(&payload).map_err(TransportError::from)?;
-            return match self.sessions.absent().redirect(it.session, it.endpoint) {
+            return match self.sessions.departed().redirect(it.session, it.endpoint) {
                 true => Ok(greet::send(link, &wire::Done { session: it.session })?),
                 false => reject(format!("session {} has not left this worker", wire::SessionId(it.session))),
             };
@@ -305,7 +321,7 @@ impl Supervisor {
                 false => None,
             };
             return match self.tenants.heir(named.as_deref()) {
-                Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(line(&error))),
+                Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(one_line(&error))),
                 Err(text) => reject(text),
             };
         }
@@ -313,8 +329,8 @@ impl Supervisor {
     }
 
     /// Hands a connection to a new session, or to the existing one that it names.
-    fn open(&self, link: &Link, peer: &str, guest: &Guest) -> Result<(), Refusal> {
-        let Guest { hello, version, who } = guest;
+    fn open(&self, link: &Link, peer: &str, client: &AuthenticatedClient) -> Result<(), Refusal> {
+        let AuthenticatedClient { hello, version, who } = client;
         let reject = |code: RejectCode, text: String| {
             let reject = code.reject(text);
             let _ = greet::send(link, &reject);
@@ -330,9 +346,11 @@ impl Supervisor {
         {
             return reject(RejectCode::Full, text);
         }
-        let gone = || match self.sessions.absent().ask(hello.session_id) {
-            Some(Absence { killed: true, .. }) => reject(RejectCode::OutOfMemory, oom::TEXT.to_owned()),
-            Some(Absence { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
+        let gone = || match self.sessions.departed().ask(hello.session_id) {
+            Some(DepartedSession { killed: true, .. }) => {
+                reject(RejectCode::OutOfMemory, oom::TEXT.to_owned())
+            }
+            Some(DepartedSession { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
             Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
@@ -371,7 +389,7 @@ impl Supervisor {
                 );
                 Ok(())
             }
-            Err(error) => reject(RejectCode::Failed, line(&error)),
+            Err(error) => reject(RejectCode::Failed, one_line(&error)),
         }
     }
 
@@ -446,19 +464,4 @@ fn next_signal(signals: libc::c_int) -> Option<libc::c_int> {
         let read = libc::read(signals, (&raw mut news).cast(), bytes);
         (read == bytes as isize).then_some(news.ssi_signo as libc::c_int)
     }
-}
-
-/// Formats an error and its causes on one line.
-pub(crate) fn line(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !line.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-        cause = error.source();
-    }
-    line
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use worker::{Place, Status};
+use worker::{Status, WorkerAddress};
 
 use crate::agent::Agent;
 use crate::provider::Health;
@@ -100,7 +100,7 @@ pub(crate) fn watch(agent: &Arc<Agent>) {
 impl Agent {
     /// Samples every worker and the vendor's library.
     pub(crate) fn look(&self) {
-        let running: Vec<(String, Place)> = {
+        let running: Vec<(String, WorkerAddress)> = {
             let allocations = self.allocations.lock();
             let running = allocations.values().filter(|it| it.worker.process.is_some());
             running.filter_map(|it| Some((it.id.clone(), crate::worker::place(&self.config, it)?))).collect()

@@ -10,7 +10,7 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use worker::{Place, SessionId, SessionStatus, Taken};
+use worker::{SessionId, SessionStatus, StoppedSession, WorkerAddress};
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
@@ -58,7 +58,7 @@ struct Saved {
 
 /// A worker with its selected sessions.
 struct Chosen {
-    place: Place,
+    place: WorkerAddress,
     folder: PathBuf,
     /// The selected running sessions, with the PIDs of their clients if those are on this machine.
     running: Vec<(SessionStatus, Option<u32>)>,
@@ -78,7 +78,7 @@ impl Agent {
             let text = "sessions on real GPUs cannot be saved: the HIP runtime cannot allocate memory at the same addresses again";
             return Err(AgentError::Unsupported(text));
         }
-        let mut done: Vec<(&Place, Saved)> = Vec::new();
+        let mut done: Vec<(&WorkerAddress, Saved)> = Vec::new();
         for it in &chosen {
             for (session, process) in &it.running {
                 match save(&it.place, session, *process, &it.folder) {
@@ -209,7 +209,7 @@ impl Agent {
 }
 
 /// Resumes the sessions that were saved before one failed.
-fn undo(done: &[(&Place, Saved)], error: AgentError) -> AgentError {
+fn undo(done: &[(&WorkerAddress, Saved)], error: AgentError) -> AgentError {
     let stuck = done.iter().filter_map(|(place, saved)| resume(place, saved).err()).count();
     match stuck {
         0 => error,
@@ -220,7 +220,7 @@ fn undo(done: &[(&Place, Saved)], error: AgentError) -> AgentError {
 }
 
 /// Waits until the processes of saved sessions have ended. They end shortly after the file is complete, and only then is their memory free.
-fn wait_for_leave(place: &Place, sessions: &[(SessionStatus, Option<u32>)]) {
+fn wait_for_leave(place: &WorkerAddress, sessions: &[(SessionStatus, Option<u32>)]) {
     let began = Instant::now();
     let is_there = |id: u64| sessions.iter().any(|(session, _)| session.id == id);
     while began.elapsed() < LEAVE {
@@ -247,7 +247,7 @@ fn saved(folder: &Path) -> Vec<Saved> {
 }
 
 fn save(
-    place: &Place,
+    place: &WorkerAddress,
     session: &SessionStatus,
     process: Option<u32>,
     folder: &Path,
@@ -263,7 +263,7 @@ fn save(
     std::fs::create_dir_all(folder).map_err(failed)?;
     let beside = folder.join(format!("{}.new", SessionId(session.id)));
     let path = folder.join(format!("{}-{}{ENDING}", SessionId(session.id), process.unwrap_or(0)));
-    let write = || -> Result<Taken, AgentError> {
+    let write = || -> Result<StoppedSession, AgentError> {
         let mut out = BufWriter::with_capacity(1 << 20, private(&beside, true).map_err(failed)?);
         let taken = worker::snapshot(place, session.id, PATIENCE, &mut out).map_err(refused)?;
         out.flush().and_then(|()| out.get_ref().sync_all()).map_err(failed)?;
@@ -280,11 +280,11 @@ fn save(
 }
 
 /// Returns whether a worker has a session with its client connected.
-fn goes_on(place: &Place, session: u64) -> bool {
+fn goes_on(place: &WorkerAddress, session: u64) -> bool {
     place.inspect().is_ok_and(|status| status.sessions.iter().any(|it| it.id == session && it.connected))
 }
 
-fn resume(place: &Place, saved: &Saved) -> Result<(), AgentError> {
+fn resume(place: &WorkerAddress, saved: &Saved) -> Result<(), AgentError> {
     let failed = |source| AgentError::Io { path: saved.path.clone(), source };
     let file = File::open(&saved.path).map_err(failed)?;
     worker::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use limits::LimitConfig;
 use transport::Endpoint;
-use worker::Place;
+use worker::WorkerAddress;
 
 use crate::allocation::Allocation;
 use crate::certificate::Certificate;
@@ -265,12 +265,12 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
 }
 
 /// Returns the address and credentials of an allocation's worker; `None` if it was never started.
-pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
+pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<WorkerAddress> {
     let token = match allocation.admin_token.as_str() {
         "" => allocation.token.as_str(),
         token => token,
     };
-    Some(Place {
+    Some(WorkerAddress {
         endpoint: allocation.worker.endpoint(config.worker_address())?,
         token: Some(token.as_bytes().to_vec()),
         trust: allocation.worker.trust(),

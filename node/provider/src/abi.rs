@@ -1,8 +1,9 @@
 //! The C interface for node agents (accelerator interface), in both of its generations.
 //!
-//! Converts pointers to this crate's types, and results back to C structures. [`shared`] contains what both generations have in common;
-//! each generation has a separate file for the rest. A panic becomes an internal error and never unwinds into C.
+//! Converts pointers to this crate's types, and results back to C structures. [`shared`] has the structures and `exports` the functions
+//! that both generations have in common; each generation has a separate file for the rest. A panic becomes an internal error and never unwinds into C.
 
+mod exports;
 pub mod generation_a;
 pub mod generation_e;
 pub mod shared;
@@ -21,8 +22,8 @@ use crate::log::{self, Level};
 use crate::node::{Node, Notes};
 use crate::refusal::{Refusal, SUCCESS};
 use shared::{
-    DeviceMetrics, MAX_EXTRA_METRICS, MAX_PROCESSES, MountPath, ProcessInformation,
-    VirtualizationCapabilities,
+    BasicInfo, DeviceMetrics, ExtendedDeviceInfo, MAX_EXTRA_METRICS, MAX_PROCESSES, MountPath,
+    ProcessInformation, VirtualizationCapabilities,
 };
 pub use text::Text;
 
@@ -158,7 +159,36 @@ fn capabilities_of(node: &Node, device: &Device, savable: bool) -> Virtualizatio
     }
 }
 
-/// Fills in device metrics; used by both generations.
+/// Describes every device.
+///
+/// # Safety
+///
+/// `devices` is null or valid for writing `most` elements, `count` is null or valid for writing one number.
+unsafe fn all_devices<B: BasicInfo>(
+    devices: *mut ExtendedDeviceInfo<B>,
+    most: usize,
+    count: *mut usize,
+) -> Result<(), Refusal> {
+    if devices.is_null() || most == 0 {
+        return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
+    }
+    // SAFETY: the caller upholds the safety contract.
+    let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
+    let (node, found) = discover()?;
+    let filled = found.len().min(most);
+    // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
+    let devices = unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
+    let capabilities = capabilities(&node, &found[..filled]);
+    for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
+        to.basic.fill(index, device);
+        to.props.fill(&node.properties(device));
+        to.capabilities = can;
+    }
+    *count = filled;
+    Ok(())
+}
+
+/// Fills in device metrics.
 ///
 /// # Safety
 ///

@@ -8,8 +8,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use rustc_hash::FxHashMap;
+
 use crate::error::TensorError;
-use crate::fast_map::FastMap;
 use crate::grad_mode;
 use crate::ops;
 use crate::tensor::{Inner, Result, Tensor, differentiable, same_device};
@@ -205,11 +206,11 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
     let mut passed = Vec::new();
     // A function gets its id after its inputs' functions, so the highest pending id has received all of its gradients.
     let mut waiting: BinaryHeap<u64> = BinaryHeap::new();
-    let mut arrived: FastMap<u64, (Arc<Function>, Tensor)> = FastMap::default();
+    let mut arrived: FxHashMap<u64, (Arc<Function>, Tensor)> = FxHashMap::default();
     let mut leaves: Vec<(Arc<Inner>, Tensor)> = Vec::new();
-    let mut positions: FastMap<*const Inner, usize> = FastMap::default();
+    let mut positions: FxHashMap<*const Inner, usize> = FxHashMap::default();
     let mut send =
-        |edge: &Edge, gradient: Tensor, waiting: &mut BinaryHeap<u64>, arrived: &mut FastMap<_, _>| {
+        |edge: &Edge, gradient: Tensor, waiting: &mut BinaryHeap<u64>, arrived: &mut FxHashMap<_, _>| {
             match edge {
                 Edge::Nowhere => {}
                 Edge::Leaf(leaf) => match positions.entry(Arc::as_ptr(leaf)) {

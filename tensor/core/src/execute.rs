@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use rustc_hash::FxHashMap;
+
 use crate::device::{Buffer, Device};
 use crate::dtype::DType;
 use crate::error::DeviceError;
-use crate::fast_map::FastMap;
 use crate::graph::Graph;
 use crate::launch::{Launch, Name, launches};
 use crate::node::{Buffers, Node, Place};
@@ -188,21 +189,21 @@ struct MemoryOfRun<'a> {
     device: &'a Arc<dyn Device>,
     graph: &'a Graph,
     /// With the requested size; the device may have allocated more.
-    held: FastMap<Name, (Buffer, usize)>,
+    held: FxHashMap<Name, (Buffer, usize)>,
     /// The last launch that uses it.
-    last: FastMap<Name, usize>,
-    free: FastMap<usize, Vec<Buffer>>,
+    last: FxHashMap<Name, usize>,
+    free: FxHashMap<usize, Vec<Buffer>>,
 }
 
 impl<'a> MemoryOfRun<'a> {
     fn new(device: &'a Arc<dyn Device>, graph: &'a Graph, launches: &[Launch]) -> MemoryOfRun<'a> {
-        let mut last = FastMap::default();
+        let mut last = FxHashMap::default();
         for (number, launch) in launches.iter().enumerate() {
             for operand in launch.inputs.iter().chain(&launch.outputs) {
                 last.insert(operand.name, number);
             }
         }
-        MemoryOfRun { device, graph, held: FastMap::default(), last, free: FastMap::default() }
+        MemoryOfRun { device, graph, held: FxHashMap::default(), last, free: FxHashMap::default() }
     }
 
     fn buffer(&self, name: Name) -> Buffer {

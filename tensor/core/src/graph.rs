@@ -3,10 +3,10 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar};
-use crate::fast_map::{FastMap, Mixer};
 use crate::layout::{Layout, Shape};
 use crate::node::{Node, Op, Place};
 
@@ -90,9 +90,9 @@ impl Graph {
     /// Builds the subgraph that the roots need. Views are not entries; they become layouts of other entries.
     pub fn of(roots: &[Arc<Node>]) -> Graph {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut known: FastMap<u64, usize> = FastMap::default();
+        let mut known: FxHashMap<u64, usize> = FxHashMap::default();
         let mut references = References::default();
-        let mut same: FastMap<u64, SmallVec<[usize; 2]>> = FastMap::default();
+        let mut same: FxHashMap<u64, SmallVec<[usize; 2]>> = FxHashMap::default();
         // Depth-first search with an explicit stack: a node is entered, and left after all of its inputs have entries.
         enum Visit {
             Enter(Arc<Node>),
@@ -173,7 +173,7 @@ impl Graph {
 /// Counts how often each node is an input within the graph. A node with more references than that has users elsewhere.
 #[derive(Default)]
 struct References {
-    inside: FastMap<u64, usize>,
+    inside: FxHashMap<u64, usize>,
     /// Views and parts, which have no entries.
     views: Vec<Arc<Node>>,
 }
@@ -207,7 +207,7 @@ impl References {
 
 /// A hash that is equal for nodes that compute the same. Callers compare the nodes on a match.
 fn fingerprint(node: &Node, inputs: &[Source]) -> u64 {
-    let mut hasher = Mixer::default();
+    let mut hasher = FxHasher::default();
     std::mem::discriminant(&node.op).hash(&mut hasher);
     match &node.op {
         Op::Constant(Scalar::Float(value)) => value.to_bits().hash(&mut hasher),

@@ -8,7 +8,6 @@ pub mod dtype;
 pub mod error;
 mod execute;
 pub mod explain;
-mod fast_map;
 pub mod grad_mode;
 mod graph;
 mod launch;

@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Code, Program};
 
 use crate::level::Level;
 use crate::plan::{Plan, Refusal};
-use crate::quick_map::QuickMap;
 
 /// The most cached plans. When full, the whole cache is cleared.
 const MOST: usize = 1024;
@@ -18,7 +18,7 @@ const MOST: usize = 1024;
 /// Everything that a plan depends on.
 type Key = SmallVec<[u64; 24]>;
 
-type Plans = QuickMap<Key, Arc<Plan>>;
+type Plans = FxHashMap<Key, Arc<Plan>>;
 
 static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
 

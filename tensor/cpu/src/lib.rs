@@ -16,7 +16,6 @@ mod math;
 mod memory;
 mod movement;
 mod plan;
-mod quick_map;
 mod random;
 mod reduce;
 mod rows;

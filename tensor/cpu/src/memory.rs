@@ -6,10 +6,10 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
+use rustc_hash::FxHashMap;
 use tensor_core::device::{Buffer, Memory};
 use tensor_core::error::DeviceError;
 
-use crate::quick_map::QuickMap;
 use crate::view::wrong;
 
 /// Alignment of buffers, in bytes.
@@ -47,7 +47,7 @@ pub struct Shelf {
 
 #[derive(Debug, Default)]
 struct Free {
-    by_size: QuickMap<usize, Vec<Block>>,
+    by_size: FxHashMap<usize, Vec<Block>>,
     bytes: usize,
 }
 

@@ -42,6 +42,14 @@ def pytest_sessionfinish():
         _worker.wait()
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Lists skipped tests in the form that `cargo xtask test` collects."""
+    for report in terminalreporter.stats.get("skipped", []):
+        name = report.nodeid.rsplit("/", 1)[-1]
+        reason = report.longrepr[2].removeprefix("Skipped: ").splitlines()[0]
+        terminalreporter.write_line(f"skipped: {name}: {reason}")
+
+
 def pytest_report_header():
     return "devices: " + ", ".join(DEVICES) + ("" if _worker else " (REMORA_BIN is not set)")
 

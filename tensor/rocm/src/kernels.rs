@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hip_api::types::{HIPRTC_SUCCESS, hipFunction_t, hipModule_t, hiprtcProgram, hiprtcResult};
 use parking_lot::Mutex;
 use tensor_core::error::DeviceError;
 
 use crate::ahead;
 use crate::cache::DiskCache;
-use crate::library::{Handle, Library, call};
+use crate::library::{Library, call};
 use crate::replay::{Begun, ReplayStatistics, Replays};
 use crate::source::{Kernel, Launch, hash, whole};
 use crate::stream::Stream;
@@ -102,7 +103,7 @@ impl Kernels {
             call!(
                 library,
                 runtime.hipModuleLaunchKernel(
-                    function as Handle,
+                    function as hipFunction_t,
                     launch.groups,
                     1,
                     1,
@@ -208,7 +209,7 @@ impl Kernels {
             return Ok(*module);
         }
         let mut module = std::ptr::null_mut();
-        call!(self.stream.library, runtime.hipModuleLoadData(&mut module, code.as_ptr()))?;
+        call!(self.stream.library, runtime.hipModuleLoadData(&mut module, code.as_ptr().cast()))?;
         let module = Function(module as usize);
         state.modules.insert(name.to_owned(), module);
         Ok(module)
@@ -219,7 +220,7 @@ impl Kernels {
         let name = c_string(name);
         call!(
             self.stream.library,
-            runtime.hipModuleGetFunction(&mut function, module.0 as Handle, name.as_ptr())
+            runtime.hipModuleGetFunction(&mut function, module.0 as hipModule_t, name.as_ptr())
         )?;
         Ok(Function(function as usize))
     }
@@ -260,8 +261,8 @@ impl Kernels {
         }
         let mut bytes = 0;
         call!(program.table, compiler.hiprtcGetCodeSize(program.handle, &mut bytes))?;
-        let mut code = vec![0; bytes];
-        call!(program.table, compiler.hiprtcGetCode(program.handle, code.as_mut_ptr()))?;
+        let mut code = vec![0_u8; bytes];
+        call!(program.table, compiler.hiprtcGetCode(program.handle, code.as_mut_ptr().cast()))?;
         Ok(code)
     }
 }
@@ -272,7 +273,7 @@ impl Drop for Kernels {
             self.state.get_mut().replays.clear(&self.stream);
             for (_, module) in std::mem::take(&mut self.state.get_mut().modules) {
                 // A failure cannot be reported from drop.
-                let _ = call!(self.stream.library, runtime.hipModuleUnload(module.0 as Handle));
+                let _ = call!(self.stream.library, runtime.hipModuleUnload(module.0 as hipModule_t));
             }
         }
     }
@@ -286,8 +287,11 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// The compiler has its own error numbers.
-    fn check(&self, call: &'static str, status: i32) -> Result<(), DeviceError> {
-        if status == 0 { Ok(()) } else { Err(DeviceError::Call { call, error: format!("error {status}") }) }
+    fn check(&self, call: &'static str, status: hiprtcResult) -> Result<(), DeviceError> {
+        if status == HIPRTC_SUCCESS {
+            return Ok(());
+        }
+        Err(DeviceError::Call { call, error: format!("error {}", status.0) })
     }
 
     fn missing(&self, call: &'static str) -> DeviceError {
@@ -298,7 +302,7 @@ impl Table<'_> {
 /// A hiprtc program, destroyed on drop.
 struct Program<'a> {
     table: Table<'a>,
-    handle: Handle,
+    handle: hiprtcProgram,
 }
 
 impl Program<'_> {

@@ -7,13 +7,14 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
 use std::sync::Arc;
 
+use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory};
 use parking_lot::Mutex;
 use tensor_core::device::Memory;
 use tensor_core::error::DeviceError;
 
-use crate::library::{NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::stream::Stream;
 
 /// The smallest block size, in bytes.
@@ -198,7 +199,7 @@ impl MemoryPool {
 
     /// Returns `None` if there is not enough memory.
     fn ask(&self, size: usize) -> Result<Option<u64>, DeviceError> {
-        let (library, mut address) = (&self.stream.library, 0);
+        let (library, mut address) = (&self.stream.library, std::ptr::null_mut());
         let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
         let status = match ordered {
             // SAFETY: `address` is valid for the call, and the stream handle is this pool's.
@@ -209,20 +210,20 @@ impl MemoryPool {
                 unsafe { plain(&mut address, size) }
             }
         };
-        match status {
-            OUT_OF_MEMORY => {
-                self.stream.forget_error();
-                Ok(None)
-            }
-            NOT_SUPPORTED => Err(DeviceError::Unavailable(
-                "this device does not support stream-ordered allocation (hipMallocAsync)".to_owned(),
-            )),
-            status => library.check("hipMallocAsync", status).map(|()| Some(address)),
+        if status == hipErrorOutOfMemory {
+            self.stream.forget_error();
+            return Ok(None);
         }
+        if status == hipErrorNotSupported {
+            return Err(DeviceError::Unavailable(
+                "this device does not support stream-ordered allocation (hipMallocAsync)".to_owned(),
+            ));
+        }
+        library.check("hipMallocAsync", status).map(|()| Some(address as u64))
     }
 
     fn free(&self, address: u64) -> Result<(), DeviceError> {
-        let library = &self.stream.library;
+        let (library, address) = (&self.stream.library, address as *mut c_void);
         let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
         let (name, status) = match (ordered, library.runtime.hipFree) {
             // SAFETY: the address came from the same table's allocation and is not used any more.

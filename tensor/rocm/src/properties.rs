@@ -1,5 +1,8 @@
-//! Device properties. `hipDeviceProp_t` has two incompatible layouts; these are the field offsets used here.
+//! Device properties. `hipDeviceProp_t` has two incompatible layouts.
 
+use std::mem::offset_of;
+
+use hip_api::types::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
 use tensor_core::error::DeviceError;
 
 use crate::library::{Library, call};
@@ -15,9 +18,15 @@ struct Fields {
 }
 
 /// The layout since HIP 6 (`hipDeviceProp_tR0600`).
-const R0600: Fields = Fields { compute_units: 388, architecture: 1160 };
+const R0600: Fields = Fields {
+    compute_units: offset_of!(hipDeviceProp_tR0600, multiProcessorCount),
+    architecture: offset_of!(hipDeviceProp_tR0600, gcnArchName),
+};
 /// The layout before (`hipDeviceProp_tR0000`).
-const R0000: Fields = Fields { compute_units: 336, architecture: 396 };
+const R0000: Fields = Fields {
+    compute_units: offset_of!(hipDeviceProp_tR0000, multiProcessorCount),
+    architecture: offset_of!(hipDeviceProp_tR0000, gcnArchName),
+};
 
 /// The properties used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,10 +42,10 @@ impl Properties {
         let mut bytes = vec![0; BYTES];
         let (place, ordinal) = (bytes.as_mut_ptr(), ordinal as i32);
         let fields = if library.runtime.hipGetDevicePropertiesR0600.is_some() {
-            call!(library, runtime.hipGetDevicePropertiesR0600(place, ordinal))?;
+            call!(library, runtime.hipGetDevicePropertiesR0600(place.cast(), ordinal))?;
             R0600
         } else {
-            call!(library, runtime.hipGetDeviceProperties(place, ordinal))?;
+            call!(library, runtime.hipGetDeviceProperties(place.cast(), ordinal))?;
             R0000
         };
         Ok(Properties::read(&bytes, &fields))

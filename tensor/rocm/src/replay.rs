@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 
+use hip_api::types::{dim3, hipGraph_t, hipGraphExec_t, hipGraphNode_t, hipKernelNodeParams};
 use tensor_core::error::DeviceError;
 
-use crate::library::{Handle, KernelNode, call};
+use crate::library::call;
 use crate::source::Launch;
 use crate::stream::Stream;
 
@@ -145,8 +146,10 @@ impl Replays {
                 return Ok(Begun::Nothing);
             }
         }
-        let launched =
-            call!(stream.library, runtime.hipGraphLaunch(graph.executable as Handle, stream.handle()));
+        let launched = call!(
+            stream.library,
+            runtime.hipGraphLaunch(graph.executable as hipGraphExec_t, stream.handle())
+        );
         if launched.is_err() {
             // It is unknown which kernels ran, so the launches are not repeated; later ones run one by one.
             self.useless = true;
@@ -235,7 +238,7 @@ impl Graph {
     /// Builds a chain of kernel nodes with these arguments.
     fn capture(stream: &Stream, launches: &[Launch], functions: &[usize]) -> Result<Graph, DeviceError> {
         let library = &stream.library;
-        let mut template: Handle = std::ptr::null_mut();
+        let mut template: hipGraph_t = std::ptr::null_mut();
         call!(library, runtime.hipGraphCreate(&mut template, 0))?;
         let mut graph = Graph {
             template: template as usize,
@@ -254,17 +257,17 @@ impl Graph {
 
     fn fill(&mut self, stream: &Stream, launches: &[Launch], functions: &[usize]) -> Result<(), DeviceError> {
         let library = &stream.library;
-        let mut before: Handle = std::ptr::null_mut();
+        let mut before: hipGraphNode_t = std::ptr::null_mut();
         for (launch, &function) in launches.iter().zip(functions) {
             let mut arguments = [launch.words.as_ptr().cast_mut().cast::<c_void>()];
             let parameters = parameters(launch, function, &mut arguments);
-            let mut node: Handle = std::ptr::null_mut();
+            let mut node: hipGraphNode_t = std::ptr::null_mut();
             let count = usize::from(!before.is_null());
             call!(
                 library,
                 runtime.hipGraphAddKernelNode(
                     &mut node,
-                    self.template as Handle,
+                    self.template as hipGraph_t,
                     &before,
                     count,
                     &parameters,
@@ -273,12 +276,12 @@ impl Graph {
             self.nodes.push(node as usize);
             before = node;
         }
-        let mut executable: Handle = std::ptr::null_mut();
+        let mut executable: hipGraphExec_t = std::ptr::null_mut();
         call!(
             library,
             runtime.hipGraphInstantiate(
                 &mut executable,
-                self.template as Handle,
+                self.template as hipGraph_t,
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
                 0,
@@ -313,8 +316,8 @@ impl Graph {
             call!(
                 stream.library,
                 runtime.hipGraphExecKernelNodeSetParams(
-                    self.executable as Handle,
-                    self.nodes[number] as Handle,
+                    self.executable as hipGraphExec_t,
+                    self.nodes[number] as hipGraphNode_t,
                     &parameters,
                 )
             )?;
@@ -327,20 +330,20 @@ impl Graph {
     fn destroy(&self, stream: &Stream) {
         // A failure cannot be handled here.
         if self.executable != 0 {
-            let _ = call!(stream.library, runtime.hipGraphExecDestroy(self.executable as Handle));
+            let _ = call!(stream.library, runtime.hipGraphExecDestroy(self.executable as hipGraphExec_t));
         }
-        let _ = call!(stream.library, runtime.hipGraphDestroy(self.template as Handle));
+        let _ = call!(stream.library, runtime.hipGraphDestroy(self.template as hipGraph_t));
     }
 }
 
-fn parameters(launch: &Launch, function: usize, arguments: &mut [*mut c_void; 1]) -> KernelNode {
-    KernelNode {
-        block: [launch.threads, 1, 1],
+fn parameters(launch: &Launch, function: usize, arguments: &mut [*mut c_void; 1]) -> hipKernelNodeParams {
+    hipKernelNodeParams {
+        blockDim: dim3 { x: launch.threads, y: 1, z: 1 },
         extra: std::ptr::null_mut(),
-        function: function as Handle,
-        grid: [launch.groups, 1, 1],
-        arguments: arguments.as_mut_ptr(),
-        shared: 0,
+        func: function as *mut c_void,
+        gridDim: dim3 { x: launch.groups, y: 1, z: 1 },
+        kernelParams: arguments.as_mut_ptr(),
+        sharedMemBytes: 0,
     }
 }
 

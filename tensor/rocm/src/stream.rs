@@ -1,10 +1,14 @@
 //! The single HIP stream of a device, which orders all of its work.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
+use hip_api::types::{
+    hipMemcpyDeviceToHost, hipMemcpyHostToDevice, hipMemcpyKind, hipStream_t, hipStreamNonBlocking,
+};
 use tensor_core::error::DeviceError;
 
-use crate::library::{Handle, Library, NON_BLOCKING, TO_DEVICE, TO_HOST, call};
+use crate::library::{Library, call};
 use crate::pinned::PinnedBuffer;
 
 /// A stream of one device.
@@ -12,7 +16,7 @@ use crate::pinned::PinnedBuffer;
 pub(crate) struct Stream {
     pub library: Arc<Library>,
     pub ordinal: u32,
-    handle: Handle,
+    handle: hipStream_t,
 }
 
 // SAFETY: HIP functions may be called from any thread; the handle is only ever passed to them.
@@ -24,7 +28,7 @@ impl Stream {
     pub(crate) fn create(library: Arc<Library>, ordinal: u32) -> Result<Stream, DeviceError> {
         let mut stream = Stream { library, ordinal, handle: std::ptr::null_mut() };
         stream.select()?;
-        call!(stream.library, runtime.hipStreamCreateWithFlags(&mut stream.handle, NON_BLOCKING))?;
+        call!(stream.library, runtime.hipStreamCreateWithFlags(&mut stream.handle, hipStreamNonBlocking))?;
         Ok(stream)
     }
 
@@ -33,7 +37,7 @@ impl Stream {
         call!(self.library, runtime.hipSetDevice(self.ordinal as i32))
     }
 
-    pub(crate) fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> hipStream_t {
         self.handle
     }
 
@@ -69,15 +73,13 @@ impl Stream {
     /// Uploads from pageable memory; HIP has read it when this returns.
     pub(crate) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.select()?;
-        let (from, count) = (bytes.as_ptr() as u64, bytes.len());
-        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_DEVICE, self.handle))
+        self.copy(to, bytes.as_ptr() as u64, bytes.len(), hipMemcpyHostToDevice)
     }
 
     /// Downloads to pinned memory asynchronously; the bytes are valid after the next synchronization.
     pub(crate) fn download_later(&self, from: u64, into: &mut PinnedBuffer) -> Result<(), DeviceError> {
         let into = into.bytes_mut();
-        let (to, count) = (into.as_mut_ptr() as u64, into.len());
-        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_HOST, self.handle))
+        self.copy(into.as_mut_ptr() as u64, from, into.len(), hipMemcpyDeviceToHost)
     }
 
     /// Downloads after waiting for everything submitted before.
@@ -85,10 +87,20 @@ impl Stream {
         self.select()?;
         let (to, count) = (into.as_mut_ptr() as u64, into.len());
         if self.library.runtime.hipMemcpyWithStream.is_some() {
-            return call!(self.library, runtime.hipMemcpyWithStream(to, from, count, TO_HOST, self.handle));
+            let (to, from) = (to as *mut c_void, from as *const c_void);
+            return call!(
+                self.library,
+                runtime.hipMemcpyWithStream(to, from, count, hipMemcpyDeviceToHost, self.handle)
+            );
         }
-        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_HOST, self.handle))?;
+        self.copy(to, from, count, hipMemcpyDeviceToHost)?;
         self.synchronize()
+    }
+
+    /// Submits a copy between host and device addresses.
+    fn copy(&self, to: u64, from: u64, count: usize, kind: hipMemcpyKind) -> Result<(), DeviceError> {
+        let (to, from) = (to as *mut c_void, from as *const c_void);
+        call!(self.library, runtime.hipMemcpyAsync(to, from, count, kind, self.handle))
     }
 }
 

@@ -60,7 +60,8 @@ pub fn check(repo: &Repo, database: &Path, locks: &[PathBuf], ignored: &[&str]) 
         for id in ignored {
             audit.args(["--ignore", id]);
         }
-        let output = audit.output().with_context(|| format!("cannot start {}", step::shown(&audit)))?;
+        let output =
+            audit.output().with_context(|| format!("cannot start {}", step::command_line(&audit)))?;
         let said = String::from_utf8_lossy(&output.stderr);
         // cargo-audit prints this after reading the database. Without it, a failure is not about the crates.
         if !said.contains("Scanning") {

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 /// Restricts the calling thread, and every process it starts meanwhile, to a few CPUs until dropped.
 #[derive(Debug)]
-pub struct Confined {
+pub struct PinnedThread {
     before: libc::cpu_set_t,
 }
 
-impl Confined {
+impl PinnedThread {
     /// Restricts to some of the CPUs that this thread may use, counted from the first of them.
-    pub fn to(places: Range<usize>) -> Result<Confined> {
+    pub fn to(places: Range<usize>) -> Result<PinnedThread> {
         let before = current()?;
         // SAFETY: `cpu_set_t` is a plain bit array, for which zero is the empty set.
         let mut few: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -20,15 +20,15 @@ impl Confined {
             // SAFETY: the index comes from a set of the same size.
             unsafe { libc::CPU_SET(processor, &mut few) };
         }
-        confine(&few)?;
-        Ok(Confined { before })
+        pin(&few)?;
+        Ok(PinnedThread { before })
     }
 }
 
-impl Drop for Confined {
+impl Drop for PinnedThread {
     fn drop(&mut self) {
         // The set was in force before, so it is valid.
-        let _ = confine(&self.before);
+        let _ = pin(&self.before);
     }
 }
 
@@ -49,7 +49,7 @@ fn current() -> Result<libc::cpu_set_t> {
     Ok(set)
 }
 
-fn confine(set: &libc::cpu_set_t) -> Result<()> {
+fn pin(set: &libc::cpu_set_t) -> Result<()> {
     // SAFETY: the call reads a set of the given size.
     if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } != 0 {
         bail!("cannot set the CPU affinity of this thread: {}", io::Error::last_os_error());
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn confinement_ends_when_it_is_dropped() {
         let before = processors();
-        let confined = Confined::to(0..1).unwrap();
+        let confined = PinnedThread::to(0..1).unwrap();
         assert_eq!(processors(), 1);
         drop(confined);
         assert_eq!(processors(), before);

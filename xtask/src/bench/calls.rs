@@ -1,11 +1,11 @@
 //! Call benchmarks: waiting calls, posted calls, copies, object creation.
 
-use super::affinity::{self, Confined};
+use super::affinity::{self, PinnedThread};
 use super::peer::Peer;
-use super::program::{Asked, Counters, Programs};
+use super::program::{BenchProcess, Counters, Programs};
 use super::report::{Aim, Copies, Report, Row};
 use super::sample::{Pair, Sample};
-use super::{DEVICE, Effort};
+use super::{DEVICE, Extent};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::step;
@@ -19,21 +19,21 @@ const LAUNCHES: u64 = 1000;
 const THINGS: u64 = 200;
 
 /// The group of the waiting calls.
-pub const WAITING: &str = "a call that waits, against raw TCP";
+pub const WAITING: &str = "call that waits for its reply, compared with raw TCP";
 
 /// The copy sizes whose bandwidth has an aim.
 const LARGE: &[u64] = &[64 << 20, 256 << 20];
 
-pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+pub fn measure(built: &Built, programs: &Programs, extent: Extent, report: &mut Report) -> Result<()> {
     let worker = LocalWorker::start(&built.remora, DEVICE, &programs.log("worker"))?;
-    let bench = Bench { built, programs, worker: &worker, effort };
-    step::detail("waiting calls, in turns with raw TCP");
+    let bench = Bench { built, programs, worker: &worker, extent };
+    step::progress("calls that wait, alternating with raw TCP");
     bench.waiting(report)?;
-    step::detail("launches");
+    step::progress("launches");
     bench.posting(report)?;
-    step::detail("copies, in turns with raw TCP");
+    step::progress("copies, alternating with raw TCP");
     bench.copying(report)?;
-    step::detail("round trips");
+    step::progress("round trips");
     bench.making(report)
 }
 
@@ -41,11 +41,11 @@ struct Bench<'a> {
     built: &'a Built,
     programs: &'a Programs,
     worker: &'a LocalWorker,
-    effort: Effort,
+    extent: Extent,
 }
 
 impl Bench<'_> {
-    fn start(&self) -> Result<Asked> {
+    fn start(&self) -> Result<BenchProcess> {
         self.programs.start(&self.programs.calls, self.worker)
     }
 
@@ -53,7 +53,7 @@ impl Bench<'_> {
     fn counters(&self, commands: &[String]) -> Result<Counters> {
         let mut program = self.start()?;
         for command in commands {
-            program.ask(command)?;
+            program.query(command)?;
         }
         program.finish()
     }
@@ -85,16 +85,16 @@ impl Bench<'_> {
 
     /// Measures waiting calls and raw exchanges alternately, from the first core to the core at `far`.
     fn in_turns(&self, call: &str, (sent, received): (u64, u64), far: usize) -> Result<Pair> {
-        let there = Confined::to(far..far + 1)?;
+        let there = PinnedThread::to(far..far + 1)?;
         let worker = LocalWorker::start(&self.built.remora, DEVICE, &self.programs.log("worker-calls"))?;
         let mut peer = Peer::start()?;
         drop(there);
-        let _here = Confined::to(0..1)?;
+        let _here = PinnedThread::to(0..1)?;
         let mut program = self.programs.start(&self.programs.calls, &worker)?;
-        let count = self.effort.calls;
+        let count = self.extent.calls;
         let mut pair = Pair::default();
         program.seconds(&format!("{call} {count}"))?;
-        for _ in 0..6 * self.effort.rounds {
+        for _ in 0..6 * self.extent.rounds {
             let reference = peer.echo(sent, received, count)? / count as f64;
             pair.push(program.seconds(&format!("{call} {count}"))? / count as f64, reference);
         }
@@ -118,33 +118,26 @@ impl Bench<'_> {
     }
 
     fn posting(&self, report: &mut Report) -> Result<()> {
-        let group = "a launch, in the thread that calls";
+        let group = "launch, time in the calling thread";
         let mut program = self.start()?;
         let kinds = [
             ("launch", "hipLaunchKernel", Some(Aim::AtMost(0.5))),
-            ("expression", "kernel<<<...>>>(...), three calls", None),
+            ("expression", "kernel<<<...>>>(...), three HIP calls", None),
         ];
         for (command, name, aim) in kinds {
             let mut sample = Sample::default();
-            for _ in 0..10 * self.effort.rounds {
+            for _ in 0..10 * self.extent.rounds {
                 sample.push(program.seconds(&format!("{command} {LAUNCHES}"))? / LAUNCHES as f64);
             }
-            report.push(Row {
-                best: sample.best() * MICRO,
-                median: sample.median() * MICRO,
-                aim,
-                ..Row::plain(group, command, name, "us")
-            });
+            report.push(Row { aim, ..Row::plain(group, command, name, "us").timed(&sample, MICRO) });
         }
         let mut sample = Sample::default();
-        for nanoseconds in program.ask(&format!("lone {}", 10 * self.effort.rounds))? {
+        for nanoseconds in program.query(&format!("lone {}", 10 * self.extent.rounds))? {
             sample.push(nanoseconds as f64 * 1e-9);
         }
-        report.push(Row {
-            best: sample.best() * MICRO,
-            median: sample.median() * MICRO,
-            ..Row::plain(group, "lone", "the first after a pause of 2 ms", "us")
-        });
+        report.push(
+            Row::plain(group, "lone", "first launch after a pause of 2 ms", "us").timed(&sample, MICRO),
+        );
         program.finish().map(drop)
     }
 
@@ -152,14 +145,14 @@ impl Bench<'_> {
         let mut program = self.start()?;
         let mut peer = Peer::start()?;
         let mut bytes = 4 << 10;
-        while bytes <= self.effort.largest_copy {
+        while bytes <= self.extent.largest_copy {
             let count = ((16 << 20) / bytes).clamp(1, 1000);
             let total = (bytes * count) as f64;
             let (mut up, mut down) = (Pair::default(), Pair::default());
             // A warm-up for the page tables, not counted.
             program.seconds(&format!("upload {bytes} 1"))?;
             program.seconds(&format!("download {bytes} 1"))?;
-            for _ in 0..2 * self.effort.rounds {
+            for _ in 0..2 * self.extent.rounds {
                 let raw = peer.upload(bytes, count)?;
                 up.push(program.seconds(&format!("upload {bytes} {count}"))?, raw);
                 let raw = peer.download(bytes, count)?;
@@ -207,8 +200,8 @@ impl Bench<'_> {
         // again.
         let few = self.counters(&["query 1".to_owned()])?;
         let many = self.counters(&[format!("query {THINGS}")])?;
-        let asked = many.round_trips.saturating_sub(few.round_trips) as f64 / (THINGS - 1) as f64;
-        report.push(trips_row("hipStreamQuery", asked));
+        let per_query = many.round_trips.saturating_sub(few.round_trips) as f64 / (THINGS - 1) as f64;
+        report.push(trips_row("hipStreamQuery", per_query));
         Ok(())
     }
 }
@@ -228,7 +221,7 @@ fn copy_row(direction: &str, bytes: u64, total: f64, pair: &Pair) -> Row {
         best_ratio: Some(1.0 / pair.best_ratio()),
         aim: Some(Aim::AtLeast(0.9)),
         ..Row::plain(
-            "copies, against raw TCP",
+            "copies, compared with raw TCP",
             format!("{direction}_{mib}_mib"),
             format!("{name}, {mib} MiB"),
             "GB/s",
@@ -240,7 +233,7 @@ fn trips_row(function: &str, trips: f64) -> Row {
     Row {
         best: trips,
         aim: Some(Aim::AtMost(0.0)),
-        ..Row::plain("round trips of a call", format!("trips_{function}"), function, "")
+        ..Row::plain("round trips per call", format!("trips_{function}"), function, "")
     }
 }
 

@@ -1,6 +1,6 @@
 //! A training step of the digits example over a link with 5 ms of latency: its time and its round trips.
 
-use super::Effort;
+use super::Extent;
 use super::relay::Relay;
 use super::report::Row;
 use super::tensor::row;
@@ -23,13 +23,13 @@ pub fn measure(
     built: &Built,
     python: &dyn Fn() -> Command,
     worker: &LocalWorker,
-    effort: Effort,
+    extent: Extent,
 ) -> Result<Vec<Row>> {
-    let (before, steps) = if effort.is_smoke() { (2, 2) } else { (BEFORE, STEPS) };
-    step::say("measuring a training step from 5 ms away");
+    let (before, steps) = if extent.is_smoke() { (2, 2) } else { (BEFORE, STEPS) };
+    step::heading("measuring a training step from 5 ms away");
     let relay = Relay::start(&built.remora, worker.address(), ROUND_TRIP, &[])?;
     let mut rows = Vec::new();
-    let kinds: &[&str] = if effort.is_smoke() { &["1"] } else { &["1", "0"] };
+    let kinds: &[&str] = if extent.is_smoke() { &["1"] } else { &["1", "0"] };
     for &graphs in kinds {
         let run = |steps: u64| -> Result<(String, u64)> {
             let mut script = python();
@@ -47,7 +47,7 @@ pub fn measure(
             Ok((String::from_utf8_lossy(&output.stdout).into_owned(), trips))
         };
         // Warm up the kernel cache on disk: compiling waits for the worker.
-        if !effort.is_smoke() {
+        if !extent.is_smoke() {
             run(0)?;
         }
         let ((_, few), (line, many)) = (run(0)?, run(steps)?);

@@ -3,12 +3,12 @@
 //! Other load on the machine must not count. On one core, speeds are per second of CPU time. On all cores, they are by elapsed
 //! time less the time that the busiest thread waited for a CPU, alternating with one core.
 
-use super::affinity::{self, Confined};
+use super::affinity::{self, PinnedThread};
 use super::cpu_time::Sessions;
-use super::program::{Asked, Programs};
+use super::program::{BenchProcess, Programs};
 use super::report::{Aim, Report, Row};
 use super::sample::{Pair, Sample};
-use super::{DEVICE, Effort};
+use super::{DEVICE, Extent};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::step;
@@ -17,10 +17,10 @@ use std::process::Command;
 
 /// Groups of the report.
 pub const ONE_CORE: &str = "kernels, per second of one core";
-const ALL_CORES: &str = "kernels on all cores, against a worker that has one";
+const ALL_CORES: &str = "kernels on all cores, compared with a worker on one core";
 
 /// Aims of the software GPU, as fractions of the speed of the same loop in native code.
-const NATIVE: &str = "kernels on one core, against the same loop in C++ on one core";
+const NATIVE: &str = "kernels on one core, compared with the same loop in C++";
 
 /// The kernel that does nothing.
 pub const EMPTY: &str = "empty";
@@ -179,12 +179,12 @@ impl Kernel {
     }
 
     /// The size for this run.
-    pub fn size(&self, effort: Effort) -> u64 {
+    pub fn size(&self, extent: Extent) -> u64 {
         // The work of these two grows faster than their size, which must stay a multiple of their tile size.
         match self.key {
-            "matmul" | "nbody" if effort.is_smoke() => self.size / 8,
+            "matmul" | "nbody" if extent.is_smoke() => self.size / 8,
             "matmul" | "nbody" => self.size,
-            _ => self.size / effort.lightness,
+            _ => self.size / extent.work_divisor,
         }
     }
 
@@ -194,7 +194,7 @@ impl Kernel {
     }
 }
 
-pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+pub fn measure(built: &Built, programs: &Programs, extent: Extent, report: &mut Report) -> Result<()> {
     let all = affinity::processors();
     let mut one = Device::start(built, programs, 1, "", &[])?;
     // Both workers exist at the same time, so that their measurements can alternate.
@@ -204,12 +204,12 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
     let mut against_native = Vec::new();
     for kernel in KERNELS {
         let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
-        let size = kernel.size(effort);
+        let size = kernel.size(extent);
         let mut alone = Sample::default();
         let mut turns = Pair::default();
         let mut native_turns = Pair::default();
         one.run(kernel, size)?;
-        for _ in 0..effort.rounds {
+        for _ in 0..extent.rounds {
             let run = one.run(kernel, size)?;
             alone.push(if kernel.by_clock { run.clock } else { run.processor });
             if kernel.twin.is_some() {
@@ -227,7 +227,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
             aim: kernel.aim.map(Aim::AtLeast),
             ..Row::plain(ONE_CORE, kernel.key, kernel.name, kernel.unit)
         };
-        step::detail(&format!("{}: {:.2} {}", kernel.name, row.best, kernel.unit));
+        step::progress(&format!("{}: {:.2} {}", kernel.name, row.best, kernel.unit));
         report.push(row);
         if let Some(twin) = &kernel.twin {
             let work = (twin.work)(size, kernel.blocks.unwrap_or(0));
@@ -267,7 +267,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
 /// A worker restricted to some CPUs, and a program that uses it.
 pub(super) struct Device {
     cores: usize,
-    program: Asked,
+    program: BenchProcess,
     sessions: Sessions,
     // After the program, so that the program is dropped first.
     _worker: LocalWorker,
@@ -291,14 +291,14 @@ impl Device {
         variables: &[(&str, &str)],
     ) -> Result<Device> {
         let others = Sessions::find();
-        let confined = Confined::to(0..cores)?;
+        let confined = PinnedThread::to(0..cores)?;
         let log = programs.log(&format!("worker-{cores}{name}"));
         let mut remora = Command::new(&built.remora);
         remora.envs(variables.iter().copied());
         let worker = LocalWorker::start_with(remora, DEVICE, &["--no-upload-cache"], &log)?;
         drop(confined);
         let mut program = programs.start(&programs.kernels, &worker)?;
-        program.ask("check").context("the kernels computed wrong results")?;
+        program.query("check").context("the kernels computed wrong results")?;
         Ok(Device { cores, program, sessions: Sessions::find().without(&others), _worker: worker })
     }
 

@@ -15,7 +15,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn look() -> Machine {
+    pub fn detect() -> Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Machine {
             processor: processor_name(&processors),

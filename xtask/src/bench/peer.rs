@@ -22,9 +22,9 @@ enum Task {
     /// Replies to messages of one length with messages of another.
     Echo { request: u64, reply: u64 },
     /// Receives messages, and confirms the last one.
-    Take { bytes: u64 },
+    Receive { bytes: u64 },
     /// Sends a message for every request.
-    Give { bytes: u64 },
+    Send { bytes: u64 },
 }
 
 const ORDER: usize = 32;
@@ -32,8 +32,8 @@ const ORDER: usize = 32;
 fn encode(task: Task, count: u64) -> [u8; ORDER] {
     let words = match task {
         Task::Echo { request, reply } => [1, request, reply, count],
-        Task::Take { bytes } => [2, bytes, 0, count],
-        Task::Give { bytes } => [3, bytes, 0, count],
+        Task::Receive { bytes } => [2, bytes, 0, count],
+        Task::Send { bytes } => [3, bytes, 0, count],
     };
     let mut order = [0; ORDER];
     for (place, word) in order.chunks_exact_mut(8).zip(words) {
@@ -49,8 +49,8 @@ fn decode(order: &[u8; ORDER]) -> Result<(Task, u64)> {
     }
     let task = match words {
         [1, request, reply, _] => Task::Echo { request, reply },
-        [2, bytes, _, _] => Task::Take { bytes },
-        [3, bytes, _, _] => Task::Give { bytes },
+        [2, bytes, _, _] => Task::Receive { bytes },
+        [3, bytes, _, _] => Task::Send { bytes },
         [other, ..] => bail!("unknown task {other}"),
     };
     if words[1].max(words[2]) > LONGEST {
@@ -70,15 +70,15 @@ pub fn serve() -> Result<()> {
     // The connection is closed between two orders.
     while stream.read_exact(&mut order).is_ok() {
         let (task, count) = decode(&order)?;
-        obey(&mut stream, task, count, &mut buffer)?;
+        execute(&mut stream, task, count, &mut buffer)?;
     }
     Ok(())
 }
 
-fn obey(stream: &mut TcpStream, task: Task, count: u64, buffer: &mut Vec<u8>) -> Result<()> {
+fn execute(stream: &mut TcpStream, task: Task, count: u64, buffer: &mut Vec<u8>) -> Result<()> {
     let longest = match task {
         Task::Echo { request, reply } => request.max(reply),
-        Task::Take { bytes } | Task::Give { bytes } => bytes,
+        Task::Receive { bytes } | Task::Send { bytes } => bytes,
     };
     if buffer.len() < longest as usize {
         buffer.resize(longest as usize, 1);
@@ -92,13 +92,13 @@ fn obey(stream: &mut TcpStream, task: Task, count: u64, buffer: &mut Vec<u8>) ->
                 stream.write_all(&buffer[..reply as usize])?;
             }
         }
-        Task::Take { bytes } => {
+        Task::Receive { bytes } => {
             for _ in 0..count {
                 stream.read_exact(&mut buffer[..bytes as usize])?;
             }
             stream.write_all(&[1])?;
         }
-        Task::Give { bytes } => {
+        Task::Send { bytes } => {
             let mut request = [0; REQUEST];
             for _ in 0..count {
                 stream.read_exact(&mut request)?;
@@ -161,7 +161,7 @@ impl Peer {
 
     /// Seconds until `count` messages of `bytes` bytes have arrived at the other end.
     pub fn upload(&mut self, bytes: u64, count: u64) -> Result<f64> {
-        self.order(Task::Take { bytes }, count, bytes)?;
+        self.order(Task::Receive { bytes }, count, bytes)?;
         let (stream, buffer) = self.parts()?;
         let started = Instant::now();
         for _ in 0..count {
@@ -173,7 +173,7 @@ impl Peer {
 
     /// Seconds until `count` requested messages of `bytes` bytes have arrived here.
     pub fn download(&mut self, bytes: u64, count: u64) -> Result<f64> {
-        self.order(Task::Give { bytes }, count, bytes)?;
+        self.order(Task::Send { bytes }, count, bytes)?;
         let (stream, buffer) = self.parts()?;
         let started = Instant::now();
         for _ in 0..count {
@@ -213,7 +213,7 @@ mod tests {
     fn orders_survive_the_wire_and_absurd_ones_are_refused() {
         let task = Task::Echo { request: 32, reply: 29 };
         assert_eq!(decode(&encode(task, 7)).unwrap(), (task, 7));
-        assert!(decode(&encode(Task::Take { bytes: LONGEST + 1 }, 1)).is_err());
+        assert!(decode(&encode(Task::Receive { bytes: LONGEST + 1 }, 1)).is_err());
         assert!(decode(&[9; ORDER]).is_err());
     }
 
@@ -228,7 +228,7 @@ mod tests {
                 let mut order = [0; ORDER];
                 while stream.read_exact(&mut order).is_ok() {
                     let (task, count) = decode(&order).unwrap();
-                    obey(&mut stream, task, count, &mut buffer).unwrap();
+                    execute(&mut stream, task, count, &mut buffer).unwrap();
                 }
             });
             // Any child process will do: only the connection is used here.

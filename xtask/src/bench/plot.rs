@@ -27,7 +27,7 @@ fn latency(report: &Report) -> String {
         Anchor::Start,
         15,
         INK,
-        "A call that waits for its answer (median over turns; dashed: aim)",
+        "Call that waits for its reply (median over rounds; dashed: aim)",
     );
     let left = 240.0;
     let longest = rows.iter().map(|row| row.judged()).fold(1.5, f64::max);
@@ -64,7 +64,7 @@ fn bandwidth(report: &Report) -> String {
         Anchor::Start,
         15,
         INK,
-        "Copies between host and device: GB/s over the size of a copy",
+        "Copies between host and device: GB/s by size of the copy",
     );
     let copies = &report.copies;
     let fastest = copies
@@ -88,8 +88,8 @@ fn bandwidth(report: &Report) -> String {
     let kinds = [
         ("host to device", BLUE, false, speeds(|copies| copies.upload.0)),
         ("device to host", ORANGE, false, speeds(|copies| copies.download.0)),
-        ("raw TCP there", BLUE, true, speeds(|copies| copies.upload.1)),
-        ("raw TCP back", ORANGE, true, speeds(|copies| copies.download.1)),
+        ("raw TCP, host to device", BLUE, true, speeds(|copies| copies.upload.1)),
+        ("raw TCP, device to host", ORANGE, true, speeds(|copies| copies.download.1)),
     ];
     for (index, (name, colour, dashed, speeds)) in kinds.into_iter().enumerate() {
         let points: Vec<(f64, f64)> =

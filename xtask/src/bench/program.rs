@@ -82,12 +82,12 @@ impl Programs {
             .file(&source("scale.hip"))?
             .file(&source("kernels.hip"))?
             .file(&source("native.cpp"))?
-            .text(&step::shown(&clang(toolchain)));
+            .text(&step::command_line(&clang(toolchain)));
         let stamp = Stamp::new(folder.join("stamp"), inputs);
         if stamp.is_fresh() {
             return Programs::load(repo, built);
         }
-        step::say("compiling the bench programs");
+        step::heading("compiling the bench programs");
         let parts = [
             ("calls", &programs.calls),
             ("remote", &programs.remote),
@@ -141,22 +141,27 @@ impl Programs {
     }
 
     /// Starts a program against a worker.
-    pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
+    pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<BenchProcess> {
         self.start_at(program, worker.address())
     }
 
     /// Starts a program against the worker at an address.
-    pub fn start_at(&self, program: &Path, address: SocketAddr) -> Result<Asked> {
+    pub fn start_at(&self, program: &Path, address: SocketAddr) -> Result<BenchProcess> {
         self.start_on(program, &address.to_string())
     }
 
     /// Like [`Programs::start_at`], with an address in the client's notation.
-    pub fn start_on(&self, program: &Path, worker: &str) -> Result<Asked> {
-        self.start_so(program, worker, &[])
+    pub fn start_on(&self, program: &Path, worker: &str) -> Result<BenchProcess> {
+        self.start_with(program, worker, &[])
     }
 
     /// Like [`Programs::start_on`], with additional environment variables.
-    pub fn start_so(&self, program: &Path, worker: &str, variables: &[(&str, &str)]) -> Result<Asked> {
+    pub fn start_with(
+        &self,
+        program: &Path,
+        worker: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<BenchProcess> {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
         command.env("REMORA_WORKER", worker).envs(variables.iter().copied());
@@ -164,11 +169,11 @@ impl Programs {
     }
 
     /// Starts the native loops.
-    pub fn start_native(&self, program: &Path) -> Result<Asked> {
+    pub fn start_native(&self, program: &Path) -> Result<BenchProcess> {
         self.spawn(program, Command::new(program))
     }
 
-    fn spawn(&self, program: &Path, mut command: Command) -> Result<Asked> {
+    fn spawn(&self, program: &Path, mut command: Command) -> Result<BenchProcess> {
         // Several instances of a program may run at once.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -178,7 +183,7 @@ impl Programs {
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let stdin = child.stdin.take().context("the program has no standard input")?;
         let stdout = child.stdout.take().context("the program has no standard output")?;
-        Ok(Asked { child, stdin: Some(stdin), stdout: BufReader::new(stdout), log })
+        Ok(BenchProcess { child, stdin: Some(stdin), stdout: BufReader::new(stdout), log })
     }
 }
 
@@ -195,20 +200,20 @@ fn flags(mut command: Command) -> Command {
 
 /// A running bench program that waits for commands.
 #[derive(Debug)]
-pub struct Asked {
+pub struct BenchProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     log: PathBuf,
 }
 
-impl Asked {
+impl BenchProcess {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a command; returns the numbers of its reply.
-    pub fn ask(&mut self, command: &str) -> Result<Vec<u64>> {
+    pub fn query(&mut self, command: &str) -> Result<Vec<u64>> {
         let stdin = self.stdin.as_mut().context("the program's standard input is closed")?;
         writeln!(stdin, "{command}").and_then(|()| stdin.flush()).with_context(|| self.gone(command))?;
         let mut line = String::new();
@@ -221,7 +226,7 @@ impl Asked {
 
     /// Sends a command that replies with one time; returns it in seconds.
     pub fn seconds(&mut self, command: &str) -> Result<f64> {
-        match self.ask(command)?[..] {
+        match self.query(command)?[..] {
             [nanoseconds] => Ok(nanoseconds as f64 * 1e-9),
             ref others => bail!("`{command}` replied with {} numbers instead of one", others.len()),
         }
@@ -250,7 +255,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for BenchProcess {
     fn drop(&mut self) {
         self.stdin = None;
         let _ = self.child.wait();

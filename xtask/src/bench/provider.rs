@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// `prebuilt`: uses the program of an earlier build, if it exists.
 pub fn measure(repo: &Repo, prebuilt: bool) -> Result<Report> {
-    step::say("measuring the provider library on a machine with 64 devices");
+    step::heading("measuring the provider library on a machine with 64 devices");
     let program = repo.target.join("release/examples/cost");
     let said = if prebuilt && program.exists() {
         step::output(&mut Command::new(program))?
@@ -19,7 +19,7 @@ pub fn measure(repo: &Repo, prebuilt: bool) -> Result<Report> {
         cargo.args(["run", "--release", "--quiet", "--package", "provider", "--example", "cost"]);
         step::output(&mut cargo)?
     };
-    let mut report = Report::new(Machine::look());
+    let mut report = Report::new(Machine::detect());
     for line in said.lines() {
         report.push(row(line).with_context(|| format!("cannot parse the line `{line}`"))?);
     }

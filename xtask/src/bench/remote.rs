@@ -4,12 +4,12 @@
 //! so the connection time counts the exchanges of Remora's handshake and not TCP's.
 
 use super::peer::Peer;
-use super::program::{Asked, Counters, Programs};
+use super::program::{BenchProcess, Counters, Programs};
 use super::relay::Relay;
 use super::report::{Aim, Report, Row, number};
 use super::sample::{Pair, Sample};
 use super::svg::{Anchor, FAINT, INK, Svg};
-use super::{DEVICE, Effort};
+use super::{DEVICE, Extent};
 use crate::bench::machine::Machine;
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -44,20 +44,20 @@ const TENSORS: u64 = 8;
 /// Clients that share a worker.
 const CLIENTS: usize = 4;
 
-const WAITING: &str = "B1: a call that waits, against raw TCP";
-const BULK: &str = "B4: copies, against raw TCP";
-const STEP: &str = "B6: a training step of 300 launches, 10 events, 100 polls, 3 uploads, 1 result";
+const WAITING: &str = "B1: call that waits for its reply, compared with raw TCP";
+const BULK: &str = "B4: copies, compared with raw TCP";
+const STEP: &str = "B6: training step of 300 launches, 10 events, 100 polls, 3 uploads, 1 result";
 
-pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
-    let mut report = Report::new(Machine::look());
-    let bench = Bench { repo, built, programs, effort };
-    step::say(&format!("measuring a software {DEVICE} over a slow network"));
+pub fn measure(repo: &Repo, built: &Built, programs: &Programs, extent: Extent) -> Result<Report> {
+    let mut report = Report::new(Machine::detect());
+    let bench = Bench { repo, built, programs, extent };
+    step::heading(&format!("measuring a software {DEVICE} over a slow network"));
     let worker = bench.worker("worker-remote")?;
     for &delay in bench.delays() {
-        step::detail(&format!("{} ms of latency", delay as f64 / 1e3));
+        step::progress(&format!("{} ms of latency", delay as f64 / 1e3));
         bench.at(&worker, Duration::from_micros(delay), &mut report)?;
     }
-    step::detail("several clients, a cut connection, a large program, a second start");
+    step::progress("several clients, a cut connection, a large program, a second start");
     bench.fairness(&worker, &mut report)?;
     for delay in [Duration::ZERO, bench.far()] {
         bench.recovery(&worker, delay, &mut report)?;
@@ -83,7 +83,7 @@ struct Bench<'a> {
     repo: &'a Repo,
     built: &'a Built,
     programs: &'a Programs,
-    effort: Effort,
+    extent: Extent,
 }
 
 impl Bench<'_> {
@@ -107,7 +107,7 @@ impl Bench<'_> {
         Relay::start(&self.built.remora, worker.address(), delay, &[])
     }
 
-    fn remote(&self, relay: &Relay) -> Result<Asked> {
+    fn remote(&self, relay: &Relay) -> Result<BenchProcess> {
         self.programs.start_at(&self.programs.remote, relay.address())
     }
 
@@ -115,7 +115,7 @@ impl Bench<'_> {
     fn counters(&self, relay: &Relay, commands: &[String]) -> Result<Counters> {
         let mut program = self.remote(relay)?;
         for command in commands {
-            program.ask(command)?;
+            program.query(command)?;
         }
         program.finish()
     }
@@ -149,22 +149,22 @@ impl Bench<'_> {
 
     /// Added round-trip latencies, in microseconds.
     fn delays(&self) -> &'static [u64] {
-        if self.effort.is_smoke() { SMOKE_DELAYS_US } else { DELAYS_US }
+        if self.extent.is_smoke() { SMOKE_DELAYS_US } else { DELAYS_US }
     }
 
     /// The delay at which a training step is judged.
     fn far(&self) -> Duration {
-        Duration::from_micros(if self.effort.is_smoke() { SMOKE_FAR_US } else { FAR_US })
+        Duration::from_micros(if self.extent.is_smoke() { SMOKE_FAR_US } else { FAR_US })
     }
 
     /// A repetition count, reduced in a smoke run.
     fn many(&self, count: u64) -> u64 {
-        if self.effort.is_smoke() { 2 } else { count }
+        if self.extent.is_smoke() { 2 } else { count }
     }
 
     /// How often an operation that takes `each` fits into the time budget.
     fn often(&self, each: Duration, most: u64) -> u64 {
-        let budget = Duration::from_millis(20 * self.effort.rounds as u64);
+        let budget = Duration::from_millis(20 * self.extent.rounds as u64);
         (budget.as_micros() as u64 / each.as_micros().max(1) as u64).clamp(2, most)
     }
 
@@ -172,10 +172,10 @@ impl Bench<'_> {
         let mut program = self.programs.start_at(&self.programs.calls, relay.address())?;
         // The bytes of a waiting call are known from the local measurements.
         let (sent, received) = (32, 28);
-        let count = self.often(delay, self.effort.calls);
+        let count = self.often(delay, self.extent.calls);
         let mut pair = Pair::default();
         program.seconds("synchronize 2")?;
-        let turns = (if delay.is_zero() { 6 } else { 2 }) * self.effort.rounds;
+        let turns = (if delay.is_zero() { 6 } else { 2 }) * self.extent.rounds;
         for _ in 0..turns {
             let reference = peer.echo(sent, received, count)? / count as f64;
             pair.push(program.seconds(&format!("synchronize {count}"))? / count as f64, reference);
@@ -195,18 +195,18 @@ impl Bench<'_> {
     }
 
     fn copying(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
-        let bytes = self.effort.largest_copy;
+        let bytes = self.extent.largest_copy;
         let (mut up, mut down) = (Pair::default(), Pair::default());
         // The speed of a connection depends on which CPUs its reader and writer run on, and that placement persists: several
         // programs and several raw pairs tell more than many rounds of one.
-        for _ in 0..(if self.effort.is_smoke() { 1 } else { COPYING_PROGRAMS }) {
+        for _ in 0..(if self.extent.is_smoke() { 1 } else { COPYING_PROGRAMS }) {
             let (mut peer, _between) = self.raw_pair(delay)?;
             peer.upload(bytes, 1)?;
             peer.download(bytes, 1)?;
             let mut program = self.remote(relay)?;
             program.seconds(&format!("upload {bytes}"))?;
             program.seconds(&format!("download {bytes}"))?;
-            for _ in 0..self.effort.rounds.div_ceil(2) {
+            for _ in 0..self.extent.rounds.div_ceil(2) {
                 let raw = peer.upload(bytes, 1)?;
                 up.push(program.seconds(&format!("upload {bytes}"))?, raw);
                 let raw = peer.download(bytes, 1)?;
@@ -238,11 +238,11 @@ impl Bench<'_> {
 
     fn stepping(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
         let mut program = self.remote(relay)?;
-        program.ask(&format!("step 3 {STEP_LAUNCHES}"))?;
+        program.query(&format!("step 3 {STEP_LAUNCHES}"))?;
         let mut pair = Pair::default();
         for _ in 0..self.often(delay + Duration::from_millis(1), 50).max(self.many(12)) {
             let raw = peer.echo(32, 28, 1)?;
-            for nanoseconds in program.ask(&format!("step 1 {STEP_LAUNCHES}"))? {
+            for nanoseconds in program.query(&format!("step 1 {STEP_LAUNCHES}"))? {
                 pair.push(nanoseconds as f64 * 1e-9, raw);
             }
         }
@@ -261,7 +261,7 @@ impl Bench<'_> {
                 median: pair.ours.median() * MILLI - near.median,
                 reference: Some(pair.reference.best() * MILLI),
                 aim: (delay == self.far()).then_some(Aim::AtMost(31.0)),
-                ..Row::plain(STEP, key("step_added", delay), named("what distance adds to it", delay), "ms")
+                ..Row::plain(STEP, key("step_added", delay), named("time added by the distance", delay), "ms")
             });
         }
         const MORE: u64 = 8;
@@ -271,7 +271,7 @@ impl Bench<'_> {
         report.push(Row {
             best: (many.round_trips - few.round_trips) as f64 / MORE as f64,
             aim: Some(Aim::AtMost(1.0)),
-            ..Row::plain(STEP, key("step_trips", delay), named("round trips of a step", delay), "")
+            ..Row::plain(STEP, key("step_trips", delay), named("round trips per step", delay), "")
         });
         Ok(())
     }
@@ -280,14 +280,14 @@ impl Bench<'_> {
         let count = self.often(delay + Duration::from_micros(100), 50);
         for (command, name) in [("poll_event", "hipEventQuery"), ("poll_stream", "hipStreamQuery")] {
             let mut program = self.remote(relay)?;
-            program.ask(&format!("{command} 4"))?;
-            let [polls, nanoseconds] = program.ask(&format!("{command} {count}"))?[..] else {
+            program.query(&format!("{command} 4"))?;
+            let [polls, nanoseconds] = program.query(&format!("{command} {count}"))?[..] else {
                 bail!("{command} did not reply with two numbers");
             };
             program.finish()?;
             let few = self.trips(relay, &[format!("{command} 4")])?;
             let many = self.trips(relay, &[format!("{command} {}", 4 + count)])?;
-            let name = format!("{name}: round trips a wait ({} polls each)", polls / count);
+            let name = format!("{name}: round trips per wait of {} polls", polls / count);
             report.push(Row {
                 best: (many.saturating_sub(few)) as f64 / count as f64,
                 aim: Some(Aim::AtMost(1.0)),
@@ -295,7 +295,7 @@ impl Bench<'_> {
             });
             report.push(Row {
                 best: nanoseconds as f64 * 1e-6 / count as f64,
-                ..Row::plain("B2: polling", key(command, delay), named("time of such a wait", delay), "ms")
+                ..Row::plain("B2: polling", key(command, delay), named("time of that wait", delay), "ms")
             });
         }
         Ok(())
@@ -304,54 +304,51 @@ impl Bench<'_> {
     fn posting(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let mut program = self.remote(relay)?;
         let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
-        program.ask(&format!("storm {STORM}"))?;
-        let most = 4 * self.effort.rounds as u64;
+        program.query(&format!("storm {STORM}"))?;
+        let most = 4 * self.extent.rounds as u64;
         for _ in 0..self.often(delay + Duration::from_millis(20), most).max(self.many(20)) {
             // First few enough that none waits for the flow-control window, then a whole burst.
-            let [few, _] = program.ask("storm 1000")?[..] else {
+            let [few, _] = program.query("storm 1000")?[..] else {
                 bail!("`storm` did not reply with two numbers")
             };
             posting.push(few as f64 * 1e-9 / 1000.0);
-            let [_, both] = program.ask(&format!("storm {STORM}"))?[..] else {
+            let [_, both] = program.query(&format!("storm {STORM}"))?[..] else {
                 bail!("`storm` did not reply with two numbers");
             };
             all.push(both as f64 * 1e-9);
             pairs.push(program.seconds("pairs 1000")? / 1000.0);
         }
         program.finish()?;
-        let group = "B2, B3: posted calls, in the thread that calls";
+        let group = "B2, B3: posted calls, time in the calling thread";
         report.push(Row {
-            best: posting.best() * MICRO,
-            median: posting.median() * MICRO,
             aim: Some(Aim::AtMost(0.3)),
             ..Row::plain(group, key("launch", delay), named("kernel<<<...>>>(...)", delay), "us")
+                .timed(&posting, MICRO)
         });
-        report.push(Row {
-            best: pairs.best() * MICRO,
-            median: pairs.median() * MICRO,
-            ..Row::plain(group, key("pair", delay), named("hipMalloc and hipFree", delay), "us")
-        });
-        report.push(Row {
-            best: all.best() * MILLI,
-            median: all.median() * MILLI,
-            ..Row::plain(
+        report.push(
+            Row::plain(group, key("pair", delay), named("hipMalloc and hipFree", delay), "us")
+                .timed(&pairs, MICRO),
+        );
+        report.push(
+            Row::plain(
                 "B5: 10,000 launches and one wait",
                 key("storm", delay),
-                named("all of it", delay),
+                named("total time", delay),
                 "ms",
             )
-        });
+            .timed(&all, MILLI),
+        );
         Ok(())
     }
 
     /// Creates 100 buffers, 50 kernels and 10 streams.
     fn setting_up(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
-        let group = "setting up 100 buffers, 50 kernels and 10 streams";
+        let group = "setup of 100 buffers, 50 kernels and 10 streams";
         let (mut connecting, mut making) = (Sample::default(), Sample::default());
         for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8).max(self.many(4)) {
             let mut program = self.remote(relay)?;
             connecting.push(program.seconds("connect")?);
-            let [_, all] = program.ask("setup 100 10")?[..] else {
+            let [_, all] = program.query("setup 100 10")?[..] else {
                 bail!("`setup` did not reply with two numbers")
             };
             making.push(all as f64 * 1e-9);
@@ -380,16 +377,14 @@ impl Bench<'_> {
                 ..Row::plain(group, key("setup_trips_connected", delay), named(name, delay), "")
             });
         }
-        report.push(Row {
-            best: making.best() * MILLI,
-            median: making.median() * MILLI,
-            ..Row::plain(group, key("setup", delay), named("time, without connecting", delay), "ms")
-        });
-        report.push(Row {
-            best: connecting.best() * MILLI,
-            median: connecting.median() * MILLI,
-            ..Row::plain(group, key("connect", delay), named("time of connecting", delay), "ms")
-        });
+        report.push(
+            Row::plain(group, key("setup", delay), named("time, without connecting", delay), "ms")
+                .timed(&making, MILLI),
+        );
+        report.push(
+            Row::plain(group, key("connect", delay), named("time to connect", delay), "ms")
+                .timed(&connecting, MILLI),
+        );
         Ok(())
     }
 
@@ -399,15 +394,15 @@ impl Bench<'_> {
             .map(|_| self.programs.start_at(&self.programs.remote, worker.address()))
             .collect::<Result<Vec<_>>>()?;
         for program in &mut programs {
-            program.ask("hammer 10")?;
+            program.query("hammer 10")?;
         }
-        let milliseconds = 100 * self.effort.rounds;
+        let milliseconds = 100 * self.extent.rounds;
         let counts = std::thread::scope(|scope| {
-            let asked: Vec<_> = programs
+            let counts: Vec<_> = programs
                 .iter_mut()
-                .map(|program| scope.spawn(move || program.ask(&format!("hammer {milliseconds}"))))
+                .map(|program| scope.spawn(move || program.query(&format!("hammer {milliseconds}"))))
                 .collect();
-            asked
+            counts
                 .into_iter()
                 .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client thread panicked"))?)
                 .collect::<Result<Vec<_>>>()
@@ -426,20 +421,20 @@ impl Bench<'_> {
         let group = "B7: four clients at once";
         report.push(Row {
             best: least / most,
-            ..Row::plain(group, "fairness", "calls of the least served against the most served", "")
+            ..Row::plain(group, "fairness", "calls of the slowest client, relative to the fastest", "")
         });
         report.push(Row {
             best: counts.iter().sum::<f64>() / milliseconds as f64,
-            ..Row::plain(group, "together", "waiting calls of all", "k/s")
+            ..Row::plain(group, "together", "calls that wait, of all clients", "k/s")
         });
         Ok(())
     }
 
     /// A connection that is cut during an upload and during the download that follows.
     fn recovery(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
-        let bytes = self.effort.largest_copy / 4;
+        let bytes = self.extent.largest_copy / 4;
         let (mut whole, mut cut) = (Sample::default(), Sample::default());
-        for _ in 0..self.effort.rounds.min(3) {
+        for _ in 0..self.extent.rounds.min(3) {
             for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
                 let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
                 // No upload cache, so that all bytes are sent. One connection, because a cut happens after a byte count of one
@@ -450,7 +445,7 @@ impl Bench<'_> {
                     ("REMORA_LINKS", "1"),
                 ];
                 let address = relay.address().to_string();
-                let mut program = self.programs.start_so(&self.programs.remote, &address, &variables)?;
+                let mut program = self.programs.start_with(&self.programs.remote, &address, &variables)?;
                 program.seconds("connect")?;
                 sample.push(program.seconds(&format!("transfer {bytes}"))?);
                 let counters = program.finish()?;
@@ -462,9 +457,9 @@ impl Bench<'_> {
         report.push(Row {
             best: (cut.best() - whole.best()).max(0.0) / 2.0 * MILLI,
             ..Row::plain(
-                "B8: a connection cut in the middle of a copy; every byte compared",
+                "B8: connection cut during a copy; all bytes are compared",
                 key("recovery", delay),
-                named("time that a cut costs", delay),
+                named("time lost by a cut", delay),
                 "ms",
             )
         });
@@ -473,11 +468,11 @@ impl Bench<'_> {
 
     fn registration(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         let mut sample = Sample::default();
-        let kernels = self.effort.of(REGISTERED);
-        for _ in 0..self.effort.rounds.min(3) {
+        let kernels = self.extent.scaled(REGISTERED);
+        for _ in 0..self.extent.rounds.min(3) {
             let mut program = self.programs.start_at(&self.programs.remote, worker.address())?;
             let command = format!("register {kernels} {}", self.programs.code_object.display());
-            let [registered, _] = program.ask(&command)?[..] else {
+            let [registered, _] = program.query(&command)?[..] else {
                 bail!("`register` gave an unexpected reply");
             };
             sample.push(registered as f64 * 1e-9);
@@ -487,7 +482,7 @@ impl Bench<'_> {
             best: sample.best(),
             median: sample.median(),
             aim: Some(Aim::AtMost(0.2)),
-            ..Row::plain("B9: 121,000 kernels", "register", "registering them", "s")
+            ..Row::plain("B9: 121,000 kernels", "register", "registration", "s")
         });
         Ok(())
     }
@@ -495,7 +490,7 @@ impl Bench<'_> {
     /// Uploads over a link of low bandwidth, uncompressed and compressed where that is worthwhile.
     fn narrow(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         const BANDWIDTH: u64 = 100_000_000;
-        let bytes: u64 = if self.effort.is_smoke() { 1 << 20 } else { 16 << 20 };
+        let bytes: u64 = if self.extent.is_smoke() { 1 << 20 } else { 16 << 20 };
         let delay = Duration::from_millis(5);
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
         let start = |compression: &'static str| {
@@ -504,31 +499,26 @@ impl Bench<'_> {
             if !compression.is_empty() {
                 variables.push(("REMORA_COMPRESSION", compression));
             }
-            self.programs.start_so(&self.programs.remote, &relay.address().to_string(), &variables)
+            self.programs.start_with(&self.programs.remote, &relay.address().to_string(), &variables)
         };
         let (mut plain, mut measured) = (start("never")?, start("")?);
         let contents = [
-            ("upload", "packed_noise", "bytes that do not shrink", Aim::AtMost(1.02)),
-            ("upload_sparse", "packed_sparse", "bytes of which seven in eight are zero", Aim::AtMost(1.0)),
+            ("upload", "packed_noise", "incompressible bytes", Aim::AtMost(1.02)),
+            ("upload_sparse", "packed_sparse", "bytes that are 7/8 zeros", Aim::AtMost(1.0)),
         ];
         for (command, key, name, aim) in contents {
             let command = format!("{command} {bytes}");
             let mut pair = Pair::default();
             plain.seconds(&command)?;
             measured.seconds(&command)?;
-            for _ in 0..self.effort.rounds {
+            for _ in 0..self.extent.rounds {
                 let reference = plain.seconds(&command)?;
                 pair.push(measured.seconds(&command)?, reference);
             }
             report.push(Row {
                 aim: Some(aim),
-                ..Row::plain(
-                    "16 MiB over 100 MB/s, 5 ms away, against sending them as they are",
-                    key,
-                    name,
-                    "ms",
-                )
-                .compared(&pair, MILLI)
+                ..Row::plain("16 MiB over 100 MB/s, 5 ms away, compared with no compression", key, name, "ms")
+                    .compared(&pair, MILLI)
             });
         }
         plain.finish()?;
@@ -539,25 +529,25 @@ impl Bench<'_> {
     fn spread(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         // A copy must be slow for a while before the client opens more connections.
         let (bytes, bandwidth): (u64, u64) =
-            if self.effort.is_smoke() { (24 << 20, 200_000_000) } else { (96 << 20, 40_000_000) };
+            if self.extent.is_smoke() { (24 << 20, 200_000_000) } else { (96 << 20, 40_000_000) };
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), self.far(), bandwidth)?;
         let start = |links: &[(&'static str, &'static str)]| {
             let mut variables = vec![("REMORA_COMPRESSION", "never"), ("REMORA_UPLOAD_CACHE", "never")];
             variables.extend_from_slice(links);
-            self.programs.start_so(&self.programs.remote, &relay.address().to_string(), &variables)
+            self.programs.start_with(&self.programs.remote, &relay.address().to_string(), &variables)
         };
         let (mut one, mut many) = (start(&[("REMORA_LINKS", "1")])?, start(&[])?);
         for (direction, name) in [("upload", "host to device"), ("download", "device to host")] {
             let command = format!("{direction} {bytes}");
             let mut pair = Pair::default();
-            for _ in 0..self.effort.rounds.min(3) {
+            for _ in 0..self.extent.rounds.min(3) {
                 let reference = one.seconds(&command)?;
                 pair.push(many.seconds(&command)?, reference);
             }
             report.push(Row {
                 aim: Some(Aim::AtMost(0.25)),
                 ..Row::plain(
-                    "96 MiB, 30 ms away, 40 MB/s a connection: several connections against one",
+                    "96 MiB, 30 ms away, 40 MB/s per connection: several connections compared with one",
                     format!("{direction}_spread"),
                     name,
                     "ms",
@@ -578,11 +568,11 @@ impl Bench<'_> {
         let _worker = LocalWorker::start_with(remora, DEVICE, &arguments, &self.programs.log("worker-unix"))?;
         let mut program = self.programs.start_on(&self.programs.remote, &listen)?;
         let mut peer = Peer::start()?;
-        let bytes = self.effort.largest_copy;
+        let bytes = self.extent.largest_copy;
         for direction in ["upload", "download"] {
             let mut pair = Pair::default();
             program.seconds(&format!("{direction} {bytes}"))?;
-            for _ in 0..self.effort.rounds {
+            for _ in 0..self.extent.rounds {
                 let raw = match direction {
                     "upload" => peer.upload(bytes, 1)?,
                     _ => peer.download(bytes, 1)?,
@@ -597,7 +587,7 @@ impl Bench<'_> {
                 ratio: Some(1.0 / pair.ratio()),
                 best_ratio: Some(1.0 / pair.best_ratio()),
                 ..Row::plain(
-                    "copies to a worker on the same machine, over a unix socket, against raw TCP",
+                    "copies to a worker on the same machine over a unix socket, compared with raw TCP",
                     format!("{direction}_unix"),
                     format!("{direction} of {} MiB", bytes >> 20),
                     "GB/s",
@@ -609,7 +599,7 @@ impl Bench<'_> {
 
     /// A program with weights, started twice; the worker is restarted in between.
     fn second_start(&self, report: &mut Report) -> Result<()> {
-        let tensors = if self.effort.is_smoke() { 1 } else { TENSORS };
+        let tensors = if self.extent.is_smoke() { 1 } else { TENSORS };
         let commands = [format!("weights {TENSOR} {tensors}"), "setup 100 10".to_owned()];
         let mut runs = Vec::new();
         for (round, log) in ["worker-first", "worker-second"].into_iter().enumerate() {
@@ -624,11 +614,11 @@ impl Bench<'_> {
         report.push(Row {
             best: second.sent as f64 / first.sent as f64,
             aim: Some(Aim::AtMost(0.05)),
-            ..Row::plain(group, "second_bytes", "bytes sent by the second run against the first", "")
+            ..Row::plain(group, "second_bytes", "bytes sent by the second run, relative to the first", "")
         });
         report.push(Row {
             best: second_time / first_time,
-            ..Row::plain(group, "second_time", "time of the second run against the first", "")
+            ..Row::plain(group, "second_time", "time of the second run, relative to the first", "")
         });
         Ok(())
     }
@@ -650,7 +640,7 @@ pub fn plot(report: &Report) -> String {
     const BOTTOM: f64 = 330.0;
     const HIGHEST: f64 = 1.4;
     let mut svg = Svg::new(720.0, 370.0);
-    let title = "Remora against raw TCP through the same relay, over what is added to a round trip";
+    let title = "Remora compared with raw TCP through the same relay, by added round-trip time";
     svg.text((16.0, 24.0), Anchor::Start, 15, INK, title);
     let y = |value: f64| BOTTOM - (BOTTOM - TOP) * value.min(HIGHEST) / HIGHEST;
     let x = |index: usize| {
@@ -666,7 +656,7 @@ pub fn plot(report: &Report) -> String {
         svg.text((x(index), BOTTOM + 20.0), Anchor::Middle, 12, INK, &text);
     }
     let kinds = [
-        ("time of a waiting call", "sync", "#0969da"),
+        ("time of a call that waits", "sync", "#0969da"),
         ("speed of an upload", "upload", "#1a7f37"),
         ("speed of a download", "download", "#bc4c00"),
     ];

@@ -1,7 +1,7 @@
 //! The results of one run, as a table and as JSON.
 
 use super::machine::{self, Machine};
-use super::sample::Pair;
+use super::sample::{Pair, Sample};
 use serde_json::{Value, json};
 
 /// The required value of a number.
@@ -73,15 +73,18 @@ impl Row {
         }
     }
 
+    /// Sets measured times, in units of `scale` per second.
+    pub fn timed(self, sample: &Sample, scale: f64) -> Row {
+        Row { best: sample.best() * scale, median: sample.median() * scale, ..self }
+    }
+
     /// Sets times measured alternately with those of a reference, in units of `scale` per second.
     pub fn compared(self, pair: &Pair, scale: f64) -> Row {
         Row {
-            best: pair.ours.best() * scale,
-            median: pair.ours.median() * scale,
             reference: Some(pair.reference.best() * scale),
             ratio: Some(pair.ratio()),
             best_ratio: Some(pair.best_ratio()),
-            ..self
+            ..self.timed(&pair.ours, scale)
         }
     }
 

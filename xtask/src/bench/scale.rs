@@ -3,10 +3,10 @@
 //! Resources that must not grow are counted, not timed. Times of a posting thread are its CPU time, so that other load on the
 //! machine does not count.
 
-use super::program::{Asked, Programs};
+use super::program::{BenchProcess, Programs};
 use super::report::{Aim, Report, Row};
 use super::resources::Process;
-use super::{DEVICE, Effort};
+use super::{DEVICE, Extent};
 use crate::bench::machine::Machine;
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -30,21 +30,21 @@ const LAUNCHES: (u64, u64) = (200_000, 1_000_000);
 const FLOOD: u64 = 200_000;
 const SESSIONS: u64 = 200;
 
-const POSTING: &str = "Threads that launch, each on a stream of its own: processor time of a launch";
+const POSTING: &str = "Threads that launch, each on its own stream: CPU time per launch";
 const WAITING: &str = "Threads that wait";
 const START: &str = "121,000 kernels in 500 images";
 const ONE: &str = "One session";
 const MANY: &str = "200 sessions of one worker";
 
-pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
-    let mut report = Report::new(Machine::look());
+pub fn measure(built: &Built, programs: &Programs, extent: Extent) -> Result<Report> {
+    let mut report = Report::new(Machine::detect());
     let mut remora = Command::new(&built.remora);
     remora.env_remove("REMORA_LOG");
-    let sessions = effort.of(SESSIONS).to_string();
+    let sessions = extent.scaled(SESSIONS).to_string();
     let arguments = ["--no-upload-cache", "--max-sessions", &sessions];
     let worker = LocalWorker::start_with(remora, DEVICE, &arguments, &programs.log("worker-scale"))?;
-    let bench = Bench { programs, worker: &worker, effort };
-    step::say(&format!("measuring scalability on a software {DEVICE}"));
+    let bench = Bench { programs, worker: &worker, extent };
+    step::heading(&format!("measuring scalability on a software {DEVICE}"));
     bench.threads(&mut report)?;
     bench.registration(&mut report)?;
     bench.session(&mut report)?;
@@ -56,11 +56,11 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
 struct Bench<'a> {
     programs: &'a Programs,
     worker: &'a LocalWorker,
-    effort: Effort,
+    extent: Extent,
 }
 
 impl Bench<'_> {
-    fn start(&self) -> Result<Asked> {
+    fn start(&self) -> Result<BenchProcess> {
         self.programs.start(&self.programs.scale, self.worker)
     }
 
@@ -69,16 +69,17 @@ impl Bench<'_> {
     }
 
     /// The minimum of several measurements of one number of a command's reply.
-    fn best(&self, program: &mut Asked, command: &str, at: usize) -> Result<f64> {
+    fn best(&self, program: &mut BenchProcess, command: &str, at: usize) -> Result<f64> {
         let mut best = f64::INFINITY;
-        for _ in 0..self.effort.rounds {
-            best = best.min(*program.ask(command)?.get(at).context("the reply has too few numbers")? as f64);
+        for _ in 0..self.extent.rounds {
+            best =
+                best.min(*program.query(command)?.get(at).context("the reply has too few numbers")? as f64);
         }
         Ok(best)
     }
 
     fn threads(&self, report: &mut Report) -> Result<()> {
-        let total = self.effort.of(32_000);
+        let total = self.extent.scaled(32_000);
         let mut program = self.start()?;
         for threads in THREADS {
             let nanoseconds = self.best(&mut program, &format!("launch {threads} {total}"), 1)?;
@@ -87,28 +88,28 @@ impl Bench<'_> {
             report.push(row(POSTING, &format!("post_{threads}"), &name, "us", value, Some(Aim::AtMost(0.3))));
         }
         for how in ["synchronize", "copy"] {
-            let calls = self.effort.calls;
+            let calls = self.extent.calls;
             let (mut alone, mut beside) = (f64::INFINITY, f64::INFINITY);
-            for _ in 0..self.effort.rounds {
-                let [a, b] = program.ask(&format!("beside {calls} 1 {how}"))?[..] else {
+            for _ in 0..self.extent.rounds {
+                let [a, b] = program.query(&format!("beside {calls} 1 {how}"))?[..] else {
                     bail!("`beside` did not reply with two numbers");
                 };
                 alone = alone.min(a as f64);
                 beside = beside.min(b as f64);
             }
-            let name = format!("a wait, while another thread waits ({how}) for a kernel that does not end");
+            let name = format!("wait, while another thread waits ({how}) for an endless kernel");
             let mut row = row(WAITING, &format!("beside_{how}"), &name, "us", 0.0, None);
             (row.best, row.reference) = (beside / calls as f64 * MICRO, Some(alone / calls as f64 * MICRO));
             row.median = row.best;
             row.ratio = Some(beside / alone);
             report.push(row);
         }
-        let flood = self.effort.of(FLOOD);
-        let [taken, _] = program.ask(&format!("flood {flood}"))?[..] else {
+        let flood = self.extent.scaled(FLOOD);
+        let [taken, _] = program.query(&format!("flood {flood}"))?[..] else {
             bail!("`flood` did not reply with two numbers");
         };
         let name =
-            format!("two waits, while another thread has posted {flood} launches behind such a kernel");
+            format!("two waits, while another thread has posted {flood} launches behind an endless kernel");
         let aim = Some(Aim::AtMost(100.0));
         report.push(row(WAITING, "flood", &name, "ms", taken as f64 * MILLI, aim));
         program.finish().map(drop)
@@ -116,17 +117,17 @@ impl Bench<'_> {
 
     fn registration(&self, report: &mut Report) -> Result<()> {
         let mut program = self.start()?;
-        let command = format!("register {} {}", self.effort.of(BINARIES), self.effort.of(KERNELS));
+        let command = format!("register {} {}", self.extent.scaled(BINARIES), self.extent.scaled(KERNELS));
         let mut best = [f64::INFINITY; 3];
-        for _ in 0..self.effort.rounds {
-            for (best, found) in best.iter_mut().zip(program.ask(&command)?) {
+        for _ in 0..self.extent.rounds {
+            for (best, found) in best.iter_mut().zip(program.query(&command)?) {
                 *best = best.min(found as f64);
             }
         }
         let names = [
-            ("registering them", 200.0),
-            ("the first and the last, launched", 50.0),
-            ("forgetting them", 200.0),
+            ("registration", 200.0),
+            ("launch of the first and the last kernel", 50.0),
+            ("unregistration", 200.0),
         ];
         for (at, (name, limit)) in names.into_iter().enumerate() {
             let key = format!("register_{at}");
@@ -136,19 +137,19 @@ impl Bench<'_> {
     }
 
     fn session(&self, report: &mut Report) -> Result<()> {
-        let (streams, allocations) = (self.effort.of(STREAMS), self.effort.of(ALLOCATIONS));
-        let (first, all) = (self.effort.of(LAUNCHES.0), self.effort.of(LAUNCHES.1));
+        let (streams, allocations) = (self.extent.scaled(STREAMS), self.extent.scaled(ALLOCATIONS));
+        let (first, all) = (self.extent.scaled(LAUNCHES.0), self.extent.scaled(LAUNCHES.1));
         let mut program = self.start()?;
-        program.ask(&format!("blocking {streams}"))?;
+        program.query(&format!("blocking {streams}"))?;
         let (client, executor) = (Process(program.pid()), self.executor()?);
         let sizes = || -> Result<[f64; 2]> {
             Ok([client.resident()? as f64 / MEBI, executor.resident()? as f64 / MEBI])
         };
         let mut each = Vec::new();
-        let mut over = |program: &mut Asked, launches: u64| -> Result<()> {
-            let step = self.effort.of(50_000);
+        let mut over = |program: &mut BenchProcess, launches: u64| -> Result<()> {
+            let step = self.extent.scaled(50_000);
             for _ in 0..launches / step {
-                let taken = program.ask(&format!("over {step}"))?;
+                let taken = program.query(&format!("over {step}"))?;
                 each.extend(taken.first().map(|nanoseconds| *nanoseconds as f64 / step as f64 * MICRO));
             }
             Ok(())
@@ -158,42 +159,50 @@ impl Bench<'_> {
         over(&mut program, all - first)?;
         let after = sizes()?;
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
-            let name = format!("{side}'s memory, from launch {first} to launch {all} over {streams} streams");
+            let name =
+                format!("growth of the {side}'s memory from launch {first} to {all} over {streams} streams");
             let grown = after[at] - before[at];
             report.push(row(ONE, &format!("launches_{side}"), &name, "MiB", grown, Some(Aim::AtMost(1.0))));
         }
         let best = each.iter().copied().fold(f64::INFINITY, f64::min);
-        report.push(row(ONE, "launch_over_streams", "a launch over them, to its end", "us", best, None));
+        report.push(row(
+            ONE,
+            "launch_over_streams",
+            "launch on one of these streams, until it has run",
+            "us",
+            best,
+            None,
+        ));
         let before = sizes()?;
         let taken = program.seconds(&format!("allocate {allocations}"))?;
         let held = sizes()?;
         let freed = program.seconds("release")?;
-        let name = format!("one of {allocations} live allocations, to its end");
+        let name = format!("allocation, one of {allocations}, until the worker has made it");
         report.push(row(ONE, "allocate", &name, "us", taken / allocations as f64 * 1e6, None));
         report.push(row(
             ONE,
             "release",
-            "freeing it behind a kernel that runs",
+            "free, queued behind a running kernel",
             "us",
             freed / allocations as f64 * 1e6,
             None,
         ));
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
             let bytes = (held[at] - before[at]) * MEBI / allocations as f64;
-            let name = format!("what the {side} keeps of it");
+            let name = format!("memory of the {side} per allocation");
             report.push(row(ONE, &format!("allocation_{side}"), &name, "B", bytes, Some(Aim::AtMost(512.0))));
         }
         // Once more: freed memory must be reused.
         let before = sizes()?;
-        program.ask(&format!("allocate {allocations}"))?;
-        program.ask("release")?;
+        program.query(&format!("allocate {allocations}"))?;
+        program.query("release")?;
         let after = sizes()?;
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
-            let name = format!("the {side}'s memory, after as many more came and went");
+            let name = format!("growth of the {side}'s memory after allocating and freeing as many again");
             let grown = after[at] - before[at];
             report.push(row(ONE, &format!("again_{side}"), &name, "MiB", grown, Some(Aim::AtMost(4.0))));
         }
-        program.ask("drop")?;
+        program.query("drop")?;
         program.finish().map(drop)
     }
 
@@ -202,10 +211,10 @@ impl Bench<'_> {
         let before = (supervisor.resident()?, supervisor.descriptors()?, supervisor.threads()?);
         let started = std::time::Instant::now();
         let mut programs = Vec::new();
-        let count = self.effort.of(SESSIONS);
+        let count = self.extent.scaled(SESSIONS);
         for _ in 0..count {
             let mut program = self.start()?;
-            program.ask("allocate 2")?;
+            program.query("allocate 2")?;
             programs.push(program);
         }
         let taken = started.elapsed().as_secs_f64() * 1e3 / count as f64;
@@ -213,7 +222,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "sessions",
-            "sessions that work at the same time",
+            "simultaneous sessions",
             "",
             executors.len() as f64,
             Some(Aim::AtLeast(count as f64)),
@@ -221,7 +230,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "session_start",
-            "a program's start, two kernels and an answer each",
+            "start of a program, two kernels and one reply",
             "ms",
             taken,
             None,
@@ -231,7 +240,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "session_memory",
-            "memory of a session's process, its own",
+            "private memory of a session's process",
             "MiB",
             each(private as f64 / MEBI),
             Some(Aim::AtMost(16.0)),
@@ -240,7 +249,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "session_descriptors",
-            "descriptors of it",
+            "file descriptors of a session's process",
             "",
             each(descriptors as f64),
             Some(Aim::AtMost(16.0)),
@@ -249,7 +258,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "session_threads",
-            "threads of it",
+            "threads of a session's process",
             "",
             each(threads as f64),
             Some(Aim::AtMost(16.0)),
@@ -259,7 +268,7 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "worker_memory",
-            "what the worker keeps of it",
+            "memory of the supervisor per session",
             "KiB",
             kibi,
             Some(Aim::AtMost(256.0)),
@@ -267,14 +276,14 @@ impl Bench<'_> {
         report.push(row(
             MANY,
             "worker_descriptors",
-            "the worker's descriptors for it",
+            "file descriptors of the supervisor per session",
             "",
             each((now.1 - before.1) as f64),
             Some(Aim::AtMost(2.0)),
         ));
         // All of them must still work.
         for program in &mut programs {
-            program.ask("release")?;
+            program.query("release")?;
         }
         for program in programs {
             program.finish()?;

@@ -3,8 +3,8 @@
 //! Usage is what the workers measure: CPU time of the threads that run kernels, relative to the machine's. Other load on the
 //! machine takes CPU time from both, so the run reports how busy the machine was.
 
-use super::Effort;
-use super::program::{Asked, Programs};
+use super::Extent;
+use super::program::{BenchProcess, Programs};
 use super::report::{Aim, Report, Row};
 use super::resources::Process;
 use crate::bench::machine::Machine;
@@ -20,36 +20,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LIMITS: &str = "Two clients of one software MI300X: use of the GPU over the run";
-const CONTENDED: &str = "Two clients with all of it between them while other threads want every processor";
-const ASKING: &str = "Asking an agent for a part of a GPU";
-const GONE: &str = "A client is killed: until what it had is free";
-const AGENT: &str = "The agent itself";
+const LIMITS: &str = "Two clients of one software MI300X: use of the GPU";
+const CONTENDED: &str = "Two clients that share a whole GPU while other threads load every CPU";
+const ALLOCATING: &str = "Allocation of a share of a GPU";
+const GONE: &str = "Killed client: time until its resources are free";
+const AGENT: &str = "The agent";
 /// Polling interval and timeout for the resources of a killed client to be freed.
-const LOOK: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The shares of two clients, in percent.
 const PARTS: [f64; 2] = [25.0, 50.0];
 /// The shares of two clients under CPU contention, and the number of competing threads per CPU.
-const FIRM: [f64; 2] = [25.0, 75.0];
-const CROWD: usize = 4;
+const CONTENDED_PARTS: [f64; 2] = [25.0, 75.0];
+const LOAD_THREADS: usize = 4;
 
-pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
-    let mut report = Report::new(Machine::look());
-    let quick = effort.rounds < Effort::FULL.rounds;
+pub fn measure(built: &Built, programs: &Programs, extent: Extent) -> Result<Report> {
+    let mut report = Report::new(Machine::detect());
+    let quick = extent.rounds < Extent::FULL.rounds;
     let seconds = match () {
-        () if effort.is_smoke() => 1,
+        () if extent.is_smoke() => 1,
         () if quick => 10,
         () => 60,
     };
     let agent = Agent::start(built, programs)?;
-    step::say("allocating and releasing shares");
-    agent.asking(effort.rounds, &mut report)?;
-    step::say("killing clients");
-    agent.freeing(programs, if quick { 1 } else { 5 }, &mut report)?;
-    step::say(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
+    step::heading("allocating and releasing shares");
+    agent.allocation_times(extent.rounds, &mut report)?;
+    step::heading("killing clients");
+    agent.release_times(programs, if quick { 1 } else { 5 }, &mut report)?;
+    step::heading(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
     agent.accuracy(programs, seconds, &mut report)?;
-    step::say(&format!("two clients with 25 and 75 % on busy processors for {seconds} s"));
+    step::heading(&format!("two clients with 25 and 75 % on busy processors for {seconds} s"));
     agent.contention(programs, seconds, &mut report)?;
     report.close();
     Ok(report)
@@ -90,7 +90,7 @@ impl Agent {
         Ok(Agent { child, address, token, folder })
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+    fn request(&self, method: &str, path: &str, body: &str) -> Result<Value> {
         let mut stream = TcpStream::connect(&self.address)?;
         write!(
             stream,
@@ -108,17 +108,17 @@ impl Agent {
     }
 
     fn allocate(&self, percent: f64) -> Result<Value> {
-        self.ask("POST", "allocations", &json!({ "percent": percent }).to_string())
+        self.request("POST", "allocations", &json!({ "percent": percent }).to_string())
     }
 
     /// Returns the nanoseconds of GPU time that an allocation has used.
     fn spent(&self, allocation: &Value) -> Result<f64> {
         let id = allocation["id"].as_str().context("no id")?;
-        let worker = self.ask("GET", &format!("workers/{id}"), "")?;
+        let worker = self.request("GET", &format!("workers/{id}"), "")?;
         worker["status"]["devices"][0]["limits"]["spent_ns"].as_f64().context("the worker reports no usage")
     }
 
-    fn asking(&self, rounds: usize, report: &mut Report) -> Result<()> {
+    fn allocation_times(&self, rounds: usize, report: &mut Report) -> Result<()> {
         let (mut made, mut released) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             let start = Instant::now();
@@ -126,29 +126,30 @@ impl Agent {
             made.push(start.elapsed().as_secs_f64() * 1e3);
             let id = allocation["id"].as_str().context("no id")?;
             let start = Instant::now();
-            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+            self.request("DELETE", &format!("allocations/{id}"), "")?;
             released.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        for (key, name, times) in
-            [("allocate", "until its worker listens", made), ("release", "until it is free again", released)]
-        {
-            report.push(summary(Row::plain(ASKING, key, name, "ms"), times));
+        for (key, name, times) in [
+            ("allocate", "until the worker listens", made),
+            ("release", "until the share is free again", released),
+        ] {
+            report.push(summary(Row::plain(ALLOCATING, key, name, "ms"), times));
         }
         Ok(())
     }
 
     /// Starts a scale program on an allocation, connects it and runs a kernel.
-    fn client(&self, programs: &Programs, allocation: &Value) -> Result<Asked> {
+    fn client(&self, programs: &Programs, allocation: &Value) -> Result<BenchProcess> {
         let url = allocation["url"].as_str().context("no url")?;
         let (token, place) = url.trim_start_matches("remora://").split_once('@').context("no token")?;
-        let mut client = programs.start_so(&programs.scale, place, &[("REMORA_TOKEN", token)])?;
-        client.ask("busy 200")?;
+        let mut client = programs.start_with(&programs.scale, place, &[("REMORA_TOKEN", token)])?;
+        client.query("busy 200")?;
         Ok(client)
     }
 
     /// Measures how long the resources of a killed client are held: its session within an allocation, and an allocation that was
     /// leased to it.
-    fn freeing(&self, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
+    fn release_times(&self, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
         let (mut sessions, mut leases) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             let allocation = self.allocate(10.0)?;
@@ -156,7 +157,7 @@ impl Agent {
             let worker = format!("workers/{id}");
             let client = self.client(programs, &allocation)?;
             let is_free = || {
-                let status = self.ask("GET", &worker, "")?;
+                let status = self.request("GET", &worker, "")?;
                 let held = status["status"]["sessions"]
                     .as_array()
                     .context("the worker's status lists no sessions")?;
@@ -164,25 +165,25 @@ impl Agent {
             };
             ensure!(!is_free()?, "the client has no session");
             sessions.push(until(|| client.kill(), is_free)?);
-            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+            self.request("DELETE", &format!("allocations/{id}"), "")?;
 
             let mut process = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
             let request = json!({ "percent": 10, "lease": { "process": process.id() } });
-            let leased = self.ask("POST", "allocations", &request.to_string())?;
+            let leased = self.request("POST", "allocations", &request.to_string())?;
             // Gives its worker a session to end.
             let client = self.client(programs, &leased)?;
-            let is_free = || Ok(self.ask("GET", "allocations", "")?.as_array().is_some_and(Vec::is_empty));
+            let is_free =
+                || Ok(self.request("GET", "allocations", "")?.as_array().is_some_and(Vec::is_empty));
             leases.push(until(|| Ok(process.kill()?), is_free)?);
             process.wait()?;
             client.kill()?;
         }
-        for (key, name, times) in [
-            ("session", "its session's memory", sessions),
-            ("lease", "the part that was leased to it", leases),
-        ] {
+        for (key, name, times) in
+            [("session", "memory of its session", sessions), ("lease", "allocation leased to it", leases)]
+        {
             let worst = times.iter().copied().fold(0.0, f64::max);
             report.push(summary(Row::plain(GONE, format!("gone_{key}"), name, "s"), times));
-            let row = Row::plain(GONE, format!("gone_{key}_worst"), "  the longest of all rounds", "s");
+            let row = Row::plain(GONE, format!("gone_{key}_worst"), "  longest of all rounds", "s");
             report.push(Row { best: worst, median: worst, aim: Some(Aim::AtMost(5.0)), ..row });
         }
         Ok(())
@@ -190,7 +191,7 @@ impl Agent {
 
     /// Returns the GPU usage, in percent, of clients with these shares that use all they can get, and the agent's CPU time per
     /// second.
-    fn use_of(&self, programs: &Programs, parts: &[f64], seconds: u64) -> Result<(Vec<f64>, f64)> {
+    fn usage(&self, programs: &Programs, parts: &[f64], seconds: u64) -> Result<(Vec<f64>, f64)> {
         let parts: Vec<Value> = parts.iter().map(|part| self.allocate(*part)).collect::<Result<_>>()?;
         let mut clients = Vec::new();
         for allocation in &parts {
@@ -203,7 +204,7 @@ impl Agent {
         let running: Vec<_> = clients
             .into_iter()
             .map(|mut client| {
-                std::thread::spawn(move || client.ask(&format!("busy {}", seconds * 1000)).map(|_| client))
+                std::thread::spawn(move || client.query(&format!("busy {}", seconds * 1000)).map(|_| client))
             })
             .collect();
         std::thread::sleep(Duration::from_secs(seconds));
@@ -218,24 +219,24 @@ impl Agent {
         }
         for allocation in &parts {
             let id = allocation["id"].as_str().context("no id")?;
-            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+            self.request("DELETE", &format!("allocations/{id}"), "")?;
         }
         let used = spent.iter().zip(&after).map(|(before, after)| 100.0 * (after - before) / elapsed);
         Ok((used.collect(), agent))
     }
 
     fn accuracy(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
-        let (used, agent) = self.use_of(programs, &PARTS, seconds)?;
+        let (used, agent) = self.usage(programs, &PARTS, seconds)?;
         for (part, used) in PARTS.iter().zip(used) {
             let row =
                 Row::plain(LIMITS, format!("used_{part}"), format!("used with a limit of {part} %"), "%");
             report.push(Row { best: used, median: used, ..row });
             let off = (used - part).abs();
-            let row = Row::plain(LIMITS, format!("off_{part}"), "  off by", "points");
+            let row = Row::plain(LIMITS, format!("off_{part}"), "  deviation", "points");
             report.push(Row { best: off, median: off, aim: Some(Aim::AtMost(5.0)), ..row });
         }
         let row =
-            Row::plain(AGENT, "cpu", "processor time a second, with two workers measured each second", "ms");
+            Row::plain(AGENT, "cpu", "CPU time per second, with two workers sampled every second", "ms");
         report.push(Row { best: agent * 1e3, median: agent * 1e3, ..row });
         Ok(())
     }
@@ -244,37 +245,38 @@ impl Agent {
     fn contention(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
         let over = Arc::new(AtomicBool::new(false));
         let processors = std::thread::available_parallelism()?.get();
-        let others: Vec<_> = (0..processors * CROWD)
+        let others: Vec<_> = (0..processors * LOAD_THREADS)
             .map(|_| {
                 let over = Arc::clone(&over);
                 std::thread::spawn(move || while !over.load(Ordering::Relaxed) {})
             })
             .collect();
-        let used = self.use_of(programs, &FIRM, seconds);
+        let used = self.usage(programs, &CONTENDED_PARTS, seconds);
         over.store(true, Ordering::Relaxed);
         for other in others {
             let _ = other.join();
         }
         let (used, _) = used?;
-        for (part, used) in FIRM.iter().zip(&used) {
+        for (part, used) in CONTENDED_PARTS.iter().zip(&used) {
             let name = format!("used with a limit and a request of {part} %");
             let row = Row::plain(CONTENDED, format!("contended_{part}"), name, "%");
             report.push(Row { best: *used, median: *used, ..row });
         }
-        let off = 100.0 * (used[1] / used[0] / (FIRM[1] / FIRM[0]) - 1.0).abs();
-        let row = Row::plain(CONTENDED, "contended_off", "  off the proportion of the requests by", "%");
+        let off = 100.0 * (used[1] / used[0] / (CONTENDED_PARTS[1] / CONTENDED_PARTS[0]) - 1.0).abs();
+        let row =
+            Row::plain(CONTENDED, "contended_off", "  deviation from the proportion of the requests", "%");
         report.push(Row { best: off, median: off, aim: Some(Aim::AtMost(10.0)), ..row });
         Ok(())
     }
 }
 
-/// Returns the seconds from an action until a condition holds; fails after [`PATIENCE`].
+/// Returns the seconds from an action until a condition holds; fails after [`TIMEOUT`].
 fn until(act: impl FnOnce() -> Result<()>, mut holds: impl FnMut() -> Result<bool>) -> Result<f64> {
     let start = Instant::now();
     act()?;
     while !holds()? {
-        ensure!(start.elapsed() < PATIENCE, "the condition did not hold within {PATIENCE:?}");
-        std::thread::sleep(LOOK);
+        ensure!(start.elapsed() < TIMEOUT, "the condition did not hold within {TIMEOUT:?}");
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(start.elapsed().as_secs_f64())
 }

@@ -6,7 +6,7 @@
 
 use super::program::Programs;
 use super::report::{Report, Row};
-use super::{Effort, Subject, already_built, measure, provider, remote, scale, share, tensor};
+use super::{Extent, Subject, already_built, measure, provider, remote, scale, share, tensor};
 use crate::build::{self, Built};
 use crate::pyflame;
 use crate::repo::Repo;
@@ -62,17 +62,17 @@ fn each(
     let run = |subject: Subject| -> Result<(), String> {
         let started = Instant::now();
         let report = match subject {
-            Subject::Local => measure(built, &programs, Effort::SMOKE, false),
-            Subject::Remote => remote::measure(repo, built, &programs, Effort::SMOKE),
-            Subject::Scale => scale::measure(built, &programs, Effort::SMOKE),
-            Subject::Agent => share::measure(built, &programs, Effort::SMOKE),
+            Subject::Local => measure(built, &programs, Extent::SMOKE, false),
+            Subject::Remote => remote::measure(repo, built, &programs, Extent::SMOKE),
+            Subject::Scale => scale::measure(built, &programs, Extent::SMOKE),
+            Subject::Agent => share::measure(built, &programs, Extent::SMOKE),
             Subject::Provider => provider::measure(repo, prebuilt),
-            Subject::Tensor => tensor::measure(repo, built, package, Effort::SMOKE, None),
+            Subject::Tensor => tensor::measure(repo, built, package, Extent::SMOKE, None),
         };
         let name = format!("{subject:?}").to_lowercase();
         match report.and_then(|report| check(&report)) {
             Ok(figures) => {
-                step::detail(&format!(
+                step::progress(&format!(
                     "bench {name}: {figures} figures in {}",
                     step::seconds(started.elapsed())
                 ));
@@ -160,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_subject_that_measures_nothing_fails_the_smoke_run() {
-        assert!(check(&Report::new(Machine::look())).is_err());
+        assert!(check(&Report::new(Machine::detect())).is_err());
     }
 }

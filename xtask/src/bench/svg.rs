@@ -88,7 +88,8 @@ impl Svg {
     }
 }
 
-fn escape(text: &str) -> String {
+/// Replaces the characters that have a meaning in XML.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

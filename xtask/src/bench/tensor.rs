@@ -12,7 +12,7 @@ pub use plot::plot;
 use super::machine::Machine;
 use super::report::{Aim, Report, Row};
 use super::sample::{Pair, Sample};
-use super::{DEVICE, Effort, far_training};
+use super::{DEVICE, Extent, far_training};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::pyflame;
@@ -54,7 +54,7 @@ const KINDS: &[(&str, &str, (&str, f64), Judged)] = &[
     ("training", TRAINING, ("ms", MILLI), Judged::Not),
     ("far", "a training step with a worker 5 ms away", ("ms", MILLI), Judged::Not),
 ];
-const TRAINING: &str = "a training step: MLP 64-128-64-10, 64 rows";
+const TRAINING: &str = "training step: MLP 64-128-64-10, 64 rows";
 
 /// The key of a step on the software GPU.
 const STEP: &str = "tensor_rocm_step";
@@ -65,7 +65,7 @@ pub fn measure(
     repo: &Repo,
     built: &Built,
     package: &Path,
-    effort: Effort,
+    extent: Extent,
     tinygrad: Option<&Path>,
 ) -> Result<Report> {
     let python = pyflame::environment(repo)?;
@@ -74,38 +74,38 @@ pub fn measure(
         command.env("PYTHONPATH", package);
         command
     };
-    let mut report = Report::new(Machine::look());
+    let mut report = Report::new(Machine::detect());
     let worker = LocalWorker::start(&built.remora, DEVICE, &repo.logs().join("bench-tensor-worker.log"))?;
-    let rounds = if effort.is_smoke() { 1 } else { effort.rounds + 4 };
+    let rounds = if extent.is_smoke() { 1 } else { extent.rounds + 4 };
     let bench = |mut script: Command, what: &str, device: &str| {
         script.arg(repo.root.join("bench/tensor.py")).args([what, "--device", device]);
         script.arg("--rounds").arg(rounds.to_string());
-        if effort.is_smoke() {
+        if extent.is_smoke() {
             script.arg("--smoke");
         }
         lines(script.env("REMORA_WORKER", worker.address().to_string()))
     };
-    step::say("measuring pyflame against NumPy");
+    step::heading("measuring pyflame and NumPy");
     push(&mut report, &bench(numpy(), "numpy", "cpu")?, "cpu")?;
-    if effort.is_smoke() {
-        step::detail("skipped: PyTorch and tinygrad, which a smoke run does not download");
+    if extent.is_smoke() {
+        step::progress("skipped: PyTorch and tinygrad, which a smoke run does not download");
     } else {
-        step::say("measuring pyflame against PyTorch");
+        step::heading("measuring pyflame and PyTorch");
         let torch = Torch::unpack(repo)?;
         push(&mut report, &bench(torch.command(package, built)?, "torch", "cpu")?, "cpu")?;
     }
     for device in ["cpu", "rocm"] {
-        step::say(&format!("measuring a training step on {device}"));
+        step::heading(&format!("measuring a training step on {device}"));
         push(&mut report, &bench(numpy(), "training", device)?, device)?;
     }
-    far_training::measure(repo, built, &numpy, &worker, effort)?.into_iter().for_each(|row| report.push(row));
-    if effort.is_smoke() {
+    far_training::measure(repo, built, &numpy, &worker, extent)?.into_iter().for_each(|row| report.push(row));
+    if extent.is_smoke() {
         report.close();
         return Ok(report);
     }
-    step::say("measuring the same step in tinygrad's emulator");
+    step::heading("measuring the same step in tinygrad's emulator");
     let ours = report.rows.iter().find(|row| row.key == STEP).map_or(f64::NAN, |row| row.best / MILLI);
-    report.push(emulated::row(repo, effort, tinygrad, ours)?);
+    report.push(emulated::row(repo, extent, tinygrad, ours)?);
     report.close();
     Ok(report)
 }
@@ -141,7 +141,7 @@ pub fn row(line: &str, device: &str) -> Result<Row> {
     if reference.is_empty() {
         let mut sample = Sample::default();
         ours.into_iter().for_each(|one| sample.push(one));
-        return Ok(Row { best: sample.best() * scale, median: sample.median() * scale, ..plain });
+        return Ok(plain.timed(&sample, scale));
     }
     let mut pair = Pair::default();
     ours.into_iter().zip(reference).for_each(|(a, b)| pair.push(a, b));

@@ -2,7 +2,7 @@
 //!
 //! Measured alternately, in CPU time of one core, on this CPU with AVX-512 disabled.
 
-use super::Effort;
+use super::Extent;
 use super::kernels::{Device, KERNELS};
 use super::program::Programs;
 use super::report::{Report, Row};
@@ -12,22 +12,23 @@ use crate::step;
 use anyhow::Result;
 
 /// Groups of the report.
-const NATIVE: &str = "kernels on one core without AVX-512, against the same loop in C++ without it";
-const MICRO_OPS: &str = "kernels on one core without AVX-512, against micro-ops alone";
+const NATIVE: &str =
+    "kernels on one core without AVX-512, compared with the same loop in C++ without AVX-512";
+const MICRO_OPS: &str = "kernels on one core without AVX-512, compared with micro-ops only";
 
 const LEVEL: (&str, &str) = ("REMORA_LEVEL", "v3");
 
-pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+pub fn measure(built: &Built, programs: &Programs, extent: Extent, report: &mut Report) -> Result<()> {
     let mut device = Device::start(built, programs, 1, "-v3", &[LEVEL])?;
     let mut micro_ops = Device::start(built, programs, 1, "-v3-micro-ops", &[LEVEL, ("REMORA_NATIVE", "0")])?;
     let mut native = programs.start_native(&programs.native_v3)?;
     let mut against_micro_ops = Vec::new();
     for kernel in KERNELS {
         let Some(twin) = &kernel.twin else { continue };
-        let size = kernel.size(effort);
+        let size = kernel.size(extent);
         let (mut turns, mut slow) = (Pair::default(), Sample::default());
         device.run(kernel, size)?;
-        for _ in 0..effort.rounds {
+        for _ in 0..extent.rounds {
             let ours = device.run(kernel, size)?.processor;
             turns.push(ours, native.seconds(&kernel.command(size, 1))?);
             slow.push(micro_ops.run(kernel, size)?.processor);
@@ -40,7 +41,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
             ratio: Some(1.0 / turns.best_ratio()),
             ..Row::plain(NATIVE, format!("{}_v3_native", kernel.key), kernel.name, twin.unit)
         };
-        step::detail(&format!("{} without AVX-512: {:.2} {}", kernel.name, row.best, twin.unit));
+        step::progress(&format!("{} without AVX-512: {:.2} {}", kernel.name, row.best, twin.unit));
         against_micro_ops.push(Row {
             reference: Some(work / slow.best()),
             ratio: Some(slow.best() / turns.ours.best()),

@@ -29,7 +29,8 @@ pub fn run(title: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let started = Instant::now();
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", step::shown(command)))?;
+    let mut child =
+        command.spawn().with_context(|| format!("cannot start {}", step::command_line(command)))?;
     let ended = loop {
         if let Some(status) = child.try_wait()? {
             break status.to_string();
@@ -45,7 +46,7 @@ pub fn run(title: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     let (right, wrong) = judged(&text, &ended);
     let outcome = Outcome { title: title.to_owned(), right, wrong, time: started.elapsed() };
     let (count, time) = (outcome.wrong.len(), step::seconds(outcome.time));
-    step::detail(&format!("{title}: {right} right, {count} wrong, {time}; log: {}", log.display()));
+    step::progress(&format!("{title}: {right} right, {count} wrong, {time}; log: {}", log.display()));
     Ok(outcome)
 }
 

@@ -41,5 +41,5 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     command.arg("--sshd").arg(sshd.path("usr/sbin/sshd")).arg("--sshd-libraries").arg(sshd.libraries());
     command.arg("--filter").arg(arguments.filter.as_deref().unwrap_or_default());
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    step::loud(&format!("a board on dstack (logs in {})", folder.display()), &mut command)
+    step::run_forwarded(&format!("a board on dstack (logs in {})", folder.display()), &mut command)
 }

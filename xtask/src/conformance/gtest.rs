@@ -73,7 +73,7 @@ pub fn run(
         if verdict.is_finished() || ends {
             return Ok(verdict);
         }
-        step::detail(&format!(
+        step::progress(&format!(
             "  {title}: restarted after {}",
             verdict.started().last().map_or("", |name| name)
         ));
@@ -104,7 +104,8 @@ fn once(
     limits: Limits,
 ) -> Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file.try_clone()?);
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", step::shown(command)))?;
+    let mut child =
+        command.spawn().with_context(|| format!("cannot start {}", step::command_line(command)))?;
     let stdout = child.stdout.take().context("the program has no standard output")?;
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
@@ -142,7 +143,7 @@ fn once(
             let now = verdict.running().unwrap_or("between tests");
             let (passed, failed) = (verdict.passed, verdict.failed.len());
             let time = step::seconds(started.elapsed());
-            step::detail(&format!("  {title}: {passed} passed, {failed} failed, {time} so far; {now}"));
+            step::progress(&format!("  {title}: {passed} passed, {failed} failed, {time} so far; {now}"));
         }
         let too_long = verdict.running().is_some() && test.1.elapsed() >= limits.test;
         if limit.is_none() && (too_long || started.elapsed() >= limits.program) {

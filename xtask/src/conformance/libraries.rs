@@ -132,7 +132,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
             continue;
         }
         let userland = unpack(repo, set)?;
-        step::say(&format!("libraries built against HIP {}", set.series));
+        step::heading(&format!("libraries built against HIP {}", set.series));
         for program in set.programs {
             let titles: Vec<(&str, String)> =
                 program.models.iter().filter_map(|model| Some((*model, wanted(program, model)?))).collect();

@@ -72,7 +72,7 @@ impl Library {
     ) -> Result<()> {
         let userland = self.unpack(repo)?;
         let programs = self.programs(&userland)?;
-        step::say(&format!("{}: {} test programs", self.name, programs.len()));
+        step::heading(&format!("{}: {} test programs", self.name, programs.len()));
         for program in programs {
             let quick = self.quick.iter().find(|(name, _)| *name == program).map(|(_, filter)| *filter);
             if !selection.takes(&program) || (selection.quick && quick.is_none()) {
@@ -83,16 +83,16 @@ impl Library {
             if !selection.slow {
                 match self.slow(&program, || self.listing(built, &userland, &program))? {
                     Slow::Everything => {
-                        step::detail(&format!("{program}: skipped, all of it takes hours"));
+                        step::progress(&format!("{program}: skipped, all of it takes hours"));
                         continue;
                     }
                     Slow::Patterns(patterns) if patterns.is_empty() => {}
                     Slow::Patterns(patterns) if self.framework == Framework::Thrust => {
-                        step::detail(&format!("{program}: skipped: {}", patterns.join(" ")));
+                        step::progress(&format!("{program}: skipped: {}", patterns.join(" ")));
                         names = others(&self.listing(built, &userland, &program)?, &patterns);
                     }
                     Slow::Patterns(patterns) => {
-                        step::detail(&format!("{program}: skipped: {}", patterns.join(" ")));
+                        step::progress(&format!("{program}: skipped: {}", patterns.join(" ")));
                         filter = gtest::without(&filter, &patterns);
                     }
                 }

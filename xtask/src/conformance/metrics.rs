@@ -41,5 +41,5 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     python.arg("--prometheus").arg(receivers.path("usr/bin/prometheus"));
     python.arg("--page").arg(repo.root.join("docs/metrics.md"));
     python.arg("--outage").arg(arguments.outage.to_string());
-    step::loud("measurements in real receivers", &mut python)
+    step::run_forwarded("measurements in real receivers", &mut python)
 }

@@ -35,7 +35,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--requirement"]);
     pip.arg(repo.root.join("conformance/onnx/requirements.txt"));
-    step::quiet("pip install of onnx", &mut pip, &repo.logs().join("onnx-pip.log"))?;
+    step::run_logged("pip install of onnx", &mut pip, &repo.logs().join("onnx-pip.log"))?;
     let mut failed = 0;
     for device in ["cpu", "rocm"] {
         if arguments.device.as_deref().is_some_and(|only| only != device) {
@@ -49,7 +49,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         if !output.status.success() {
             bail!("nodes.py failed before the last model: {}", String::from_utf8_lossy(&output.stderr));
         }
-        failed += tell(device, &String::from_utf8_lossy(&output.stdout));
+        failed += print_result(device, &String::from_utf8_lossy(&output.stdout));
     }
     if failed > 0 {
         bail!("{failed} models failed unexpectedly");
@@ -58,7 +58,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
 }
 
 /// Prints the results of all models; returns the number of unexpected failures.
-fn tell(device: &str, lines: &str) -> usize {
+fn print_result(device: &str, lines: &str) -> usize {
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut passed, mut failed) = (0, Vec::new());
     for line in lines.lines() {
@@ -66,20 +66,20 @@ fn tell(device: &str, lines: &str) -> usize {
             [_, "passed", _] => passed += 1,
             [_, "not ours", why] => *missing.entry(why).or_default() += 1,
             [name, "failed", why] => failed.push((name, why)),
-            _ => step::detail(line),
+            _ => step::progress(line),
         }
     }
-    step::say(&format!(
+    step::heading(&format!(
         "{device}: {passed} passed, {} failed, {} not supported",
         failed.len(),
         missing.values().sum::<usize>()
     ));
     for (name, why) in &failed {
         let word = if KNOWN.contains(name) { "failed, as expected" } else { "failed" };
-        step::detail(&format!("{word}: {name}: {why}"));
+        step::progress(&format!("{word}: {name}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not supported: {count} because of {why}"));
+        step::progress(&format!("not supported: {count} because of {why}"));
     }
     failed.iter().filter(|(name, _)| !KNOWN.contains(name)).count()
 }

@@ -94,7 +94,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         samples.env("LD_LIBRARY_PATH", join_paths(&paths.libraries)?);
         samples.env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1");
         samples.env("REMORA_WORKER", worker.address().to_string());
-        failed += tell(device, &cases(repo, device, &mut samples)?);
+        failed += print_result(device, &cases(repo, device, &mut samples)?);
     }
     if failed > 0 {
         bail!("{failed} cases failed unexpectedly");
@@ -125,7 +125,7 @@ fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>
         File::create(&path).with_context(|| format!("cannot write {}", path.display()))
     };
     let mut kept = log("tsv")?;
-    step::say(&format!("samples on {device}"));
+    step::heading(&format!("samples on {device}"));
     let mut child = samples
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -139,7 +139,7 @@ fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>
         writeln!(kept, "{line}")?;
         if let [name, "failed", why] = line.split('\t').collect::<Vec<_>>()[..] {
             let word = if known(name).is_some() { "failed, as expected" } else { "failed" };
-            step::detail(&format!("{word}: {name}: {why}"));
+            step::progress(&format!("{word}: {name}: {why}"));
         }
         lines.push(line);
     }
@@ -159,7 +159,7 @@ fn known(name: &str) -> Option<&'static str> {
 }
 
 /// Prints the results of all cases; returns the number of unexpected failures.
-fn tell(device: &str, lines: &[String]) -> usize {
+fn print_result(device: &str, lines: &[String]) -> usize {
     let (mut missing, mut expected) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     let (mut passed, mut noted, mut failed) = (0, 0, 0);
     for line in lines {
@@ -171,22 +171,22 @@ fn tell(device: &str, lines: &[String]) -> usize {
                 Some(why) => *expected.entry(why).or_default() += 1,
                 None => failed += 1,
             },
-            _ => step::detail(line),
+            _ => step::progress(line),
         }
     }
     let (known, absent) = (expected.values().sum::<usize>(), missing.values().sum::<usize>());
     let ours = passed + noted + known + failed;
     let share = 100.0 * (passed + noted) as f64 / ours.max(1) as f64;
-    step::say(&format!(
+    step::heading(&format!(
         "{device}: {} of {ours} passed ({share:.2} %, {noted} of them by being as exact as torch), {} failed, {absent} not supported",
         passed + noted,
         known + failed
     ));
     for (why, count) in expected {
-        step::detail(&format!("failed, as expected: {count}: {why}"));
+        step::progress(&format!("failed, as expected: {count}: {why}"));
     }
     for (why, count) in missing {
-        step::detail(&format!("not supported: {count} because of {why}"));
+        step::progress(&format!("not supported: {count} because of {why}"));
     }
     failed
 }
@@ -203,7 +203,7 @@ mod tests {
             "any uint8 0\tfailed\tdtype",
             "fft.fft\tnot ours\tno",
         ];
-        assert_eq!(tell("cpu", &lines.map(str::to_owned)), 1);
+        assert_eq!(print_result("cpu", &lines.map(str::to_owned)), 1);
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn layout(toolchain: &Toolchain, sources: &Path, release: &Release, userland: &U
         .arg(userland.path("usr/include"));
     clang.args(layout.numbers().into_iter().map(|(name, value)| format!("-D{name}={value}")));
     step::output(clang.arg(sources.join("layout.c")))?;
-    step::detail(&format!("{}: the layout of ROCm {} matches its header", release.name, layout.name));
+    step::progress(&format!("{}: the layout of ROCm {} matches its header", release.name, layout.name));
     Ok(())
 }
 
@@ -110,6 +110,9 @@ fn load(library: &Path, program: &Path, release: &Release, userland: &Userland) 
         }
     }
     let devices = said.lines().last().unwrap_or_default();
-    step::detail(&format!("{}: {} loads and is queried three times; {devices}", release.name, release.file));
+    step::progress(&format!(
+        "{}: {} loads and is queried three times; {devices}",
+        release.name, release.file
+    ));
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::gtest::{self, Tests};
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
 use super::verdict::Problem;
-use super::{MODEL, PATIENCE, Selection};
+use super::{MODEL, Selection, TIME_LIMITS};
 use crate::build::Built;
 use crate::repo::Repo;
 use crate::step;
@@ -126,14 +126,14 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     userland.prefer(management_library(repo)?);
     userland.prefer(REFERENCE);
     let mut tally = Tally::default();
-    step::say("rocBLAS: rocblas-bench, verified");
+    step::heading("rocBLAS: rocblas-bench, verified");
     for function in FUNCTIONS {
         let name = format!("rocblas-bench {}", function.name);
         if selection.takes(&name) {
             tally.add(bench(repo, built, &userland, function, &name, selection.quick)?);
         }
     }
-    step::say("rocBLAS: rocblas-test (it reads its data for minutes before the first test)");
+    step::heading("rocBLAS: rocblas-test (it reads its data for minutes before the first test)");
     if selection.takes("rocblas-test") {
         let command = || {
             let mut command = userland.command(built, MODEL, TEST);
@@ -144,7 +144,7 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
         let filter = if selection.quick { QUICK_TESTS } else { TESTS };
         let log = repo.logs().join("rocblas/rocblas-test.log");
         let started = Instant::now();
-        let verdict = gtest::run("rocblas-test", command, Tests::Filter(filter), &log, PATIENCE)?;
+        let verdict = gtest::run("rocblas-test", command, Tests::Filter(filter), &log, TIME_LIMITS)?;
         tally.add(Row::of("rocblas-test".to_owned(), verdict, started.elapsed()));
     }
     tally.finish(KNOWN)
@@ -183,7 +183,7 @@ fn verified(command: &mut Command, log: &Path, bound: f64) -> Result<Option<Stri
     }
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let status = command.status().with_context(|| format!("cannot start {}", step::shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", step::command_line(command)))?;
     let text = String::from_utf8_lossy(&fs::read(log)?).into_owned();
     if !status.success() {
         return Ok(Some(format!("{status}; log: {}", log.display())));
@@ -214,7 +214,7 @@ fn management_library(repo: &Repo) -> Result<PathBuf> {
     cc.arg(folder.join("librocm_smi64.so.1")).arg(repo.root.join("conformance/rocblas/rocm_smi.c"));
     let output = cc.output().context("cannot start the C compiler `cc`")?;
     if !output.status.success() {
-        bail!("{} failed\n{}", step::shown(&cc), String::from_utf8_lossy(&output.stderr));
+        bail!("{} failed\n{}", step::command_line(&cc), String::from_utf8_lossy(&output.stderr));
     }
     Ok(folder)
 }

@@ -3,7 +3,7 @@
 use super::library::{Framework, LeftOut, Library};
 use super::tally::Tally;
 use super::userland::Package;
-use super::{PATIENCE, Selection};
+use super::{Selection, TIME_LIMITS};
 use crate::build::Built;
 use crate::repo::Repo;
 use anyhow::Result;
@@ -40,6 +40,6 @@ const QUICK: &[(&str, &str)] = &[
 
 pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     let mut tally = Tally::default();
-    LIBRARY.run(repo, built, selection, PATIENCE, &mut tally)?;
+    LIBRARY.run(repo, built, selection, TIME_LIMITS, &mut tally)?;
     tally.finish(LIBRARY.known)
 }

@@ -55,7 +55,7 @@ impl Tally {
             0 => String::new(),
             count => format!(", {count} not finished"),
         };
-        step::detail(&format!("{}: {passed} passed, {failed} failed{unfinished}, {time}", row.program));
+        step::progress(&format!("{}: {passed} passed, {failed} failed{unfinished}, {time}", row.program));
         self.rows.push(row);
     }
 

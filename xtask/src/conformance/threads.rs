@@ -19,7 +19,7 @@ const DEVICE: &str = "mi300x";
 const ARCHITECTURE: &str = "gfx942";
 /// Suppression of a benign race. A thread that submits work compares all device-visible memory with its last state, even memory
 /// that another thread is writing. Whatever it reads is sent; the writer's own next call sends the final content.
-const ARGUED: &str = "race:mirror::twin\n";
+const SUPPRESSIONS: &str = "race:mirror::twin\n";
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -50,12 +50,12 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     checked(link.args(["-l:libamdhip64.so.6", "-pthread"]))?;
     let mut command = Command::new(&program);
     command.args([&threads, &arguments.rounds.to_string()]).env("LD_LIBRARY_PATH", &built.lib);
-    step::loud("many threads", command.env("REMORA_WORKER", worker.address().to_string()))?;
+    step::run_forwarded("many threads", command.env("REMORA_WORKER", worker.address().to_string()))?;
     if arguments.unwatched {
         return Ok(());
     }
 
-    let client = watched_client(repo)?;
+    let client = sanitized_client(repo)?;
     let object = folder.join("hammer-watched.o");
     compile(repo, toolchain, &["-Xarch_host", "-fsanitize=thread", "-g"], &object)?;
     let program = folder.join("hammer-watched");
@@ -67,16 +67,16 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     command.args([&threads, &arguments.watched_rounds.to_string()]);
     command.env("REMORA_WORKER", worker.address().to_string());
     let argued = folder.join("argued");
-    fs::write(&argued, ARGUED).with_context(|| format!("cannot write {}", argued.display()))?;
+    fs::write(&argued, SUPPRESSIONS).with_context(|| format!("cannot write {}", argued.display()))?;
     // The exit code is 66 if any other race was found.
     let options = format!("halt_on_error=0:exitcode=66:suppressions={}", argued.display());
     command.env("TSAN_OPTIONS", options);
-    step::quiet("many threads under the race detector", &mut command, &log)?;
+    step::run_logged("many threads under the race detector", &mut command, &log)?;
     let said = fs::read_to_string(&log).unwrap_or_default();
     if said.contains("ThreadSanitizer") || !said.contains("PASS hammer") {
         bail!("the race detector reported problems, or the program did not pass: {}", log.display());
     }
-    step::detail("no races");
+    step::progress("no races");
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn compile(repo: &Repo, toolchain: &Toolchain, flags: &[&str], object: &Path) ->
 }
 
 /// Builds the client as an archive in which every memory access is instrumented.
-fn watched_client(repo: &Repo) -> Result<PathBuf> {
+fn sanitized_client(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("watched");
     let mut cargo = Command::new("cargo");
     cargo.current_dir(&repo.root).args([
@@ -107,7 +107,7 @@ fn watched_client(repo: &Repo) -> Result<PathBuf> {
         .env("RUSTFLAGS", "-Zsanitizer=thread -Cdebuginfo=1 --cfg watched")
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("CARGO");
-    step::quiet("the client for the race detector", &mut cargo, &repo.logs().join("threads-cargo.log"))
+    step::run_logged("the client for the race detector", &mut cargo, &repo.logs().join("threads-cargo.log"))
         .context("this needs `rustup toolchain install nightly --component rust-src`")?;
     Ok(folder.join(TARGET).join("release/libhip_client.a"))
 }

@@ -58,7 +58,7 @@ impl Userland {
         if stamp.is_fresh() && root.exists() {
             return Ok(Userland { root, first: Vec::new(), last: Vec::new() });
         }
-        step::say(&format!("unpacking {name} of a newer Debian release (once)"));
+        step::heading(&format!("unpacking {name} of a newer Debian release (once)"));
         let work = base.join("unpacking");
         foreign::remove(&work)?;
         let apt = Apt::new(repo, &work, releases)?;
@@ -67,7 +67,7 @@ impl Userland {
         for package in packages {
             let folder = work.join("archives").join(package.name);
             fs::create_dir_all(&folder)?;
-            step::detail(package.name);
+            step::progress(package.name);
             let archive = apt.download(package.name, releases, &folder)?;
             extract(&archive, &fresh, package.leave_out)?;
             foreign::remove(&folder)?;
@@ -91,7 +91,7 @@ impl Userland {
         if stamp.is_fresh() && made.root.exists() {
             return Ok(made);
         }
-        step::say(&format!("unpacking {package} (once)"));
+        step::heading(&format!("unpacking {package} (once)"));
         let work = base.join("unpacking");
         foreign::remove(&work)?;
         let apt = Apt::new(repo, &work, &[release])?;

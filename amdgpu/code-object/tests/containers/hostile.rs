@@ -4,6 +4,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use crate::toolchain::compile_device;
 use code_object::{
     CodeObject, Error, FatBinary, SourceLines, TargetId, container_size, fat_binary_size, parse_bundle,
@@ -363,44 +365,28 @@ fn files_that_are_no_containers_are_refused() {
     }
 }
 
-/// Small, fast random number generator, so that a failure can be reproduced from its seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
-
-fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
+fn mutate(random: &mut Rng, bytes: &mut Vec<u8>) {
     const VALUES: [u64; 8] =
         [0, 1, 0x7f, 0xffff_ffff, u64::MAX, 0x8000_0000_0000_0000, 0xfff, 0x7fff_ffff_ffff_ffff];
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..1 + random.usize(..6) {
         // Headers contain most of the structure, so half of the corruption goes there.
-        let span = if random.below(2) == 0 { bytes.len().min(1024) } else { bytes.len() };
-        let at = random.below(span.max(1)).min(bytes.len().saturating_sub(1));
-        match random.below(5) {
-            0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.next() as u8,
+        let span = if random.usize(..2) == 0 { bytes.len().min(1024) } else { bytes.len() };
+        let at = random.usize(..span.max(1)).min(bytes.len().saturating_sub(1));
+        match random.usize(..5) {
+            0 => bytes[at] ^= 1 << random.usize(..8),
+            1 => bytes[at] = random.u8(..),
             2 => {
-                let value = VALUES[random.below(VALUES.len())].to_le_bytes();
+                let value = VALUES[random.usize(..VALUES.len())].to_le_bytes();
                 let end = (at + 8).min(bytes.len());
                 bytes[at..end].copy_from_slice(&value[..end - at]);
             }
             3 => {
-                let width = 1 << random.below(4);
-                let value = (random.next() % 8192).to_le_bytes();
+                let width = 1 << random.usize(..4);
+                let value = random.u64(..8192).to_le_bytes();
                 let end = (at + width).min(bytes.len());
                 bytes[at..end].copy_from_slice(&value[..end - at]);
             }
-            _ => bytes.truncate(bytes.len() - random.below(bytes.len() / 8 + 1)),
+            _ => bytes.truncate(bytes.len() - random.usize(..bytes.len() / 8 + 1)),
         }
         if bytes.is_empty() {
             return;
@@ -437,7 +423,7 @@ fn check(object: &CodeObject) {
 fn damaged_code_objects_never_panic() {
     let image = real_image();
     check(&CodeObject::parse(image.clone().into()).unwrap());
-    let mut random = Random(0x5eed_0001);
+    let mut random = Rng::with_seed(0x5eed_0001);
     let (mut read, mut refused) = (0, 0);
     for _ in 0..20_000 {
         let mut bytes = image.clone();
@@ -463,7 +449,7 @@ fn damaged_line_tables_never_panic() {
         let image = compile_device("plain.hip", "gfx942", &["-nogpulib", "-nogpuinc", "-g", version]);
         assert!(!SourceLines::parse(&image).is_empty());
         // Corrupt the line tables as well, which come after the code.
-        let mut random = Random(0x5eed_0003);
+        let mut random = Rng::with_seed(0x5eed_0003);
         let (mut some, mut none) = (0, 0);
         for _ in 0..5000 {
             let mut bytes = image.clone();
@@ -485,7 +471,7 @@ fn damaged_fat_binaries_never_panic() {
     let mut containers = every_compressed_form(&bundle);
     containers.push(("plain".into(), bundle.clone()));
     containers.push(("two".into(), [bundle.clone(), compressed(&bundle, 1, Method::Zlib)].concat()));
-    let mut random = Random(0x5eed_0002);
+    let mut random = Rng::with_seed(0x5eed_0002);
     for (_, container) in containers {
         for _ in 0..2_000 {
             let mut bytes = container.clone();

@@ -5,15 +5,15 @@
 //! Native code requires AVX2 and is faster with AVX-512. On other CPUs, and under a non-default MODE, only micro-ops are used.
 
 mod assembler;
+mod avx2_fallback;
 mod block;
 mod comparison;
 mod emit;
 mod entry;
 mod executable;
 mod float;
-mod future;
 mod integer;
-mod lacking;
+mod liveness;
 mod local_read;
 mod mask;
 mod qword;

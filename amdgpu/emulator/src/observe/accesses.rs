@@ -3,10 +3,10 @@
 //! Mirrors the address computation of the handlers without accessing memory. The [`Shape`] of an instruction is computed once per
 //! program; its addresses ([`Accesses`]) before each execution, since a load may overwrite its own address register.
 
-use isa::{Flags, Format, Inst, Op};
+use isa::{AccessKind, DataType, Flags, Format, Inst, MemoryAccess};
 
 use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::exec::{mubuf, smem};
+use crate::exec::format::{mubuf, smem};
 use crate::wave::sreg;
 use crate::{SrcKind, Uop, Wave};
 
@@ -21,18 +21,11 @@ pub(crate) enum Space {
     Private,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Load,
-    Store,
-    Atomic,
-}
-
 /// One access of a wave: the same number of bytes per lane, at one address per lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub space: Space,
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// Bytes at each address.
     pub bytes: u32,
     /// Active lanes; if `scalar`, lane 0 stands for the wave.
@@ -86,7 +79,7 @@ enum Form {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     form: Form,
-    kind: Kind,
+    kind: AccessKind,
     bytes: u32,
     /// The loaded elements are written to LDS.
     to_local: bool,
@@ -95,104 +88,33 @@ pub(crate) struct Shape {
 
 impl Shape {
     const NONE: Shape =
-        Shape { form: Form::None, kind: Kind::Load, bytes: 0, to_local: false, coherent: false };
+        Shape { form: Form::None, kind: AccessKind::Load, bytes: 0, to_local: false, coherent: false };
 
     pub fn of(inst: &Inst) -> Shape {
-        match inst.format {
-            Format::Ds => Shape::of_ds(inst),
-            Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => Shape::of_vector(inst),
-            Format::Smem => Shape::of_scalar(inst),
-            _ => Shape::NONE,
-        }
+        let flags = inst.encoding().flags;
+        let Some(MemoryAccess { kind, bytes, offset_unit }) = inst.op.memory_access() else {
+            return Shape::NONE;
+        };
+        let form = match inst.format {
+            Format::Ds => local_form(inst, kind, offset_unit),
+            Format::Flat => Form::Flat,
+            Format::Global => Form::Global,
+            Format::Scratch => Form::Scratch,
+            Format::Mubuf => Form::Buffer,
+            // Scalar accesses to scratch and typed buffers are not observed.
+            Format::Smem if flags.has(Flags::SCRATCH) => return Shape::NONE,
+            Format::Smem if inst.encoding().src[0] == DataType::B128 => Form::ScalarBuffer,
+            Format::Smem => Form::Scalar,
+            _ => return Shape::NONE,
+        };
+        let vector = !matches!(inst.format, Format::Ds | Format::Smem);
+        let to_local = vector && kind == AccessKind::Load && (inst.memory.lds || flags.has(Flags::LDS_LOAD));
+        let coherent = vector && kind != AccessKind::Atomic && (inst.memory.glc || inst.memory.scc);
+        Shape { form, kind, bytes, to_local, coherent }
     }
 
     pub fn touches_memory(&self) -> bool {
         self.form != Form::None
-    }
-
-    fn of_ds(inst: &Inst) -> Shape {
-        let name = inst.op.name();
-        let raw = inst.imm as u32 & 0xffff;
-        let kind = if name.starts_with("ds_read") {
-            Kind::Load
-        } else if name.starts_with("ds_write") {
-            Kind::Store
-        } else {
-            Kind::Atomic
-        };
-        let offset2 = inst.encoding().flags.has(Flags::OFFSET2);
-        let width = match kind {
-            Kind::Load if offset2 => inst.dst_width() / 2,
-            Kind::Load => inst.dst_width(),
-            _ => inst.src_width(1),
-        };
-        let bytes = element_bytes(name, width);
-        let form = match inst.op {
-            Op::ds_bpermute_b32
-            | Op::ds_permute_b32
-            | Op::ds_swizzle_b32
-            | Op::ds_nop
-            | Op::ds_gws_barrier
-            | Op::ds_gws_init
-            | Op::ds_gws_sema_br
-            | Op::ds_gws_sema_p
-            | Op::ds_gws_sema_v
-            | Op::ds_gws_sema_release_all => return Shape::NONE,
-            Op::ds_append | Op::ds_consume => Form::LocalCounter(raw),
-            Op::ds_read_addtid_b32 | Op::ds_write_addtid_b32 => Form::LocalLane(raw),
-            _ if offset2 => {
-                let unit = if name.contains("st64") { 64 * bytes } else { bytes };
-                Form::Local([Some((raw & 0xff) * unit), Some((raw >> 8) * unit)])
-            }
-            _ => Form::Local([Some(raw), None]),
-        };
-        let bytes = if matches!(form, Form::LocalCounter(_)) { 4 } else { bytes };
-        Shape { form, kind, bytes, to_local: false, coherent: false }
-    }
-
-    fn of_vector(inst: &Inst) -> Shape {
-        let flags = inst.encoding().flags;
-        let name = inst.op.name();
-        if flags.has(Flags::NO_OPERANDS) {
-            return Shape::NONE;
-        }
-        let (kind, width) = if flags.has(Flags::ATOMIC) {
-            (Kind::Atomic, inst.dst_width())
-        } else if flags.has(Flags::STORE) {
-            (Kind::Store, inst.src_width(1))
-        } else {
-            (Kind::Load, inst.dst_width().max(1))
-        };
-        let form = match inst.format {
-            Format::Flat => Form::Flat,
-            Format::Global => Form::Global,
-            Format::Scratch => Form::Scratch,
-            _ => Form::Buffer,
-        };
-        // A compare-and-swap is declared with its result, which is one element.
-        let bytes = if kind == Kind::Atomic { 4 * width } else { element_bytes(name, width) };
-        let to_local = inst.memory.lds || flags.has(Flags::LDS_LOAD);
-        let coherent = kind != Kind::Atomic && (inst.memory.glc || inst.memory.scc);
-        Shape { form, kind, bytes, to_local, coherent }
-    }
-
-    fn of_scalar(inst: &Inst) -> Shape {
-        let flags = inst.encoding().flags;
-        let name = inst.op.name();
-        let buffer = name.starts_with("s_buffer_");
-        let plain =
-            name.starts_with("s_load_") || name.starts_with("s_store_") || name.starts_with("s_atomic_");
-        if !buffer && !plain {
-            return Shape::NONE;
-        }
-        let kind = match () {
-            () if flags.has(Flags::ATOMIC) => Kind::Atomic,
-            () if flags.has(Flags::STORE) => Kind::Store,
-            () => Kind::Load,
-        };
-        let form = if buffer { Form::ScalarBuffer } else { Form::Scalar };
-        let halves = if name.contains("cmpswap") { 2 } else { 1 };
-        Shape { form, kind, bytes: 4 * inst.dst_width() / halves, to_local: false, coherent: false }
     }
 
     /// Appends the accesses that a micro-op of this shape is about to make.
@@ -206,11 +128,12 @@ impl Shape {
             lanes,
             scalar: false,
             coherent: self.coherent,
-            data: if self.kind == Kind::Store { data(1) } else { None },
+            data: if self.kind == AccessKind::Store { data(1) } else { None },
             addresses,
         };
         if matches!(self.form, Form::Scalar | Form::ScalarBuffer) {
-            if let Some(address) = smem::placed(wave, uop, inst, self.bytes, self.form == Form::ScalarBuffer)
+            if let Some(address) =
+                smem::observed_address(wave, uop, inst, self.bytes, self.form == Form::ScalarBuffer)
             {
                 out.push(Access { scalar: true, data: None, ..access(Space::Global, 1, [address; 64]) });
             }
@@ -228,7 +151,7 @@ impl Shape {
                         let addresses =
                             std::array::from_fn(|lane| u64::from(vaddr[lane].wrapping_add(*offset)));
                         let mut access = access(Space::Local, exec, addresses);
-                        if self.kind == Kind::Store {
+                        if self.kind == AccessKind::Store {
                             access.data = data(1 + k);
                         }
                         out.push(access);
@@ -298,7 +221,7 @@ impl Shape {
         access: impl Fn(Space, u64, [u64; 64]) -> Access,
         out: &mut Accesses,
     ) {
-        let (addresses, within, stride) = mubuf::placed(wave, uop, exec, self.bytes);
+        let (addresses, within, stride) = mubuf::observed_access(wave, uop, exec, self.bytes);
         let private = wave.private as u64;
         let private_bytes = 64 * u64::from(wave.private_size);
         let dwords = self.bytes.div_ceil(4) as usize;
@@ -334,7 +257,7 @@ impl Shape {
         let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(i64::from(inst.imm));
         Access {
             space: Space::Local,
-            kind: Kind::Store,
+            kind: AccessKind::Store,
             bytes: width as u32,
             lanes,
             scalar: false,
@@ -360,15 +283,15 @@ fn flat_addresses(wave: &Wave, uop: &Uop, inst: &Inst) -> [u64; 64] {
     })
 }
 
-/// Size in bytes of a loaded or stored element of `dwords` registers.
-fn element_bytes(name: &str, dwords: u32) -> u32 {
-    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if has(&["byte", "_b8", "_u8", "_i8"]) {
-        1
-    } else if has(&["short", "_b16", "_u16", "_i16"]) {
-        2
-    } else {
-        4 * dwords
+/// Addressing mode of a DS instruction. Without an address operand, the address is M0 plus the offset: of one counter for the
+/// atomics, of a dword per lane for loads and stores.
+fn local_form(inst: &Inst, kind: AccessKind, offset_unit: Option<u32>) -> Form {
+    let raw = inst.imm as u32 & 0xffff;
+    match (inst.encoding().src[0], offset_unit) {
+        (DataType::None, _) if kind == AccessKind::Atomic => Form::LocalCounter(raw),
+        (DataType::None, _) => Form::LocalLane(raw),
+        (_, Some(unit)) => Form::Local([Some((raw & 0xff) * unit), Some((raw >> 8) * unit)]),
+        (_, None) => Form::Local([Some(raw), None]),
     }
 }
 
@@ -377,7 +300,7 @@ mod tests {
     use super::*;
 
     fn shape(name: &str) -> Shape {
-        let op = Op::from_name(name).unwrap();
+        let op = isa::Op::from_name(name).unwrap();
         Shape::of(&Inst {
             op,
             format: op.encoding().format,
@@ -394,48 +317,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_kinds_follow_the_mnemonics() {
-        for (name, kind, bytes) in [
-            ("ds_read_b32", Kind::Load, 4),
-            ("ds_read_u16_d16_hi", Kind::Load, 2),
-            ("ds_read_b96", Kind::Load, 12),
-            ("ds_read2st64_b64", Kind::Load, 8),
-            ("ds_write_b8_d16_hi", Kind::Store, 1),
-            ("ds_write2_b32", Kind::Store, 4),
-            ("ds_add_rtn_u64", Kind::Atomic, 8),
-            ("ds_cmpst_b32", Kind::Atomic, 4),
-            ("ds_pk_add_bf16", Kind::Atomic, 4),
-            ("ds_append", Kind::Atomic, 4),
-            ("global_load_dwordx3", Kind::Load, 12),
-            ("global_load_sbyte_d16", Kind::Load, 1),
-            ("global_store_short_d16_hi", Kind::Store, 2),
-            ("global_atomic_cmpswap_x2", Kind::Atomic, 8),
-            ("global_atomic_pk_add_f16", Kind::Atomic, 4),
-            ("flat_store_dwordx4", Kind::Store, 16),
-            ("scratch_load_ushort", Kind::Load, 2),
-            ("buffer_store_dwordx2", Kind::Store, 8),
-            ("buffer_atomic_add_x2", Kind::Atomic, 8),
-            ("s_load_dwordx16", Kind::Load, 64),
-            ("s_buffer_load_dwordx2", Kind::Load, 8),
-            ("s_atomic_cmpswap", Kind::Atomic, 4),
-        ] {
-            let shape = shape(name);
-            assert!(shape.touches_memory(), "{name}");
-            assert_eq!((shape.kind, shape.bytes), (kind, bytes), "{name}");
-        }
+    fn forms_follow_the_rows() {
         assert_eq!(shape("ds_write2st64_b32").form, Form::Local([Some(256), Some(512)]));
+        assert_eq!(shape("ds_read_b32").form, Form::Local([Some(0x201), None]));
+        assert_eq!(shape("ds_append").form, Form::LocalCounter(0x201));
+        assert_eq!(shape("ds_read_addtid_b32").form, Form::LocalLane(0x201));
+        assert_eq!(shape("ds_write_addtid_b32").form, Form::LocalLane(0x201));
+        assert_eq!(shape("s_load_dwordx2").form, Form::Scalar);
+        assert_eq!(shape("s_buffer_atomic_add").form, Form::ScalarBuffer);
+        assert!(shape("global_load_lds_dword").to_local);
         for name in
             ["ds_bpermute_b32", "ds_gws_barrier", "s_memtime", "s_dcache_inv", "v_add_f32", "s_barrier"]
         {
             assert!(!shape(name).touches_memory(), "{name}");
-        }
-    }
-
-    #[test]
-    fn every_memory_operation_touches_some_bytes() {
-        for op in Op::ALL {
-            let shape = shape(op.name());
-            assert!(!shape.touches_memory() || shape.bytes > 0, "{}", op.name());
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::listing::Listing;
 use super::profile::Count;
-use crate::exec::sopp;
+use crate::exec::format::sopp;
 use crate::program::Program;
 use isa::{Format, Op};
 

@@ -6,16 +6,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use isa::Op;
+use isa::{AccessKind, Op};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::accesses::{Access, Kind, Space};
+use super::accesses::{Access, Space};
 use super::listing::Listing;
 use super::local_shadow::LocalShadow;
 use super::{ObservedLaunch, Step};
 use crate::memory::Range;
-use crate::workgroup::Surroundings;
+use crate::workgroup::WaveContext;
 use crate::{Fault, FaultKind, Flow, Memory, Wave};
 
 /// Maximum number of distinct findings reported in full.
@@ -103,23 +103,23 @@ impl CheckReport {
 
 /// Identifies an access, with enough data to describe it later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct AccessSite {
     /// Address of the instruction.
     pub instruction: u64,
     /// Number of the workgroup in its grid.
     pub group: u64,
     pub wave: u32,
     pub lane: Option<u32>,
-    pub kind: Kind,
+    pub kind: AccessKind,
 }
 
 /// Two conflicting accesses, or one invalid access, as found by a shadow memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clash {
+pub(crate) struct Conflict {
     pub problem: Problem,
     pub address: u64,
-    pub by: Who,
-    pub with: Option<Who>,
+    pub by: AccessSite,
+    pub with: Option<AccessSite>,
 }
 
 #[derive(Debug, Default)]
@@ -142,16 +142,16 @@ impl Check {
         report
     }
 
-    /// Records the clashes that one execution of an instruction caused.
-    pub fn found(&self, launch: &ObservedLaunch, bytes: u32, clashes: &[Clash]) {
+    /// Records the conflicts that one execution of an instruction caused.
+    pub fn found(&self, launch: &ObservedLaunch, bytes: u32, conflicts: &[Conflict]) {
         let mut state = self.state.lock();
         state.steps += 1;
         let step = state.steps;
-        for clash in clashes {
+        for conflict in conflicts {
             // The same two instructions are one problem, in either order.
-            let with = clash.with.map_or(0, |who| who.instruction);
-            let pair = (clash.by.instruction.min(with), clash.by.instruction.max(with));
-            let key = (Arc::as_ptr(&launch.listing) as usize, clash.problem, pair.0, pair.1);
+            let with = conflict.with.map_or(0, |site| site.instruction);
+            let pair = (conflict.by.instruction.min(with), conflict.by.instruction.max(with));
+            let key = (Arc::as_ptr(&launch.listing) as usize, conflict.problem, pair.0, pair.1);
             if let Some((at, last)) = state.known.get_mut(&key) {
                 let (at, fresh) = (*at, *last != step);
                 *last = step;
@@ -169,21 +169,21 @@ impl Check {
             }
             let at = state.report.findings.len();
             state.known.insert(key, (at, step));
-            let memory = match clash.problem {
+            let memory = match conflict.problem {
                 Problem::GlobalRace => "global",
-                Problem::SameInstruction if clash.address > u64::from(u32::MAX) => "global",
+                Problem::SameInstruction if conflict.address > u64::from(u32::MAX) => "global",
                 _ => "local",
             };
             state.report.findings.push(Finding {
-                problem: clash.problem,
+                problem: conflict.problem,
                 kernel: launch.listing.name(),
                 launch: launch.number,
                 memory,
-                address: clash.address,
+                address: conflict.address,
                 bytes,
-                access: Some(launch.accessor(&clash.by)),
-                other: clash.with.as_ref().map(|who| launch.accessor(who)),
-                detail: match clash.problem {
+                access: Some(launch.accessor(&conflict.by)),
+                other: conflict.with.as_ref().map(|site| launch.accessor(site)),
+                detail: match conflict.problem {
                     Problem::LocalOutOfBounds => {
                         Some(format!("the workgroup has {} bytes of local memory", launch.lds_bytes))
                     }
@@ -261,30 +261,30 @@ fn nearest(memory: &Memory, address: u64) -> String {
 }
 
 impl ObservedLaunch {
-    fn accessor(&self, who: &Who) -> Accessor {
+    fn accessor(&self, site: &AccessSite) -> Accessor {
         let listing: &Listing = &self.listing;
-        let program = listing.kernel.program_at(self.level, who.instruction);
-        let at = program.and_then(|program| program.index_of(who.instruction));
+        let program = listing.kernel.program_at(self.level, site.instruction);
+        let at = program.and_then(|program| program.index_of(site.instruction));
         let [x, y, _] = self.workgroup_size;
         let groups = self.workgroups.map(u64::from);
         Accessor {
             function: program.map_or(String::new(), |program| listing.function(program)),
-            offset: program.map_or(0, |program| who.instruction.wrapping_sub(program.base())),
+            offset: program.map_or(0, |program| site.instruction.wrapping_sub(program.base())),
             instruction: program.zip(at).map_or(String::new(), |(program, at)| listing.text(program, at)),
-            source: listing.source(who.instruction),
-            verb: match who.kind {
-                Kind::Load => "reads",
-                Kind::Store => "writes",
-                Kind::Atomic => "updates",
+            source: listing.source(site.instruction),
+            verb: match site.kind {
+                AccessKind::Load => "reads",
+                AccessKind::Store => "writes",
+                AccessKind::Atomic => "updates",
             },
             workgroup: [
-                (who.group % groups[0]) as u32,
-                (who.group / groups[0] % groups[1]) as u32,
-                (who.group / groups[0] / groups[1]) as u32,
+                (site.group % groups[0]) as u32,
+                (site.group / groups[0] % groups[1]) as u32,
+                (site.group / groups[0] / groups[1]) as u32,
             ],
-            wave: who.wave,
-            work_item: who.lane.map(|lane| {
-                let item = 64 * who.wave + lane;
+            wave: site.wave,
+            work_item: site.lane.map(|lane| {
+                let item = 64 * site.wave + lane;
                 [item % x, item / x % y, item / x / y]
             }),
         }
@@ -303,12 +303,12 @@ pub(crate) struct Checker {
     pub local: LocalShadow,
     /// Time of the workgroup's last operation that may order it with other workgroups, by the global shadow's clock.
     synced: u32,
-    clashes: Vec<Clash>,
+    conflicts: Vec<Conflict>,
 }
 
 impl Checker {
-    pub fn new(surroundings: &Surroundings, local: LocalShadow) -> Checker {
-        Checker { group: surroundings.linear_workgroup, local, synced: 0, clashes: Vec::new() }
+    pub fn new(context: &WaveContext, local: LocalShadow) -> Checker {
+        Checker { group: context.linear_workgroup, local, synced: 0, conflicts: Vec::new() }
     }
 
     pub fn barrier(&mut self) {
@@ -319,20 +319,26 @@ impl Checker {
     pub fn before(&mut self, step: &Step, wave: &Wave, check: &Check) {
         let instruction = step.program.address_of(step.at);
         for access in step.accesses {
-            let who = Who { instruction, group: self.group, wave: wave.index, lane: None, kind: access.kind };
+            let site = AccessSite {
+                instruction,
+                group: self.group,
+                wave: wave.index,
+                lane: None,
+                kind: access.kind,
+            };
             match access.space {
                 Space::Local => {
-                    self.local.access(access, &who, step.launch.lds_bytes, &mut self.clashes);
+                    self.local.access(access, &site, step.launch.lds_bytes, &mut self.conflicts);
                 }
-                Space::Global => self.global(step.launch, access, &who),
+                Space::Global => self.global(step.launch, access, &site),
                 Space::Private => {}
             }
-            if access.kind == Kind::Store && access.space != Space::Private {
-                same_place(access, &who, wave, &mut self.clashes);
+            if access.kind == AccessKind::Store && access.space != Space::Private {
+                same_place(access, &site, wave, &mut self.conflicts);
             }
-            if !self.clashes.is_empty() {
-                check.found(step.launch, access.bytes, &self.clashes);
-                self.clashes.clear();
+            if !self.conflicts.is_empty() {
+                check.found(step.launch, access.bytes, &self.conflicts);
+                self.conflicts.clear();
             }
         }
     }
@@ -344,19 +350,19 @@ impl Checker {
         }
     }
 
-    fn global(&mut self, launch: &ObservedLaunch, access: &Access, who: &Who) {
+    fn global(&mut self, launch: &ObservedLaunch, access: &Access, site: &AccessSite) {
         let mut shadow = launch.global.lock();
-        if access.kind == Kind::Atomic || access.coherent {
+        if access.kind == AccessKind::Atomic || access.coherent {
             self.synced = shadow.now();
-            self.local.synchronise(who.wave);
+            self.local.synchronise(site.wave);
             return;
         }
-        shadow.access(access, who, self.synced, &launch.own, &mut self.clashes);
+        shadow.access(access, site, self.synced, &launch.own, &mut self.conflicts);
     }
 }
 
 /// Finds lanes that write different values to the same address.
-fn same_place(access: &Access, who: &Who, wave: &Wave, clashes: &mut Vec<Clash>) {
+fn same_place(access: &Access, site: &AccessSite, wave: &Wave, conflicts: &mut Vec<Conflict>) {
     let Some(data) = access.data else { return };
     let mut lanes: Vec<(u64, u32)> = access.iter().map(|(lane, address)| (address, lane)).collect();
     lanes.sort_unstable();
@@ -366,11 +372,11 @@ fn same_place(access: &Access, who: &Who, wave: &Wave, clashes: &mut Vec<Clash>)
     for pair in lanes.windows(2) {
         let (a, b) = (pair[0].1 as usize, pair[1].1 as usize);
         if pair[0].0 == pair[1].0 && registers.iter().any(|lanes| (lanes.0[a] ^ lanes.0[b]) & mask != 0) {
-            clashes.push(Clash {
+            conflicts.push(Conflict {
                 problem: Problem::SameInstruction,
                 address: pair[0].0,
-                by: Who { lane: Some(b as u32), ..*who },
-                with: Some(Who { lane: Some(a as u32), ..*who }),
+                by: AccessSite { lane: Some(b as u32), ..*site },
+                with: Some(AccessSite { lane: Some(a as u32), ..*site }),
             });
             return;
         }

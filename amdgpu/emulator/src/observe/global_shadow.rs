@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::accesses::{Access, Kind};
-use super::check::{Clash, Problem, Who};
+use isa::AccessKind;
+
+use super::accesses::Access;
+use super::check::{AccessSite, Conflict, Problem};
 use crate::memory::Range;
 
 const PAGE: u64 = 4096;
@@ -53,53 +55,53 @@ impl GlobalShadow {
         self.time
     }
 
-    /// Checks a plain access by `who`, whose workgroup may be ordered after everything up to `synced`.
+    /// Checks a plain access by `site`, whose workgroup may be ordered after everything up to `synced`.
     pub fn access(
         &mut self,
         access: &Access,
-        who: &Who,
+        site: &AccessSite,
         synced: u32,
         own: &[Range],
-        clashes: &mut Vec<Clash>,
+        conflicts: &mut Vec<Conflict>,
     ) {
         let time = self.now();
         let next = self.instructions.len() as u32;
-        let instruction = *self.numbers.entry(who.instruction).or_insert(next);
+        let instruction = *self.numbers.entry(site.instruction).or_insert(next);
         if instruction == next {
-            self.instructions.push(who.instruction);
+            self.instructions.push(site.instruction);
         }
         for (lane, address) in access.iter() {
             // Private buffers of the dispatch belong to the runtime and are not checked.
             if own.iter().any(|range| address >= range.start && address < range.end) {
                 continue;
             }
-            let who = Who { lane: (!access.scalar).then_some(lane), ..*who };
-            let lane = who.lane.map_or(64, |lane| lane as u8);
+            let site = AccessSite { lane: (!access.scalar).then_some(lane), ..*site };
+            let lane = site.lane.map_or(64, |lane| lane as u8);
             let end = address.saturating_add(u64::from(access.bytes));
             let mut at = address;
             while at < end {
                 let next = (at / 4 + 1).saturating_mul(4).min(end);
                 let bytes = (((1u32 << (next - at)) - 1) << (at % 4)) as u8;
                 let mark =
-                    Mark { time, group: who.group as u32, instruction, wave: who.wave as u8, lane, bytes };
+                    Mark { time, group: site.group as u32, instruction, wave: site.wave as u8, lane, bytes };
                 let Some(dword) = self.dword(at) else {
                     self.unchecked += 1;
                     break;
                 };
                 if let Some((mark, kind)) = touch(dword, access.kind, mark, synced)
-                    && clashes.is_empty()
+                    && conflicts.is_empty()
                 {
-                    let with = Who {
+                    let with = AccessSite {
                         instruction: self.instructions[mark.instruction as usize],
                         group: u64::from(mark.group),
                         wave: u32::from(mark.wave),
                         lane: (mark.lane < 64).then_some(u32::from(mark.lane)),
                         kind,
                     };
-                    clashes.push(Clash {
+                    conflicts.push(Conflict {
                         problem: Problem::GlobalRace,
                         address: at,
-                        by: who,
+                        by: site,
                         with: Some(with),
                     });
                 }
@@ -120,13 +122,13 @@ impl GlobalShadow {
 }
 
 /// Records an access to a dword. Returns the access that it races with.
-fn touch(dword: &mut Dword, kind: Kind, mark: Mark, synced: u32) -> Option<(Mark, Kind)> {
+fn touch(dword: &mut Dword, kind: AccessKind, mark: Mark, synced: u32) -> Option<(Mark, AccessKind)> {
     let races = |other: &Mark| {
         other.time > synced && other.time > 0 && other.group != mark.group && other.bytes & mark.bytes != 0
     };
-    let mut race = races(&dword.write).then_some((dword.write, Kind::Store));
-    if kind == Kind::Store {
-        race = race.or(dword.reads.iter().find(|read| races(read)).map(|read| (*read, Kind::Load)));
+    let mut race = races(&dword.write).then_some((dword.write, AccessKind::Store));
+    if kind == AccessKind::Store {
+        race = race.or(dword.reads.iter().find(|read| races(read)).map(|read| (*read, AccessKind::Load)));
         let same = dword.write.group == mark.group && dword.write.time > 0;
         dword.write = Mark { bytes: mark.bytes | if same { dword.write.bytes } else { 0 }, ..mark };
     } else {

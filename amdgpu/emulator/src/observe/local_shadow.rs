@@ -4,8 +4,10 @@
 //! atomic load or store cannot be distinguished from a plain one here. A wave that has used an atomic since the other wave's
 //! access counts as ordered after it.
 
-use super::accesses::{Access, Kind};
-use super::check::{Clash, Problem, Who};
+use isa::AccessKind;
+
+use super::accesses::Access;
+use super::check::{AccessSite, Conflict, Problem};
 
 /// Maximum number of waves in a workgroup.
 const WAVES: usize = 16;
@@ -65,11 +67,11 @@ impl LocalShadow {
         self.synced[wave as usize % WAVES] = self.time;
     }
 
-    /// Checks an access by `who` to LDS of `size` bytes.
-    pub fn access(&mut self, access: &Access, who: &Who, size: u32, clashes: &mut Vec<Clash>) {
+    /// Checks an access by `site` to LDS of `size` bytes.
+    pub fn access(&mut self, access: &Access, site: &AccessSite, size: u32, conflicts: &mut Vec<Conflict>) {
         self.time += 1;
-        if access.kind == Kind::Atomic {
-            self.synced[who.wave as usize % WAVES] = self.time;
+        if access.kind == AccessKind::Atomic {
+            self.synced[site.wave as usize % WAVES] = self.time;
         }
         if self.bytes.len() < size as usize {
             self.bytes.resize(size as usize, Byte::default());
@@ -77,25 +79,35 @@ impl LocalShadow {
         // Each kind of problem is reported once per access, for its first lane.
         let mut told = [false; 3];
         for (lane, address) in access.iter() {
-            let who = Who { lane: (!access.scalar).then_some(lane), ..*who };
+            let site = AccessSite { lane: (!access.scalar).then_some(lane), ..*site };
             if address.saturating_add(u64::from(access.bytes)) > u64::from(size) {
                 if !std::mem::replace(&mut told[0], true) {
-                    clashes.push(Clash { problem: Problem::LocalOutOfBounds, address, by: who, with: None });
+                    conflicts.push(Conflict {
+                        problem: Problem::LocalOutOfBounds,
+                        address,
+                        by: site,
+                        with: None,
+                    });
                 }
                 continue;
             }
             for at in address..address + u64::from(access.bytes) {
-                let (unset, race) = self.touch(at as usize, access.kind, &who);
+                let (unset, race) = self.touch(at as usize, access.kind, &site);
                 if unset && !std::mem::replace(&mut told[1], true) {
-                    clashes.push(Clash { problem: Problem::LocalUnset, address: at, by: who, with: None });
+                    conflicts.push(Conflict {
+                        problem: Problem::LocalUnset,
+                        address: at,
+                        by: site,
+                        with: None,
+                    });
                 }
                 if let Some(other) = race
                     && !std::mem::replace(&mut told[2], true)
                 {
-                    clashes.push(Clash {
+                    conflicts.push(Conflict {
                         problem: Problem::LocalRace,
                         address: at,
-                        by: who,
+                        by: site,
                         with: Some(other),
                     });
                 }
@@ -104,37 +116,37 @@ impl LocalShadow {
     }
 
     /// Records an access to one byte. Returns whether it read an uninitialised byte, and the access that it races with.
-    fn touch(&mut self, at: usize, kind: Kind, who: &Who) -> (bool, Option<Who>) {
-        let since = self.ordered.max(self.synced[who.wave as usize % WAVES]);
+    fn touch(&mut self, at: usize, kind: AccessKind, site: &AccessSite) -> (bool, Option<AccessSite>) {
+        let since = self.ordered.max(self.synced[site.wave as usize % WAVES]);
         let byte = &mut self.bytes[at];
-        let wave = who.wave as u8;
-        let lane = who.lane.map_or(64, |lane| lane as u8);
-        let mark = Mark { time: self.time, instruction: who.instruction, wave, lane };
+        let wave = site.wave as u8;
+        let lane = site.lane.map_or(64, |lane| lane as u8);
+        let mark = Mark { time: self.time, instruction: site.instruction, wave, lane };
         let races = |mark: &Mark| mark.time > since && mark.wave != wave;
-        let other = |mark: &Mark, kind: Kind| Who {
+        let other = |mark: &Mark, kind: AccessKind| AccessSite {
             instruction: mark.instruction,
-            group: who.group,
+            group: site.group,
             wave: u32::from(mark.wave),
             lane: (mark.lane < 64).then_some(u32::from(mark.lane)),
             kind,
         };
-        let unset = kind != Kind::Store && byte.set < self.started;
-        let mut race = races(&byte.write).then(|| other(&byte.write, Kind::Store));
+        let unset = kind != AccessKind::Store && byte.set < self.started;
+        let mut race = races(&byte.write).then(|| other(&byte.write, AccessKind::Store));
         match kind {
-            Kind::Atomic => {
+            AccessKind::Atomic => {
                 byte.set = self.time;
                 race = None;
             }
-            Kind::Load => {
+            AccessKind::Load => {
                 // Two readers of different waves are enough: a writer differs from at least one of them.
                 let stale = |mark: &Mark| mark.time <= self.ordered || mark.wave == wave;
                 if let Some(slot) = byte.reads.iter_mut().find(|mark| stale(mark)) {
                     *slot = mark;
                 }
             }
-            Kind::Store => {
+            AccessKind::Store => {
                 let reader = byte.reads.iter().find(|mark| races(mark));
-                race = race.or(reader.map(|mark| other(mark, Kind::Load)));
+                race = race.or(reader.map(|mark| other(mark, AccessKind::Load)));
                 byte.write = mark;
                 byte.set = self.time;
             }

@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use isa::{Flags, Format, Inst, Op, Operand};
+use isa::{AccessKind, Flags, Format, Inst, Op, Operand};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::accesses::{Access, Kind, Space};
+use super::accesses::{Access, Space};
 use super::block::{self, Block};
 use super::listing::Listing;
 use super::{MAX_KERNELS, Step};
-use crate::exec::sopp;
+use crate::exec::format::sopp;
 use crate::program::Program;
 use crate::{Flow, LaunchStats, Level, Wave};
 
@@ -232,7 +232,7 @@ fn conflicts(access: &Access) -> LocalTraffic {
                 let last = address.saturating_add(u64::from(access.bytes) - 1);
                 for dword in address / 4..=last / 4 {
                     // Only atomics of different lanes are kept distinct.
-                    let key = if access.kind == Kind::Atomic { lane as u32 } else { 0 };
+                    let key = if access.kind == AccessKind::Atomic { lane as u32 } else { 0 };
                     if count < dwords.len() {
                         dwords[count] = (dword, key);
                         count += 1;
@@ -483,21 +483,15 @@ impl KernelProfile {
 
     fn memory(&mut self, inst: &Inst, memory: &MemoryCount) {
         let flags = inst.encoding().flags;
-        let name = inst.op.name();
-        let local_atomic =
-            inst.format == Format::Ds && !name.starts_with("ds_read") && !name.starts_with("ds_write");
-        let (global, local) = match () {
-            () if inst.format == Format::Smem => (&mut self.scalar_loads, &mut self.local_loads),
-            () if flags.has(Flags::ATOMIC) || local_atomic => {
-                (&mut self.global_atomics, &mut self.local_atomics)
-            }
-            () if flags.has(Flags::STORE) || name.starts_with("ds_write") => {
-                (&mut self.global_stores, &mut self.local_stores)
-            }
-            () if flags.has(Flags::LDS_LOAD) || inst.memory.lds => {
+        let kind = inst.op.memory_access().map_or(AccessKind::Load, |access| access.kind);
+        let (global, local) = match kind {
+            _ if inst.format == Format::Smem => (&mut self.scalar_loads, &mut self.local_loads),
+            AccessKind::Atomic => (&mut self.global_atomics, &mut self.local_atomics),
+            AccessKind::Store => (&mut self.global_stores, &mut self.local_stores),
+            AccessKind::Load if flags.has(Flags::LDS_LOAD) || inst.memory.lds => {
                 (&mut self.global_loads, &mut self.local_stores)
             }
-            () => (&mut self.global_loads, &mut self.local_loads),
+            AccessKind::Load => (&mut self.global_loads, &mut self.local_loads),
         };
         global.add(&memory.global);
         local.add(&memory.local);
@@ -578,7 +572,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn access(kind: Kind, bytes: u32, lanes: u64, address: impl Fn(u64) -> u64) -> Access {
+    fn access(kind: AccessKind, bytes: u32, lanes: u64, address: impl Fn(u64) -> u64) -> Access {
         Access {
             space: Space::Local,
             kind,
@@ -597,23 +591,23 @@ mod tests {
             let traffic = conflicts(&access(kind, bytes, lanes, address));
             (traffic.cycles, traffic.conflicts)
         };
-        assert_eq!(cost(Kind::Load, 4, !0, &|lane| 4 * lane), (2, 0), "consecutive dwords");
-        assert_eq!(cost(Kind::Load, 4, !0, &|_| 64), (2, 0), "one dword for all");
-        assert_eq!(cost(Kind::Load, 4, !0, &|lane| 128 * lane), (64, 62), "one bank for all");
-        assert_eq!(cost(Kind::Load, 4, !0, &|lane| 132 * lane), (2, 0), "padded rows");
-        assert_eq!(cost(Kind::Load, 4, !0, &|lane| 8 * lane), (4, 2), "every other bank");
-        assert_eq!(cost(Kind::Load, 4, 0xff, &|lane| 128 * lane), (8, 7), "eight lanes");
-        assert_eq!(cost(Kind::Load, 8, !0, &|lane| 8 * lane), (4, 0), "16 lanes of two dwords");
-        assert_eq!(cost(Kind::Store, 16, !0, &|lane| 16 * lane), (8, 0), "8 lanes of four dwords");
-        assert_eq!(cost(Kind::Load, 1, !0, &|lane| lane), (2, 0), "bytes of the same dwords");
-        assert_eq!(cost(Kind::Atomic, 4, 0xf, &|_| 0), (4, 3), "atomics on one dword");
-        assert_eq!(cost(Kind::Load, 4, 0, &|_| 0), (0, 0), "nobody");
+        assert_eq!(cost(AccessKind::Load, 4, !0, &|lane| 4 * lane), (2, 0), "consecutive dwords");
+        assert_eq!(cost(AccessKind::Load, 4, !0, &|_| 64), (2, 0), "one dword for all");
+        assert_eq!(cost(AccessKind::Load, 4, !0, &|lane| 128 * lane), (64, 62), "one bank for all");
+        assert_eq!(cost(AccessKind::Load, 4, !0, &|lane| 132 * lane), (2, 0), "padded rows");
+        assert_eq!(cost(AccessKind::Load, 4, !0, &|lane| 8 * lane), (4, 2), "every other bank");
+        assert_eq!(cost(AccessKind::Load, 4, 0xff, &|lane| 128 * lane), (8, 7), "eight lanes");
+        assert_eq!(cost(AccessKind::Load, 8, !0, &|lane| 8 * lane), (4, 0), "16 lanes of two dwords");
+        assert_eq!(cost(AccessKind::Store, 16, !0, &|lane| 16 * lane), (8, 0), "8 lanes of four dwords");
+        assert_eq!(cost(AccessKind::Load, 1, !0, &|lane| lane), (2, 0), "bytes of the same dwords");
+        assert_eq!(cost(AccessKind::Atomic, 4, 0xf, &|_| 0), (4, 3), "atomics on one dword");
+        assert_eq!(cost(AccessKind::Load, 4, 0, &|_| 0), (0, 0), "nobody");
     }
 
     #[test]
     fn global_accesses_touch_each_line_once() {
         let moved = |bytes, address: &dyn Fn(u64) -> u64| {
-            let traffic = traffic(&access(Kind::Load, bytes, !0, address));
+            let traffic = traffic(&access(AccessKind::Load, bytes, !0, address));
             (traffic.bytes, traffic.distinct_bytes, traffic.lines_64, traffic.lines_128)
         };
         assert_eq!(moved(4, &|lane| 0x1000 + 4 * lane), (256, 256, 4, 2));

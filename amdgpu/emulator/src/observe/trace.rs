@@ -7,15 +7,15 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use isa::{DataType, Element, Format, Operand};
+use isa::{AccessKind, DataType, Element, Format, Operand};
 use parking_lot::Mutex;
 
-use super::accesses::{Access, Kind, Space};
+use super::accesses::{Access, Space};
 use super::listing::offset;
 use super::{ObservedLaunch, Step};
 use crate::compile::scalar_index;
 use crate::wave::sreg;
-use crate::workgroup::Surroundings;
+use crate::workgroup::WaveContext;
 use crate::{Flow, Wave};
 
 /// Line width, and width of the instruction column.
@@ -63,14 +63,9 @@ impl Trace {
     }
 
     /// Creates a tracer, if the selected wave is in this workgroup.
-    pub fn workgroup(
-        &self,
-        launch: &ObservedLaunch,
-        surroundings: &Surroundings,
-        waves: usize,
-    ) -> Option<Tracer> {
+    pub fn workgroup(&self, launch: &ObservedLaunch, context: &WaveContext, waves: usize) -> Option<Tracer> {
         let options = &self.options;
-        if surroundings.workgroup != options.workgroup || options.wave as usize >= waves {
+        if context.workgroup != options.workgroup || options.wave as usize >= waves {
             return None;
         }
         self.waves.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +134,7 @@ impl Tracer {
         let lane = self.lane.unwrap_or(exec.trailing_zeros());
         let lane = (lane < 64 && exec >> lane & 1 != 0).then_some(lane);
         let mut stored = [None; 4];
-        let store = step.accesses.iter().find(|access| access.kind == Kind::Store);
+        let store = step.accesses.iter().find(|access| access.kind == AccessKind::Store);
         if let (Some(lane), Some(Access { data: Some(data), bytes, .. })) = (lane, store) {
             for (k, stored) in stored.iter_mut().enumerate().take(bytes.div_ceil(4) as usize) {
                 *stored = wave.vgprs.get(usize::from(*data) + k).map(|lanes| lanes.0[lane as usize]);
@@ -218,7 +213,7 @@ fn results(step: &Step, wave: &Wave, before: &Before, lane_is_chosen: bool, flow
     let inst = step.inst;
     let mut results = Vec::new();
     let mut written = None;
-    let store = step.accesses.iter().any(|access| access.kind == Kind::Store);
+    let store = step.accesses.iter().any(|access| access.kind == AccessKind::Store);
     if !store || inst.format != Format::Smem {
         written = register(step, wave, before.lane, &inst.dst, inst.dst_type(), &mut results);
     }
@@ -247,7 +242,7 @@ fn results(step: &Step, wave: &Wave, before: &Before, lane_is_chosen: bool, flow
             Space::Local => format!("lds@{address:04x}"),
             Space::Private => format!("private@{address:04x}"),
         };
-        if access.kind == Kind::Store {
+        if access.kind == AccessKind::Store {
             for (k, value) in before.stored.iter().enumerate() {
                 if let Some(value) = value {
                     let digits = (2 * access.bytes as usize).min(8);

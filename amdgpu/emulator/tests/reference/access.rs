@@ -5,11 +5,11 @@ use emulator::memory::{Access, Range, RangeCache};
 use isa::{Arch, Flags, Format, Inst, Op, Operand, disassemble};
 
 use super::atomic::Atomic;
-use super::exact::Format as Float;
 use super::machine::{M0, Machine, REGISTERS, scalar_index};
 use super::memory::Memory;
-use super::random::Random;
 use super::run;
+use isa_reference::exact::Format as Float;
+use isa_reference::random::Random;
 
 /// Bytes of global memory, according to the addressing range of the format.
 fn global_size(format: Format) -> usize {

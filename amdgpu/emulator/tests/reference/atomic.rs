@@ -1,6 +1,6 @@
 //! Reference implementation of atomics, from the formulas in the manuals.
 
-use super::exact::{F16, F32, F64, Format, NEAREST, Number};
+use isa_reference::exact::{F16, F32, F64, Format, NEAREST, Number};
 
 const BF16: Format = Format { bits: 16, fraction: 7 };
 

@@ -4,8 +4,8 @@ use emulator::compile::Compiler;
 use emulator::{Level, exec};
 use isa::{Arch, Op};
 
-use super::random::Random;
 use super::words::{self, Form};
+use isa_reference::random::Random;
 
 /// Every encoding and mnemonic of the gfx90a and gfx942 code in a set of real libraries and compiled kernels.
 const CENSUS: &str = include_str!("../../../isa/tests/data/census.tsv");
@@ -26,7 +26,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
         for arch in [Arch::Gfx90a, Arch::Gfx942].into_iter().filter(|arch| row.opcode(*arch).is_some()) {
             // An operation that has only the long form is generated from its own table.
             let form = if form == Form::Long && !words::has(row, Form::Long) { Form::Short } else { form };
-            let mut random = Random(op as u64);
+            let mut random = Random::new(op as u64);
             for _ in 0..20 {
                 let Some((inst, _)) = words::draw(&mut random, arch, row, form) else {
                     refused.push(format!("{arch:?} {mnemonic}: no operands found"));
@@ -35,7 +35,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
                 let mut compiler = Compiler::new(arch, Level::Base, 256, 512, 0);
                 compiler.insts.push(inst);
                 // Instructions without effect on an in-order device have no handler.
-                if exec::sopp::is_dropped(op) {
+                if exec::is_dropped(op) {
                     break;
                 }
                 if let Err(error) = exec::compile(&mut compiler, &inst, 0) {

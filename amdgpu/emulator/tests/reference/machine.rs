@@ -6,8 +6,8 @@
 use emulator::Mode;
 use isa::{Arch, DataType, Dpp, Element, Flags, Format, Inst, Op, Operand};
 
-use super::exact::{self, F16, F32, F64, Unit};
-use super::vector::{self, Lane, Outcome};
+use isa_reference::exact::{self, F16, F32, F64, Unit};
+use isa_reference::{Lane, Outcome, evaluate};
 
 pub const VCC: usize = 106;
 pub const M0: usize = 124;
@@ -108,7 +108,7 @@ impl Machine {
                 number,
                 clamp: inst.modifiers.clamp,
             };
-            let Some(outcome) = vector::evaluate(inst.op, &lane) else { return false };
+            let Some(outcome) = evaluate(inst.op, &lane) else { return false };
             let active = exec >> number & 1 == 1
                 && reads
                     .as_ref()
@@ -185,7 +185,7 @@ impl Machine {
                             number: lane,
                             clamp: inst.modifiers.clamp,
                         };
-                        let Some(Outcome::Value(sum)) = vector::evaluate(Op::v_msad_u8, &sums) else {
+                        let Some(Outcome::Value(sum)) = evaluate(Op::v_msad_u8, &sums) else {
                             return None;
                         };
                         self.v[at? + n][lane] = sum as u32;

@@ -7,29 +7,24 @@
 mod access;
 mod atomic;
 mod census;
-mod convert;
-mod exact;
-mod float;
-mod integer;
+mod facts;
 mod machine;
 mod matrix;
 mod memory;
-mod random;
 mod run;
 mod scalar;
-mod vector;
 mod words;
 
 use std::io::Write;
 
 use isa::{Arch, ENCODINGS, Encoding, Format};
-use random::Random;
+use isa_reference::random::Random;
 use words::{FORMS, Form};
 
 const ARCHS: [Arch; 2] = [Arch::Gfx90a, Arch::Gfx942];
 
 /// Operations without a reference implementation, and why.
-const NO_TWIN: &[(&str, &str)] = &[
+const NO_REFERENCE: &[(&str, &str)] = &[
     ("v_nop", "does nothing"),
     ("v_clrexcp", "clears flags that nothing reads"),
     ("v_div_", "the steps of a division, held to correctly rounded quotients where they are written"),
@@ -51,7 +46,7 @@ const NO_TWIN: &[(&str, &str)] = &[
 ];
 
 /// Memory operations without a reference implementation, and why.
-const NO_MEMORY_TWIN: &[(&str, &str)] = &[
+const NO_MEMORY_REFERENCE: &[(&str, &str)] = &[
     ("buffer_load_format_", "formats, see tests/instructions.rs"),
     ("buffer_store_format_", "formats, see tests/instructions.rs"),
     ("tbuffer_", "formats, see tests/instructions.rs"),
@@ -93,10 +88,10 @@ fn check(formats: &[Format], rounds: usize) {
     for arch in ARCHS {
         for (row, form) in operations(arch, formats) {
             let name = row.op.name();
-            if NO_TWIN.iter().any(|(start, _)| name.starts_with(start)) {
+            if NO_REFERENCE.iter().any(|(start, _)| name.starts_with(start)) {
                 continue;
             }
-            let mut random = Random(row.op as u64 * 1000 + arch as u64 * 10 + form as u64);
+            let mut random = Random::new(row.op as u64 * 1000 + arch as u64 * 10 + form as u64);
             for _ in 0..rounds {
                 let Some((inst, bytes)) = words::draw(&mut random, arch, row, form) else {
                     failures.push(format!("{arch:?} {name} {form:?}: no operands found"));
@@ -128,10 +123,10 @@ fn check_memory(formats: &[Format], rounds: usize) {
     for arch in ARCHS {
         for (row, form) in operations(arch, formats) {
             let name = row.op.name();
-            if NO_MEMORY_TWIN.iter().any(|(start, _)| name.starts_with(start)) {
+            if NO_MEMORY_REFERENCE.iter().any(|(start, _)| name.starts_with(start)) {
                 continue;
             }
-            let mut random = Random(row.op as u64 * 1000 + arch as u64 * 10);
+            let mut random = Random::new(row.op as u64 * 1000 + arch as u64 * 10);
             for _ in 0..rounds {
                 let Some((inst, bytes)) = words::draw(&mut random, arch, row, form) else {
                     failures.push(format!("{arch:?} {name}: no operands found"));
@@ -185,16 +180,16 @@ fn scalar_memory_operations_match_the_reference() {
 /// The tests above fail for an operation without a reference implementation; this one fails for an operation that no test covers
 /// and no reason excludes.
 #[test]
-fn every_memory_operation_has_a_twin_or_a_reason() {
+fn every_memory_operation_has_a_reference_or_a_reason() {
     let drawn = [Format::Ds, Format::Flat, Format::Global, Format::Scratch, Format::Mubuf, Format::Smem];
     for arch in ARCHS {
         for (row, _) in operations(arch, &MEMORY) {
             let name = row.op.name();
-            let left_out = NO_MEMORY_TWIN.iter().any(|(start, _)| name.starts_with(start));
+            let left_out = NO_MEMORY_REFERENCE.iter().any(|(start, _)| name.starts_with(start));
             assert!(left_out || drawn.contains(&row.format), "{arch:?} {name}");
         }
     }
-    for (start, _) in NO_MEMORY_TWIN {
+    for (start, _) in NO_MEMORY_REFERENCE {
         let found = ENCODINGS.iter().any(|row| row.op.name().starts_with(start));
         assert!(found, "no operation starts with {start}");
     }

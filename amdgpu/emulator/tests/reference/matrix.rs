@@ -6,10 +6,10 @@
 
 use isa::{Arch, DataType, ENCODINGS, Element, Encoding, Flags, decode};
 
-use super::exact::{F16, F32, F64, NEAREST, Number};
 use super::machine::{ACCUMULATORS, Machine, REGISTERS};
-use super::random::Random;
 use super::run;
+use isa_reference::exact::{F16, F32, F64, NEAREST, Number};
+use isa_reference::random::Random;
 
 /// `blocks` products of `m x k` and `k x n` matrices.
 #[derive(Clone, Copy, Debug)]
@@ -309,7 +309,7 @@ fn matrix_operations_match_the_published_layouts() {
             .filter(|row| row.flags.has(Flags::MFMA | Flags::SMFMAC) && row.opcode(arch).is_some());
         for row in matrices {
             operations += 1;
-            let mut random = Random(row.op as u64 + 7);
+            let mut random = Random::new(row.op as u64 + 7);
             for _ in 0..12 {
                 if let Err(difference) = check(&mut random, arch, row) {
                     failures.push(difference);

@@ -4,9 +4,9 @@ use emulator::compile::Compiler;
 use emulator::{FaultKind, Lanes, Level, Mode, Uop, Wave, exec};
 use isa::{Arch, DataType, Element, Format, Inst, disassemble};
 
-use super::exact::{F16, F32, F64, Format as Float};
 use super::machine::{ACCUMULATORS, EXEC, Machine, REGISTERS};
-use super::random::Random;
+use isa_reference::exact::{F16, F32, F64, Format as Float};
+use isa_reference::random::Random;
 
 /// A state of zeros, all lanes active, in the default MODE.
 pub fn blank(arch: Arch) -> Machine {

@@ -2,7 +2,7 @@
 
 use isa::{Arch, Encoding, Flags, Format, Inst, decode};
 
-use super::random::Random;
+use isa_reference::random::Random;
 
 /// Encodings of a vector operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,30 +4,30 @@
 macro_rules! flat {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* [Flat {
     // 90a  942  mnemonic                dst    sources      flags
-       0x10 0x10 flat_load_ubyte         B32    [U64]        {}
-       0x11 0x11 flat_load_sbyte         B32    [U64]        {}
-       0x12 0x12 flat_load_ushort        B32    [U64]        {}
-       0x13 0x13 flat_load_sshort        B32    [U64]        {}
+       0x10 0x10 flat_load_ubyte         B32    [U64]        {BYTE}
+       0x11 0x11 flat_load_sbyte         B32    [U64]        {BYTE}
+       0x12 0x12 flat_load_ushort        B32    [U64]        {SHORT}
+       0x13 0x13 flat_load_sshort        B32    [U64]        {SHORT}
        0x14 0x14 flat_load_dword         B32    [U64]        {}
        0x15 0x15 flat_load_dwordx2       B64    [U64]        {}
        0x16 0x16 flat_load_dwordx3       B96    [U64]        {}
        0x17 0x17 flat_load_dwordx4       B128   [U64]        {}
-       0x18 0x18 flat_store_byte         _      [U64 B32]    {STORE}
-       0x19 0x19 flat_store_byte_d16_hi  _      [U64 B32]    {STORE}
-       0x1a 0x1a flat_store_short        _      [U64 B32]    {STORE}
-       0x1b 0x1b flat_store_short_d16_hi _      [U64 B32]    {STORE}
+       0x18 0x18 flat_store_byte         _      [U64 B32]    {STORE BYTE}
+       0x19 0x19 flat_store_byte_d16_hi  _      [U64 B32]    {STORE BYTE}
+       0x1a 0x1a flat_store_short        _      [U64 B32]    {STORE SHORT}
+       0x1b 0x1b flat_store_short_d16_hi _      [U64 B32]    {STORE SHORT}
        0x1c 0x1c flat_store_dword        _      [U64 B32]    {STORE}
        0x1d 0x1d flat_store_dwordx2      _      [U64 B64]    {STORE}
        0x1e 0x1e flat_store_dwordx3      _      [U64 B96]    {STORE}
        0x1f 0x1f flat_store_dwordx4      _      [U64 B128]   {STORE}
-       0x20 0x20 flat_load_ubyte_d16     B32    [U64]        {}
-       0x21 0x21 flat_load_ubyte_d16_hi  B32    [U64]        {}
-       0x22 0x22 flat_load_sbyte_d16     B32    [U64]        {}
-       0x23 0x23 flat_load_sbyte_d16_hi  B32    [U64]        {}
-       0x24 0x24 flat_load_short_d16     B32    [U64]        {}
-       0x25 0x25 flat_load_short_d16_hi  B32    [U64]        {}
+       0x20 0x20 flat_load_ubyte_d16     B32    [U64]        {BYTE}
+       0x21 0x21 flat_load_ubyte_d16_hi  B32    [U64]        {BYTE}
+       0x22 0x22 flat_load_sbyte_d16     B32    [U64]        {BYTE}
+       0x23 0x23 flat_load_sbyte_d16_hi  B32    [U64]        {BYTE}
+       0x24 0x24 flat_load_short_d16     B32    [U64]        {SHORT}
+       0x25 0x25 flat_load_short_d16_hi  B32    [U64]        {SHORT}
        0x40 0x40 flat_atomic_swap        B32    [U64 B32]    {ATOMIC}
-       0x41 0x41 flat_atomic_cmpswap     B32    [U64 B64]    {ATOMIC}
+       0x41 0x41 flat_atomic_cmpswap     B32    [U64 B64]    {ATOMIC COMPARE}
        0x42 0x42 flat_atomic_add         U32    [U64 U32]    {ATOMIC}
        0x43 0x43 flat_atomic_sub         U32    [U64 U32]    {ATOMIC}
        0x44 0x44 flat_atomic_smin        I32    [U64 I32]    {ATOMIC}
@@ -46,7 +46,7 @@ macro_rules! flat {
        0x51 0x51 flat_atomic_max_f64     F64    [U64 F64]    {ATOMIC NO_SCC_90A}
        -    0x52 flat_atomic_pk_add_bf16 BF16x2 [U64 BF16x2] {ATOMIC}
        0x60 0x60 flat_atomic_swap_x2     B64    [U64 B64]    {ATOMIC}
-       0x61 0x61 flat_atomic_cmpswap_x2  B64    [U64 B128]   {ATOMIC}
+       0x61 0x61 flat_atomic_cmpswap_x2  B64    [U64 B128]   {ATOMIC COMPARE}
        0x62 0x62 flat_atomic_add_x2      U64    [U64 U64]    {ATOMIC}
        0x63 0x63 flat_atomic_sub_x2      U64    [U64 U64]    {ATOMIC}
        0x64 0x64 flat_atomic_smin_x2     I64    [U64 I64]    {ATOMIC}

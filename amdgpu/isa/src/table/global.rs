@@ -4,35 +4,35 @@
 macro_rules! global {
     ($next:ident $($rest:tt)*) => { $next! { $($rest)* [Global {
     // 90a  942  mnemonic                  dst    sources      flags
-       0x10 0x10 global_load_ubyte         B32    [U64]        {LDS_90A}
-       0x11 0x11 global_load_sbyte         B32    [U64]        {LDS_90A}
-       0x12 0x12 global_load_ushort        B32    [U64]        {LDS_90A}
-       0x13 0x13 global_load_sshort        B32    [U64]        {LDS_90A}
+       0x10 0x10 global_load_ubyte         B32    [U64]        {LDS_90A BYTE}
+       0x11 0x11 global_load_sbyte         B32    [U64]        {LDS_90A BYTE}
+       0x12 0x12 global_load_ushort        B32    [U64]        {LDS_90A SHORT}
+       0x13 0x13 global_load_sshort        B32    [U64]        {LDS_90A SHORT}
        0x14 0x14 global_load_dword         B32    [U64]        {LDS_90A}
        0x15 0x15 global_load_dwordx2       B64    [U64]        {}
        0x16 0x16 global_load_dwordx3       B96    [U64]        {}
        0x17 0x17 global_load_dwordx4       B128   [U64]        {}
-       0x18 0x18 global_store_byte         _      [U64 B32]    {STORE}
-       0x19 0x19 global_store_byte_d16_hi  _      [U64 B32]    {STORE}
-       0x1a 0x1a global_store_short        _      [U64 B32]    {STORE}
-       0x1b 0x1b global_store_short_d16_hi _      [U64 B32]    {STORE}
+       0x18 0x18 global_store_byte         _      [U64 B32]    {STORE BYTE}
+       0x19 0x19 global_store_byte_d16_hi  _      [U64 B32]    {STORE BYTE}
+       0x1a 0x1a global_store_short        _      [U64 B32]    {STORE SHORT}
+       0x1b 0x1b global_store_short_d16_hi _      [U64 B32]    {STORE SHORT}
        0x1c 0x1c global_store_dword        _      [U64 B32]    {STORE}
        0x1d 0x1d global_store_dwordx2      _      [U64 B64]    {STORE}
        0x1e 0x1e global_store_dwordx3      _      [U64 B96]    {STORE}
        0x1f 0x1f global_store_dwordx4      _      [U64 B128]   {STORE}
-       0x20 0x20 global_load_ubyte_d16     B32    [U64]        {}
-       0x21 0x21 global_load_ubyte_d16_hi  B32    [U64]        {}
-       0x22 0x22 global_load_sbyte_d16     B32    [U64]        {}
-       0x23 0x23 global_load_sbyte_d16_hi  B32    [U64]        {}
-       0x24 0x24 global_load_short_d16     B32    [U64]        {}
-       0x25 0x25 global_load_short_d16_hi  B32    [U64]        {}
-       -    0x26 global_load_lds_ubyte     _      [U64]        {LDS_LOAD}
-       -    0x27 global_load_lds_sbyte     _      [U64]        {LDS_LOAD}
-       -    0x28 global_load_lds_ushort    _      [U64]        {LDS_LOAD}
-       -    0x29 global_load_lds_sshort    _      [U64]        {LDS_LOAD}
+       0x20 0x20 global_load_ubyte_d16     B32    [U64]        {BYTE}
+       0x21 0x21 global_load_ubyte_d16_hi  B32    [U64]        {BYTE}
+       0x22 0x22 global_load_sbyte_d16     B32    [U64]        {BYTE}
+       0x23 0x23 global_load_sbyte_d16_hi  B32    [U64]        {BYTE}
+       0x24 0x24 global_load_short_d16     B32    [U64]        {SHORT}
+       0x25 0x25 global_load_short_d16_hi  B32    [U64]        {SHORT}
+       -    0x26 global_load_lds_ubyte     _      [U64]        {LDS_LOAD BYTE}
+       -    0x27 global_load_lds_sbyte     _      [U64]        {LDS_LOAD BYTE}
+       -    0x28 global_load_lds_ushort    _      [U64]        {LDS_LOAD SHORT}
+       -    0x29 global_load_lds_sshort    _      [U64]        {LDS_LOAD SHORT}
        -    0x2a global_load_lds_dword     _      [U64]        {LDS_LOAD}
        0x40 0x40 global_atomic_swap        B32    [U64 B32]    {ATOMIC}
-       0x41 0x41 global_atomic_cmpswap     B32    [U64 B64]    {ATOMIC}
+       0x41 0x41 global_atomic_cmpswap     B32    [U64 B64]    {ATOMIC COMPARE}
        0x42 0x42 global_atomic_add         U32    [U64 U32]    {ATOMIC}
        0x43 0x43 global_atomic_sub         U32    [U64 U32]    {ATOMIC}
        0x44 0x44 global_atomic_smin        I32    [U64 I32]    {ATOMIC}
@@ -51,7 +51,7 @@ macro_rules! global {
        0x51 0x51 global_atomic_max_f64     F64    [U64 F64]    {ATOMIC NO_SCC_90A}
        -    0x52 global_atomic_pk_add_bf16 BF16x2 [U64 BF16x2] {ATOMIC}
        0x60 0x60 global_atomic_swap_x2     B64    [U64 B64]    {ATOMIC}
-       0x61 0x61 global_atomic_cmpswap_x2  B64    [U64 B128]   {ATOMIC}
+       0x61 0x61 global_atomic_cmpswap_x2  B64    [U64 B128]   {ATOMIC COMPARE}
        0x62 0x62 global_atomic_add_x2      U64    [U64 U64]    {ATOMIC}
        0x63 0x63 global_atomic_sub_x2      U64    [U64 U64]    {ATOMIC}
        0x64 0x64 global_atomic_smin_x2     I64    [U64 I64]    {ATOMIC}

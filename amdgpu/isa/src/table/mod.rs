@@ -40,9 +40,11 @@ mod vop3p;
 #[macro_use]
 mod vopc;
 
+mod fact;
 mod family;
 mod flag;
 
+pub use fact::{AccessKind, MemoryAccess};
 pub use family::Family;
 pub use flag::Flags;
 

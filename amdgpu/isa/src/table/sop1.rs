@@ -36,27 +36,27 @@ macro_rules! sop1 {
        0x1d 0x1d s_setpc_b64            _   [B64]   {SGPR_ONLY}
        0x1e 0x1e s_swappc_b64           B64 [B64]   {}
        0x1f 0x1f s_rfe_b64              _   [B64]   {SGPR_ONLY}
-       0x20 0x20 s_and_saveexec_b64     U64 [U64]   {}
-       0x21 0x21 s_or_saveexec_b64      U64 [U64]   {}
-       0x22 0x22 s_xor_saveexec_b64     U64 [U64]   {}
-       0x23 0x23 s_andn2_saveexec_b64   U64 [U64]   {}
-       0x24 0x24 s_orn2_saveexec_b64    U64 [U64]   {}
-       0x25 0x25 s_nand_saveexec_b64    U64 [U64]   {}
-       0x26 0x26 s_nor_saveexec_b64     U64 [U64]   {}
-       0x27 0x27 s_xnor_saveexec_b64    U64 [U64]   {}
+       0x20 0x20 s_and_saveexec_b64     U64 [U64]   {WRITES_EXEC}
+       0x21 0x21 s_or_saveexec_b64      U64 [U64]   {WRITES_EXEC}
+       0x22 0x22 s_xor_saveexec_b64     U64 [U64]   {WRITES_EXEC}
+       0x23 0x23 s_andn2_saveexec_b64   U64 [U64]   {WRITES_EXEC}
+       0x24 0x24 s_orn2_saveexec_b64    U64 [U64]   {WRITES_EXEC}
+       0x25 0x25 s_nand_saveexec_b64    U64 [U64]   {WRITES_EXEC}
+       0x26 0x26 s_nor_saveexec_b64     U64 [U64]   {WRITES_EXEC}
+       0x27 0x27 s_xnor_saveexec_b64    U64 [U64]   {WRITES_EXEC}
        0x28 0x28 s_quadmask_b32         U32 [U32]   {}
        0x29 0x29 s_quadmask_b64         U64 [U64]   {}
        0x2a 0x2a s_movrels_b32          B32 [B32]   {SGPR_ONLY}
        0x2b 0x2b s_movrels_b64          B64 [B64]   {SGPR_ONLY}
        0x2c 0x2c s_movreld_b32          B32 [B32]   {}
        0x2d 0x2d s_movreld_b64          B64 [B64]   {}
-       0x2e 0x2e s_cbranch_join         _   [B32]   {SGPR_ONLY}
+       0x2e 0x2e s_cbranch_join         _   [B32]   {SGPR_ONLY WRITES_EXEC}
        0x30 0x30 s_abs_i32              I32 [I32]   {}
        0x32 0x32 s_set_gpr_idx_idx      _   [B32]   {}
-       0x33 0x33 s_andn1_saveexec_b64   U64 [U64]   {}
-       0x34 0x34 s_orn1_saveexec_b64    U64 [U64]   {}
-       0x35 0x35 s_andn1_wrexec_b64     U64 [U64]   {}
-       0x36 0x36 s_andn2_wrexec_b64     U64 [U64]   {}
+       0x33 0x33 s_andn1_saveexec_b64   U64 [U64]   {WRITES_EXEC}
+       0x34 0x34 s_orn1_saveexec_b64    U64 [U64]   {WRITES_EXEC}
+       0x35 0x35 s_andn1_wrexec_b64     U64 [U64]   {WRITES_EXEC}
+       0x36 0x36 s_andn2_wrexec_b64     U64 [U64]   {WRITES_EXEC}
        0x37 0x37 s_bitreplicate_b64_b32 U64 [U32]   {}
     }] } };
 }

@@ -45,7 +45,7 @@ macro_rules! sop2 {
        0x26 0x26 s_bfe_i32         I32 [I32 U32] {}
        0x27 0x27 s_bfe_u64         U64 [U64 U32] {}
        0x28 0x28 s_bfe_i64         I64 [I64 U32] {}
-       0x29 0x29 s_cbranch_g_fork  _   [B64 B64] {}
+       0x29 0x29 s_cbranch_g_fork  _   [B64 B64] {WRITES_EXEC}
        0x2a 0x2a s_absdiff_i32     I32 [I32 I32] {}
        0x2b 0x2b s_rfe_restore_b64 _   [B64 B32] {}
        0x2c 0x2c s_mul_hi_u32      U32 [U32 U32] {}

@@ -20,7 +20,7 @@ macro_rules! sopk {
        0x0d 0x0d s_cmpk_le_u32      U32 []      {}
        0x0e 0x0e s_addk_i32         I32 []      {}
        0x0f 0x0f s_mulk_i32         I32 []      {}
-       0x10 0x10 s_cbranch_i_fork   B64 []      {BRANCH}
+       0x10 0x10 s_cbranch_i_fork   B64 []      {BRANCH WRITES_EXEC}
        0x11 0x11 s_getreg_b32       B32 []      {HWREG}
        0x12 0x12 s_setreg_b32       B32 []      {HWREG STORE}
        0x14 0x14 s_setreg_imm32_b32 _   [B32]   {HWREG LITERAL_LAST}

@@ -1,5 +1,6 @@
 //! Generates seeded instruction words: every opcode of every family, with random operands.
 
+use fastrand::Rng;
 use isa::Arch;
 
 /// An encoding family: leading bits, the opcode field, and the layout of the second word.
@@ -50,23 +51,20 @@ const FAMILIES: &[Family] = &[
     family(0b110101,      6, 16,  2, None), // VINTRP
 ];
 
-/// Small random number generator with a fixed seed: the same words on every run.
-pub struct Random(u64);
+/// Random words with a fixed seed: the same on every run.
+pub struct Random(Rng);
 
 impl Random {
     pub fn seeded(arch: Arch) -> Random {
-        Random(0x9e37_79b9_7f4a_7c15 ^ arch as u64)
+        Random(Rng::with_seed(arch as u64))
     }
 
     pub fn next(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 32) as u32
+        self.0.u32(..)
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        self.next() % limit
+        self.0.u32(..limit)
     }
 
     /// Random bits with some fields zero: many fields must be zero, or are valid only when small. Fields of `width` bits start at

@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use board_judge::{Apartness, Endpoint, Event, Job, Limits, Toolchain, Tools};
+use board_contract::{Endpoint, Event};
+use board_judge::{IsolationRange, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
@@ -37,7 +38,7 @@ pub fn rig() -> &'static Rig {
             libraries: e2e::library_folder(),
             cache,
             runner: vec![remora.into(), "judge".into(), "--runner".into()],
-            apartness: Apartness::default(),
+            isolation: IsolationRange::default(),
         };
         Rig { worker, tools }
     })
@@ -69,7 +70,7 @@ impl Rig {
     pub fn events(&self, job: &Job) -> Vec<Event> {
         let mut events = Vec::new();
         board_judge::run(job, &self.tools, &mut |event| events.push(event));
-        let last: Vec<bool> = events.iter().map(|event| event.is_last(job.endpoint)).collect();
+        let last: Vec<bool> = events.iter().map(|event| event.status().is_terminal(job.endpoint)).collect();
         assert_eq!(last.iter().filter(|is_last| **is_last).count(), 1, "{events:#?}");
         assert_eq!(last.last(), Some(&true), "{events:#?}");
         events
@@ -82,8 +83,7 @@ impl Rig {
 
 /// Returns the status of an event, as the server sends it.
 pub fn status(event: &Event) -> String {
-    let json = serde_json::to_value(event).expect("JSON");
-    json["status"].as_str().expect("a status").to_owned()
+    event.status().to_string()
 }
 
 pub fn board() -> PathBuf {

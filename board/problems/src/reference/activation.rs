@@ -1,7 +1,8 @@
 //! Activation functions: element by element.
 
-use super::{Call, Mode, Real, Row, floats, real::real, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "elu" => elu;

@@ -1,8 +1,11 @@
 //! Attention variants and rotary position embedding (RoPE).
 
-use super::{Call, Mode, Real, Row, floats, matmul::dot, real::real, rows, softmax::softmax_of};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::matmul::dot;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use super::softmax::softmax_of;
+use crate::maker::Maker;
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "causal-attention" => causal;

@@ -1,7 +1,8 @@
 //! Finite field arithmetic; results are exact.
 
-use super::{Call, Mode, Row, integers, rows};
-use crate::compare::Values;
+use super::real::Mode;
+use super::row::{Call, Row, integers, rows};
+use crate::values::Values;
 
 /// The Mersenne prime 2^31 - 1.
 const PRIME: u64 = (1 << 31) - 1;

@@ -1,8 +1,9 @@
 //! Graph algorithms, on weight matrices (zero means no edge) and on adjacency lists.
 
-use super::{Call, Mode, Real, Row, floats, integers, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::real::{Mode, Real};
+use super::row::{Call, Row, floats, integers, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 use std::collections::VecDeque;
 
 pub(super) const ROWS: &[Row] = rows! {

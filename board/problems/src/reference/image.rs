@@ -1,7 +1,8 @@
 //! Image processing: pixels, neighbourhoods, histograms.
 
-use super::{Call, Mode, Real, Row, floats, integers, real::real, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, integers, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "box-blur" => box_blur;

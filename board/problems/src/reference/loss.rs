@@ -1,8 +1,10 @@
 //! Loss functions.
 
-use super::{Call, Mode, Real, Row, floats, matmul::dot, real::real, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::matmul::dot;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "cosine-similarity" => cosine;

@@ -1,8 +1,10 @@
 //! Matrix products.
 
-use super::{Call, Mode, Real, Row, activation, floats, integers, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::activation;
+use super::real::{Mode, Real};
+use super::row::{Call, Row, floats, integers, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "batched-matmul" => batched;

@@ -1,6 +1,6 @@
 //! Reference implementations of all problems: one row per problem, one file per family.
 //!
-//! References are written once over [`Real`], whose [`Mode`] defines the rounding of every operation. Submissions are judged in f64 without
+//! References are written once over [`real::Real`], whose [`real::Mode`] defines the rounding of every operation. Submissions are judged in f64 without
 //! further rounding; tests use other modes to validate the tolerances.
 
 mod activation;
@@ -15,45 +15,17 @@ mod norm;
 mod numeric;
 mod pooling;
 mod quantised;
-mod real;
+pub(crate) mod real;
 mod reduction;
+pub(crate) mod row;
 mod scan;
 mod softmax;
 mod sorting;
+#[cfg(test)]
+pub(crate) mod tried;
 mod vector;
 
-use crate::case::Case;
-use crate::compare::Values;
-use crate::dtype::Dtype;
-use crate::prepare::{Maker, Prepared, Value};
-pub use real::{Exact, Mode, Real};
-use std::marker::PhantomData;
-
-/// A problem's reference, and its input maker if it has one.
-#[derive(Debug)]
-pub struct Row {
-    slug: &'static str,
-    pub(crate) inputs: Option<fn(&mut Maker<'_>)>,
-    pub(crate) exact: fn(&Call<'_, Exact>) -> Vec<Values>,
-    #[cfg(test)]
-    pub(crate) tried: fn(&Call<'_, crate::tolerance::Tried>) -> Vec<Values>,
-}
-
-/// Defines the rows of a family: `"slug" => function` or `"slug" => function, maker`.
-macro_rules! rows {
-    ($($slug:literal => $compute:path $(, $inputs:path)?;)*) => {
-        &[$($crate::reference::Row {
-            slug: $slug,
-            inputs: $crate::reference::rows!(@inputs $($inputs)?),
-            exact: $compute,
-            #[cfg(test)]
-            tried: $compute,
-        },)*]
-    };
-    (@inputs) => { None };
-    (@inputs $inputs:path) => { Some($inputs) };
-}
-pub(crate) use rows;
+use row::Row;
 
 const FAMILIES: &[&[Row]] = &[
     activation::ROWS,
@@ -75,7 +47,7 @@ const FAMILIES: &[&[Row]] = &[
     vector::ROWS,
 ];
 
-pub(crate) fn row(slug: &str) -> Option<&'static Row> {
+pub(crate) fn find(slug: &str) -> Option<&'static Row> {
     FAMILIES.iter().copied().flatten().find(|row| row.slug == slug)
 }
 
@@ -83,60 +55,4 @@ pub(crate) fn row(slug: &str) -> Option<&'static Row> {
 #[cfg(test)]
 pub(crate) fn slugs() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().copied().flatten().map(|row| row.slug)
-}
-
-/// One call of a reference, with access to its arguments by name.
-#[derive(Debug)]
-pub struct Call<'a, M> {
-    case: &'a Case,
-    prepared: &'a Prepared,
-    mode: PhantomData<M>,
-}
-
-impl<'a, M: Mode> Call<'a, M> {
-    pub(crate) fn new(case: &'a Case, prepared: &'a Prepared) -> Self {
-        Self { case, prepared, mode: PhantomData }
-    }
-
-    /// Returns a size of the case.
-    pub(crate) fn size(&self, name: &str) -> usize {
-        usize::try_from(self.case.size(name)).unwrap_or(0)
-    }
-
-    /// Returns a floating-point scalar, rounded to the type of the argument.
-    pub(crate) fn scalar(&self, name: &str) -> Real<M> {
-        self.floats(name)[0]
-    }
-
-    /// Returns a buffer as floating-point numbers.
-    pub(crate) fn floats(&self, name: &str) -> Vec<Real<M>> {
-        let (element, bytes) = self.contents(name);
-        element.decode(bytes).into_iter().map(Real::input).collect()
-    }
-
-    /// Returns a buffer as integers.
-    pub(crate) fn integers(&self, name: &str) -> Vec<i64> {
-        let (element, bytes) = self.contents(name);
-        element.decode_integers(bytes).into_iter().map(|value| value as i64).collect()
-    }
-
-    fn contents(&self, name: &str) -> (Dtype, &[u8]) {
-        let argument = self.prepared.argument(name).unwrap_or_else(|| panic!("no argument {name}"));
-        match &argument.value {
-            Value::Input { element, bytes, .. }
-            | Value::InOut { element, bytes, .. }
-            | Value::Scalar { element, bytes } => (*element, bytes),
-            Value::Output { .. } => panic!("{name} is an output"),
-        }
-    }
-}
-
-/// Builds a single output of floating-point numbers.
-pub(crate) fn floats<M: Mode>(values: impl IntoIterator<Item = Real<M>>) -> Vec<Values> {
-    vec![Values::Floats(values.into_iter().map(Real::output).collect())]
-}
-
-/// Builds a single output of integers.
-pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> Vec<Values> {
-    vec![Values::Integers(values.into_iter().collect())]
 }

@@ -1,7 +1,8 @@
 //! Normalisation of rows, channels and groups.
 
-use super::{Call, Mode, Real, Row, floats, real::real, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use crate::values::Values;
 
 /// Added to the variance, to avoid division by zero.
 const EPSILON: f64 = 1e-5;

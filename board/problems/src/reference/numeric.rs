@@ -1,8 +1,11 @@
 //! Numerical methods: sparse products, stencils, transforms, factorisations, clustering.
 
-use super::{Call, Mode, Real, Row, floats, integers, matmul::dot, real::real, reduction::first_best, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::matmul::dot;
+use super::real::{Mode, Real, real};
+use super::reduction::first_best;
+use super::row::{Call, Row, floats, integers, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "cholesky" => cholesky, positive_definite;

@@ -1,7 +1,8 @@
 //! Pooling over one, two and three axes, with the same window along each axis.
 
-use super::{Call, Mode, Real, Row, floats, real::real, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "avg-pool-1d" => average_1d;

@@ -1,8 +1,10 @@
 //! Low-precision formats: OCP microscaling (MX) blocks of 32 elements with a power-of-two scale, and packed integers.
 
-use super::{Call, Mode, Real, Row, floats, matmul::product_transposed, real::real, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::matmul::product_transposed;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 
 /// Elements that share a scale.
 const BLOCK: usize = 32;

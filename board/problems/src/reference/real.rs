@@ -169,7 +169,7 @@ impl<M: Mode> Sum for Real<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tolerance::{Arithmetic, Tried};
+    use crate::reference::tried::{Arithmetic, Tried};
 
     fn sum(values: &[f64], arithmetic: Arithmetic) -> f64 {
         arithmetic

@@ -1,7 +1,8 @@
 //! Prefix scans: cumulative sums and products, and algorithms built on them.
 
-use super::{Call, Mode, Real, Row, floats, integers, real::real, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::row::{Call, Row, floats, integers, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "cumprod" => cumprod;

@@ -1,7 +1,9 @@
 //! Softmax, and losses and gating based on it.
 
-use super::{Call, Mode, Real, Row, floats, real::real, reduction::first_best, rows};
-use crate::compare::Values;
+use super::real::{Mode, Real, real};
+use super::reduction::first_best;
+use super::row::{Call, Row, floats, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "cross-entropy" => cross_entropy;

@@ -1,8 +1,9 @@
 //! Sorting, selection and merging. Elements are moved, never changed.
 
-use super::{Call, Mode, Real, Row, rows};
-use crate::compare::Values;
-use crate::prepare::Maker;
+use super::real::{Mode, Real};
+use super::row::{Call, Row, rows};
+use crate::maker::Maker;
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "array-sort" => sort;

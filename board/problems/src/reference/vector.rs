@@ -1,7 +1,9 @@
 //! Element-wise operations on vectors and matrices, and reordering.
 
-use super::{Call, Mode, Row, floats, matmul::transposed, rows};
-use crate::compare::Values;
+use super::matmul::transposed;
+use super::real::Mode;
+use super::row::{Call, Row, floats, rows};
+use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
     "axpy" => axpy;

@@ -6,46 +6,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use board_contract::{AccountLimits, Budget, ErrorBody, Health, Me, route};
 
 use super::Caller;
 use crate::accounts;
 use crate::app::App;
-use crate::error::{ErrorBody, Refusal};
+use crate::error::Refusal;
 use crate::metrics as figures;
 use crate::store::{now, today};
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Me {
-    pub user: String,
-    pub budget: Budget,
-    pub limits: MyLimits,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Budget {
-    /// Daily budget; null for no limit.
-    pub daily_usd: Option<f64>,
-    pub spent_usd: f64,
-    /// Reserved for waiting and running submissions.
-    pub reserved_usd: f64,
-    /// Highest allowed device price, in dollars per hour.
-    pub max_price_usd: Option<f64>,
-}
-
-/// Limits of the caller; null for no limit.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct MyLimits {
-    pub per_minute: Option<i64>,
-    pub per_day: Option<i64>,
-    pub concurrency: i64,
-    pub source_bytes: usize,
-    pub body_bytes: usize,
-    pub queue: i64,
-}
-
 /// Returns the caller's account, limits and budget.
-#[utoipa::path(get, path = "/api/me", tag = "account", responses((status = 200, body = Me), (status = 401, body = ErrorBody)))]
+#[utoipa::path(get, path = route::ME, tag = "account", responses((status = 200, body = Me), (status = 401, body = ErrorBody)))]
 pub async fn me(State(app): State<Arc<App>>, Caller(user): Caller) -> Result<Json<Me>, Refusal> {
     let limits = &app.config.limits;
     let limited = user.name != accounts::LOCAL;
@@ -56,7 +27,7 @@ pub async fn me(State(app): State<Arc<App>>, Caller(user): Caller) -> Result<Jso
             reserved_usd: app.store.reserved(&user.id).await?,
             max_price_usd: user.max_price_usd,
         },
-        limits: MyLimits {
+        limits: AccountLimits {
             per_minute: limited.then(|| user.per_minute.unwrap_or(limits.per_minute)),
             per_day: limited.then(|| user.per_day.unwrap_or(limits.per_day)),
             concurrency: user.concurrency.unwrap_or(limits.concurrency as i64),
@@ -68,16 +39,8 @@ pub async fn me(State(app): State<Arc<App>>, Caller(user): Caller) -> Result<Jso
     }))
 }
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Health {
-    /// ok
-    pub status: String,
-    pub version: String,
-    pub uptime_s: u64,
-}
-
 /// Health check of the server and its database.
-#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, body = Health), (status = 503, body = ErrorBody)))]
+#[utoipa::path(get, path = route::HEALTH, tag = "operation", responses((status = 200, body = Health), (status = 503, body = ErrorBody)))]
 pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Refusal> {
     app.store.ping().await?;
     Ok(Json(Health {
@@ -88,7 +51,7 @@ pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Refusal
 }
 
 /// Metrics for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "operation",
+#[utoipa::path(get, path = route::METRICS, tag = "operation",
     responses((status = 200, content_type = "text/plain", body = String)))]
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let text = figures::text(&app).await?;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use board_contract::{ErrorBody, Leaderboard, LeaderboardEntry, route};
+use serde::Deserialize;
 
 use super::{Query, cell, csv};
 use crate::app::App;
-use crate::error::{ErrorBody, Refusal};
+use crate::error::Refusal;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct BoardQuery {
@@ -19,32 +20,8 @@ pub struct BoardQuery {
     dtype: Option<String>,
 }
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Place {
-    pub rank: usize,
-    pub user: String,
-    pub submission_id: String,
-    pub dtype: String,
-    pub avg_runtime_ms: f64,
-    pub avg_gflops: Option<f64>,
-    /// Instructions of all measured cases together; software GPUs only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<f64>,
-    pub created_at: i64,
-    pub public: bool,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Leaderboard {
-    pub problem: String,
-    pub gpu: String,
-    /// Whether these are results of a software GPU. They are never ranked together with those of real GPUs.
-    pub emulated: bool,
-    pub entries: Vec<Place>,
-}
-
 /// Returns the best submission of each user, fastest first. With `.csv` after the slug the response is a CSV table.
-#[utoipa::path(get, path = "/api/leaderboards/{slug}", params(("slug" = String, Path), BoardQuery), tag = "problems",
+#[utoipa::path(get, path = route::LEADERBOARD, params(("slug" = String, Path), BoardQuery), tag = "problems",
     responses((status = 200, body = Leaderboard), (status = 404, body = ErrorBody)))]
 pub async fn leaderboard(
     State(app): State<Arc<App>>,
@@ -64,10 +41,10 @@ pub async fn leaderboard(
     let dtype = query.dtype.as_deref().filter(|dtype| !dtype.is_empty());
     let (gpu, emulated) = (&device.config.gpu_type, device.config.emulated);
     let entries = app.store.leaderboard(&problem.slug, gpu, dtype, emulated).await?;
-    let entries: Vec<Place> = entries
+    let entries: Vec<LeaderboardEntry> = entries
         .into_iter()
         .zip(1..)
-        .map(|(entry, rank)| Place {
+        .map(|(entry, rank)| LeaderboardEntry {
             rank,
             user: entry.user,
             submission_id: entry.submission_id,

@@ -5,45 +5,24 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use board_contract::{
+    DeviceInfo, Devices, Endpoint, ErrorBody, Estimate, EstimateBody, Queue, QueueEntry, route,
+};
 
 use super::{JsonBody, Visitor};
 use crate::app::App;
-use crate::error::{ErrorBody, Refusal};
-use crate::places::DeviceState;
-use crate::submit::{self, ENDPOINTS, Estimate};
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct DeviceView {
-    /// Name that submissions use.
-    pub gpu_type: String,
-    pub name: String,
-    /// embedded, worker or dstack.
-    pub place: String,
-    pub emulated: bool,
-    pub price_per_hour: f64,
-    pub queue_length: usize,
-    pub running: usize,
-    pub slots: usize,
-    pub expected_wait_s: f64,
-    pub state: DeviceState,
-    pub warm: bool,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Devices {
-    pub devices: Vec<DeviceView>,
-}
+use crate::error::Refusal;
+use crate::submit;
 
 /// Lists the devices.
-#[utoipa::path(get, path = "/api/devices", tag = "devices", responses((status = 200, body = Devices)))]
+#[utoipa::path(get, path = route::DEVICES, tag = "devices", responses((status = 200, body = Devices)))]
 pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal> {
     let mut devices = Vec::new();
     for device in &app.devices {
         let gpu = &device.config.gpu_type;
         let queue_length = app.line(gpu).await?.len();
         let running = app.running.lock().values().filter(|one| &one.gpu == gpu).count();
-        devices.push(DeviceView {
+        devices.push(DeviceInfo {
             gpu_type: gpu.clone(),
             name: device.config.name.clone(),
             place: device.place_name().to_owned(),
@@ -60,18 +39,8 @@ pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal>
     Ok(Json(Devices { devices }))
 }
 
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-pub struct EstimateBody {
-    #[serde(alias = "problemSlug")]
-    #[allow(dead_code, reason = "accepted and documented, but the estimate does not depend on it")]
-    problem: Option<String>,
-    #[serde(alias = "gpuType")]
-    gpu_type: String,
-    endpoint: Option<String>,
-}
-
 /// Estimates the cost of a submission without running it.
-#[utoipa::path(post, path = "/api/estimate", request_body = EstimateBody, tag = "devices",
+#[utoipa::path(post, path = route::ESTIMATE, request_body = EstimateBody, tag = "devices",
     responses((status = 200, body = Estimate), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub async fn estimate(
     State(app): State<Arc<App>>,
@@ -83,43 +52,21 @@ pub async fn estimate(
             .details(error.to_string())
     })?;
     let device = app.device(&body.gpu_type)?;
-    let endpoint = body.endpoint.as_deref().unwrap_or("full");
-    if !ENDPOINTS.contains(&endpoint) {
-        return Err(Refusal::bad_request(format!("there is no endpoint \"{endpoint}\"")));
-    }
+    let name = body.endpoint.as_deref().unwrap_or(Endpoint::Full.name());
+    let endpoint = Endpoint::from_name(name)
+        .ok_or_else(|| Refusal::bad_request(format!("there is no endpoint \"{name}\"")))?;
     let user = user.map(|user| user.id).unwrap_or_default();
     let (_, queue_s) = app.next_position(&user, &device.config.gpu_type).await?;
     Ok(Json(submit::estimate(&app, device, endpoint, queue_s).await?))
 }
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct QueueEntry {
-    pub id: String,
-    pub user: String,
-    pub problem: String,
-    pub gpu: String,
-    pub endpoint: String,
-    /// Queue position; 0 for a running submission.
-    pub position: usize,
-    pub expected_wait_s: f64,
-    pub queued_at: i64,
-    pub running: bool,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Queue {
-    pub entries: Vec<QueueEntry>,
-    pub running: usize,
-    pub waiting: usize,
-}
-
 /// Lists the running submissions, and the waiting ones in the order they will start.
-#[utoipa::path(get, path = "/api/queue", tag = "devices", responses((status = 200, body = Queue)))]
+#[utoipa::path(get, path = route::QUEUE, tag = "devices", responses((status = 200, body = Queue)))]
 pub async fn queue(State(app): State<Arc<App>>) -> Result<Json<Queue>, Refusal> {
     let mut entries = Vec::new();
     let ids: Vec<String> = app.running.lock().keys().cloned().collect();
     for id in &ids {
-        let one = app.store.submission_brief(id).await?;
+        let one = app.store.submission_brief(id).await?.summary;
         entries.push(QueueEntry {
             id: one.id,
             user: one.user,

@@ -1,6 +1,7 @@
 //! The OpenAPI description of the HTTP interface, derived from the handlers.
 
 use axum::Json;
+use board_contract::route;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
@@ -36,7 +37,7 @@ use super::{account, boards, devices, problems, submissions};
 struct Document;
 
 /// Returns this OpenAPI document.
-#[utoipa::path(get, path = "/api/openapi.json", tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
+#[utoipa::path(get, path = route::OPENAPI, tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
 pub async fn document() -> Json<utoipa::openapi::OpenApi> {
     let mut document = Document::openapi();
     let key = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());

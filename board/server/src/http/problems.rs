@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use board_problems::{Direction, Dtype, Problem, Set, Shape};
-use serde::{Deserialize, Serialize};
+use board_contract::{
+    CasePlace, CaseSet, ErrorBody, ParameterDirection, ProblemCase, ProblemDetail, ProblemParameter,
+    ProblemSummary, ProblemTolerance, Problems, Starter, route,
+};
+use board_problems::{Direction, Dtype, Place, Problem, Set, Shape};
+use serde::Deserialize;
 
 use super::{Query, Visitor};
 use crate::app::App;
-use crate::error::{ErrorBody, Refusal};
+use crate::error::Refusal;
 use crate::statement;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -22,80 +26,8 @@ pub struct ProblemsQuery {
     tag: Option<String>,
 }
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ProblemSummary {
-    pub slug: String,
-    pub title: String,
-    pub difficulty: String,
-    pub tags: Vec<String>,
-    pub dtypes: Vec<String>,
-    /// Whether the caller has solved it.
-    pub solved: bool,
-    pub submissions: i64,
-    pub accepted: i64,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Problems {
-    pub problems: Vec<ProblemSummary>,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ProblemParameter {
-    pub name: String,
-    /// in, out, inout or scalar.
-    pub direction: String,
-    /// C type, for the problem's first dtype.
-    pub c_type: String,
-    /// Extents as formulas over the sizes of a case.
-    pub shape: Vec<String>,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Starter {
-    pub kernel: String,
-    pub host: String,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ProblemCase {
-    pub name: String,
-    pub sizes: BTreeMap<String, i64>,
-    pub values: BTreeMap<String, f64>,
-    /// check, sample or bench.
-    pub set: String,
-    /// real or emulated; null for both.
-    pub place: Option<String>,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ProblemTolerance {
-    pub rtol: f64,
-    pub atol: f64,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct ProblemDetail {
-    #[serde(flatten)]
-    pub summary: ProblemSummary,
-    /// Sanitised HTML; formulas are MathML.
-    pub statement_html: String,
-    pub parameters: Vec<ProblemParameter>,
-    /// Signature of the kernel shape, for the first dtype.
-    pub signature: String,
-    /// Starter code by dtype.
-    pub starters: BTreeMap<String, Starter>,
-    pub cases: Vec<ProblemCase>,
-    /// Whether every element must be exactly equal.
-    pub exact: bool,
-    /// Tolerance by dtype.
-    pub tolerance: BTreeMap<String, ProblemTolerance>,
-    pub flops_formula: Option<String>,
-    pub bytes_formula: Option<String>,
-}
-
 /// Lists all problems.
-#[utoipa::path(get, path = "/api/problems", params(ProblemsQuery), tag = "problems", responses((status = 200, body = Problems)))]
+#[utoipa::path(get, path = route::PROBLEMS, params(ProblemsQuery), tag = "problems", responses((status = 200, body = Problems)))]
 pub async fn list(
     State(app): State<Arc<App>>,
     Visitor(user): Visitor,
@@ -144,7 +76,7 @@ fn summary(problem: &Problem) -> ProblemSummary {
 }
 
 /// Shows one problem.
-#[utoipa::path(get, path = "/api/problems/{slug}", params(("slug" = String, Path)), tag = "problems",
+#[utoipa::path(get, path = route::PROBLEM, params(("slug" = String, Path)), tag = "problems",
     responses((status = 200, body = ProblemDetail), (status = 404, body = ErrorBody)))]
 pub async fn detail(
     State(app): State<Arc<App>>,
@@ -169,12 +101,11 @@ fn describe(problem: &Problem) -> ProblemDetail {
     let parameters = problem.parameters.iter().map(|parameter| ProblemParameter {
         name: parameter.name.clone(),
         direction: match parameter.direction {
-            Direction::In => "in",
-            Direction::Out => "out",
-            Direction::InOut => "inout",
-            Direction::Scalar => "scalar",
-        }
-        .to_owned(),
+            Direction::In => ParameterDirection::In,
+            Direction::Out => ParameterDirection::Out,
+            Direction::InOut => ParameterDirection::InOut,
+            Direction::Scalar => ParameterDirection::Scalar,
+        },
         c_type: parameter.element.c_name(first).to_owned(),
         shape: parameter.shape.iter().map(|extent| extent.text().to_owned()).collect(),
     });
@@ -190,17 +121,13 @@ fn describe(problem: &Problem) -> ProblemDetail {
         sizes: case.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect(),
         values: case.values.clone(),
         set: match case.set {
-            Set::Sample => "sample",
-            Set::Check => "check",
-            Set::Bench => "bench",
-        }
-        .to_owned(),
-        place: case.place.map(|place| {
-            match place {
-                board_problems::Place::Real => "real",
-                board_problems::Place::Emulated => "emulated",
-            }
-            .to_owned()
+            Set::Sample => CaseSet::Sample,
+            Set::Check => CaseSet::Check,
+            Set::Bench => CaseSet::Bench,
+        },
+        place: case.place.map(|place| match place {
+            Place::Real => CasePlace::Real,
+            Place::Emulated => CasePlace::Emulated,
         }),
     });
     let tolerance = problem.dtypes.iter().map(|dtype| {

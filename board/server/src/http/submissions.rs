@@ -7,122 +7,27 @@ use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use board_contract::{
+    CaseResult, Comparison, ErrorBody, Event, EventRecord, Isa, State, SubmissionDetail, SubmissionSummary,
+    Submissions, SubmitBody, Submitted, VisibilityBody, route,
+};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::{Caller, JsonBody, Query, Visitor, cell, csv};
 use crate::app::App;
-use crate::error::{ErrorBody, Refusal};
-use crate::store::{Filter, State, Submission, User};
+use crate::error::Refusal;
+use crate::store::{Filter, Submission, User};
 use crate::stream;
-use crate::submit::{self, Estimate, SubmitBody};
+use crate::submit;
 
 const PAGE: i64 = 50;
 const LARGEST_PAGE: i64 = 500;
 const MOST_COMPARED: usize = 10;
 
-/// Summary of a submission, for lists.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Summary {
-    pub id: String,
-    pub problem: String,
-    pub title: String,
-    pub user: String,
-    pub gpu: String,
-    pub dtype: String,
-    pub endpoint: String,
-    /// Status of its latest event.
-    pub status: String,
-    /// queued, running or done.
-    pub state: String,
-    /// Whether it ran on a software GPU. Such results are never ranked with real ones.
-    pub emulated: bool,
-    pub public: bool,
-    /// Milliseconds since the Unix epoch.
-    pub created_at: i64,
-    pub finished_at: Option<i64>,
-    pub passed_tests: Option<i64>,
-    pub total_tests: Option<i64>,
-    pub avg_runtime_ms: Option<f64>,
-    pub avg_gflops: Option<f64>,
-    pub instructions: Option<f64>,
-    pub cost_usd: Option<f64>,
-    pub execution_time: Option<f64>,
-    pub flags: Vec<String>,
-}
-
-impl Summary {
-    pub fn of(submission: &Submission) -> Summary {
-        let title = board_problems::find(&submission.problem).map_or("", |problem| problem.title.as_str());
-        Summary {
-            id: submission.id.clone(),
-            problem: submission.problem.clone(),
-            title: title.to_owned(),
-            user: submission.user.clone(),
-            gpu: submission.gpu.clone(),
-            dtype: submission.dtype.clone(),
-            endpoint: submission.endpoint.clone(),
-            status: submission.status.clone(),
-            state: match submission.state {
-                State::Queued => "queued",
-                State::Running => "running",
-                State::Done => "done",
-            }
-            .to_owned(),
-            emulated: submission.emulated,
-            public: submission.public,
-            created_at: submission.created_at,
-            finished_at: submission.finished_at,
-            passed_tests: submission.passed_tests,
-            total_tests: submission.total_tests,
-            avg_runtime_ms: submission.avg_runtime_ms,
-            avg_gflops: submission.avg_gflops,
-            instructions: submission.instructions,
-            cost_usd: submission.cost_usd,
-            execution_time: submission.execution_time,
-            flags: submission.flags.clone(),
-        }
-    }
-}
-
-/// Details of a submission.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Detail {
-    #[serde(flatten)]
-    pub summary: Summary,
-    /// Whether the caller is its author.
-    pub mine: bool,
-    /// The source; visible to its author, and to everyone once it is public.
-    pub code: Option<String>,
-    /// Results of the checked and measured cases.
-    pub results: Vec<Value>,
-    /// Events; visible to its author, and to everyone once it is public.
-    pub events: Vec<Value>,
-    /// Queue position while it waits.
-    pub position: Option<usize>,
-    pub expected_wait_s: Option<f64>,
-}
-
-/// An accepted submission.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Submitted {
-    pub id: String,
-    /// Address of its event stream.
-    pub events: String,
-    pub position: usize,
-    pub estimate: Estimate,
-}
-
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Submissions {
-    pub submissions: Vec<Summary>,
-    /// Value of `before` for the next page.
-    pub next: Option<String>,
-}
-
 /// Submits a kernel and follows it: the response is the event stream, up to the terminal event. Closing the stream does not cancel the
 /// submission.
-#[utoipa::path(post, path = "/api/amd/submit", request_body = SubmitBody, tag = "submissions", responses(
+#[utoipa::path(post, path = route::STREAM_SUBMIT, request_body = SubmitBody, tag = "submissions", responses(
     (status = 200, description = "Events: `event: STATUS`, `id: N`, `data: {...}`", content_type = "text/event-stream", body = String),
     (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 402, body = ErrorBody),
     (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 413, body = ErrorBody),
@@ -133,16 +38,16 @@ pub async fn stream_submit(
     Caller(user): Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
-    let accepted = submit::submit(&app, &user, &SubmitBody::parse(&body)?).await?;
+    let accepted = submit::submit(&app, &user, &submit::parse(&body)?).await?;
     let mut response = stream::respond(Arc::clone(&app), accepted.id.clone(), 0);
-    if let Ok(value) = HeaderValue::from_str(&format!("/api/submissions/{}/events", accepted.id)) {
+    if let Ok(value) = HeaderValue::from_str(&route::of_submission(route::SUBMISSION_EVENTS, &accepted.id)) {
         response.headers_mut().insert(header::CONTENT_LOCATION, value);
     }
     Ok(response)
 }
 
 /// Submits a kernel. Its events are available at a separate address.
-#[utoipa::path(post, path = "/api/submissions", request_body = SubmitBody, tag = "submissions", responses(
+#[utoipa::path(post, path = route::SUBMISSIONS, request_body = SubmitBody, tag = "submissions", responses(
     (status = 202, body = Submitted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
     (status = 402, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
 pub async fn submit(
@@ -150,8 +55,8 @@ pub async fn submit(
     Caller(user): Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
-    let accepted = submit::submit(&app, &user, &SubmitBody::parse(&body)?).await?;
-    let events = format!("/api/submissions/{}/events", accepted.id);
+    let accepted = submit::submit(&app, &user, &submit::parse(&body)?).await?;
+    let events = route::of_submission(route::SUBMISSION_EVENTS, &accepted.id);
     let answer =
         Submitted { id: accepted.id, events, position: accepted.position, estimate: accepted.estimate };
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
@@ -171,7 +76,7 @@ pub struct ListQuery {
 }
 
 /// Lists submissions, newest first.
-#[utoipa::path(get, path = "/api/submissions", params(ListQuery), tag = "submissions",
+#[utoipa::path(get, path = route::SUBMISSIONS, params(ListQuery), tag = "submissions",
     responses((status = 200, body = Submissions), (status = 400, body = ErrorBody)))]
 pub async fn list(
     Shared(app): Shared<Arc<App>>,
@@ -206,69 +111,73 @@ pub async fn list(
     let mut found = app.store.list(&filter).await?;
     let more = found.len() as i64 > limit;
     found.truncate(limit as usize);
-    let next = found.last().filter(|_| more).map(|last| format!("{}-{}", last.created_at, last.id));
-    Ok(Json(Submissions { submissions: found.iter().map(Summary::of).collect(), next }))
+    let next =
+        found.last().filter(|_| more).map(|last| format!("{}-{}", last.summary.created_at, last.summary.id));
+    Ok(Json(Submissions { submissions: found.into_iter().map(|one| one.summary).collect(), next }))
 }
 
 /// Shows one submission with its results.
-#[utoipa::path(get, path = "/api/submissions/{id}", params(("id" = String, Path)), tag = "submissions",
-    responses((status = 200, body = Detail), (status = 404, body = ErrorBody)))]
+#[utoipa::path(get, path = route::SUBMISSION, params(("id" = String, Path)), tag = "submissions",
+    responses((status = 200, body = SubmissionDetail), (status = 404, body = ErrorBody)))]
 pub async fn detail(
     Shared(app): Shared<Arc<App>>,
     Visitor(user): Visitor,
     Path(id): Path<String>,
-) -> Result<Json<Detail>, Refusal> {
+) -> Result<Json<SubmissionDetail>, Refusal> {
     let submission = app.store.submission(&id).await?;
-    detail_of(&app, user.as_ref(), &submission).await.map(Json)
+    detail_of(&app, user.as_ref(), submission).await.map(Json)
 }
 
-async fn detail_of(app: &App, user: Option<&User>, submission: &Submission) -> Result<Detail, Refusal> {
+async fn detail_of(
+    app: &App,
+    user: Option<&User>,
+    submission: Submission,
+) -> Result<SubmissionDetail, Refusal> {
     let mine = user.is_some_and(|user| user.id == submission.user_id);
-    let open = mine || submission.public;
-    let mut events = Vec::new();
-    for event in app.store.events_after(&submission.id, 0).await? {
-        events.push(serde_json::from_str::<Value>(&event.data).unwrap_or_default());
-    }
-    let results = results_in(&events);
-    let mut detail = Detail {
-        summary: Summary::of(submission),
-        mine,
-        code: open.then(|| submission.source.clone()),
-        results,
-        events: if open { events } else { Vec::new() },
-        position: None,
-        expected_wait_s: None,
-    };
-    if submission.state == State::Queued {
-        let line = app.line(&submission.gpu).await?;
-        detail.position = line.iter().position(|one| one.id == submission.id).map(|index| index + 1);
-        if let Some(position) = detail.position {
-            detail.expected_wait_s = Some(app.wait_at(&submission.gpu, position).await?);
+    let Submission { summary, source, .. } = submission;
+    let open = mine || summary.public;
+    let mut events: Vec<EventRecord> = Vec::new();
+    for event in app.store.events_after(&summary.id, 0).await? {
+        match serde_json::from_str(&event.data) {
+            Ok(record) => events.push(record),
+            Err(error) => tracing::warn!("event {} of {} cannot be read: {error}", event.number, summary.id),
         }
     }
-    Ok(detail)
+    let (mut position, mut expected_wait_s) = (None, None);
+    if summary.state == State::Queued {
+        let line = app.line(&summary.gpu).await?;
+        position = line.iter().position(|one| one.id == summary.id).map(|index| index + 1);
+        if let Some(position) = position {
+            expected_wait_s = Some(app.wait_at(&summary.gpu, position).await?);
+        }
+    }
+    Ok(SubmissionDetail {
+        summary,
+        mine,
+        code: open.then_some(source),
+        results: results_in(&events),
+        events: if open { events } else { Vec::new() },
+        position,
+        expected_wait_s,
+    })
 }
 
 /// Returns the results of the latest attempt by case.
-fn results_in(events: &[Value]) -> Vec<Value> {
-    let started = events.iter().rposition(|event| event["status"] == "PROVISIONING").unwrap_or(0);
-    let of_case =
-        |event: &&Value| matches!(event["status"].as_str(), Some("TEST_RESULT" | "BENCHMARK_RESULT"));
-    let result = |event: &Value| {
-        let mut result = event["result"].clone();
-        if let Value::Object(fields) = &mut result {
-            let kind = if event["status"] == "TEST_RESULT" { "check" } else { "bench" };
-            fields.insert("kind".to_owned(), json!(kind));
-        }
-        result
+fn results_in(events: &[EventRecord]) -> Vec<CaseResult> {
+    let begins = |record: &EventRecord| matches!(record.event, Event::Provisioning { .. });
+    let started = events.iter().rposition(begins).unwrap_or(0);
+    let result = |record: &EventRecord| match &record.event {
+        Event::TestResult { result, .. } => Some(CaseResult::Check(result.clone())),
+        Event::BenchmarkResult { result, .. } => Some(CaseResult::Bench((**result).clone())),
+        _ => None,
     };
-    events[started.min(events.len())..].iter().filter(of_case).map(result).collect()
+    events[started..].iter().filter_map(result).collect()
 }
 
 /// Returns a submission if the caller may see all of it.
 async fn open_submission(app: &App, user: Option<&User>, id: &str) -> Result<Submission, Refusal> {
     let submission = app.store.submission(id).await?;
-    if submission.public || user.is_some_and(|user| user.id == submission.user_id) {
+    if submission.summary.public || user.is_some_and(|user| user.id == submission.user_id) {
         return Ok(submission);
     }
     Err(Refusal::new(StatusCode::FORBIDDEN, "this submission is visible only to its author"))
@@ -290,7 +199,7 @@ pub struct EventsQuery {
 }
 
 /// Streams the events of a submission from the beginning, or after Last-Event-ID, up to the terminal event.
-#[utoipa::path(get, path = "/api/submissions/{id}/events", params(("id" = String, Path), EventsQuery), tag = "submissions",
+#[utoipa::path(get, path = route::SUBMISSION_EVENTS, params(("id" = String, Path), EventsQuery), tag = "submissions",
     responses((status = 200, content_type = "text/event-stream", body = String), (status = 403, body = ErrorBody),
     (status = 404, body = ErrorBody)))]
 pub async fn events(
@@ -309,11 +218,11 @@ pub async fn events(
     };
     let submission = open_submission(&app, user.as_ref(), &id).await?;
     let after = header.or(query.last_event_id).unwrap_or(0).max(0);
-    Ok(stream::respond(app, submission.id, after))
+    Ok(stream::respond(app, submission.summary.id, after))
 }
 
 /// Cancels a waiting or running submission.
-#[utoipa::path(post, path = "/api/submissions/{id}/cancel", params(("id" = String, Path)), tag = "submissions",
+#[utoipa::path(post, path = route::SUBMISSION_CANCEL, params(("id" = String, Path)), tag = "submissions",
     responses((status = 202, description = "It will end with CANCELLED"), (status = 403, body = ErrorBody),
     (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub async fn cancel(
@@ -322,101 +231,76 @@ pub async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let submission = own_submission(&app, &user, &id).await?;
-    if !app.store.ask_to_cancel(&submission.id).await? {
+    if !app.store.ask_to_cancel(&submission.summary.id).await? {
         return Err(Refusal::new(StatusCode::CONFLICT, "the submission has already ended"));
     }
     app.wake.notify_one();
-    Ok((StatusCode::ACCEPTED, Json(json!({ "id": submission.id, "cancelling": true }))).into_response())
-}
-
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-pub struct PublicBody {
-    public: bool,
+    Ok((StatusCode::ACCEPTED, Json(json!({ "id": submission.summary.id, "cancelling": true })))
+        .into_response())
 }
 
 /// Makes a submission public or private.
-#[utoipa::path(post, path = "/api/submissions/{id}/public", params(("id" = String, Path)), request_body = PublicBody,
-    tag = "submissions", responses((status = 200, body = Summary), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+#[utoipa::path(post, path = route::SUBMISSION_PUBLIC, params(("id" = String, Path)), request_body = VisibilityBody,
+    tag = "submissions", responses((status = 200, body = SubmissionSummary), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn set_public(
     Shared(app): Shared<Arc<App>>,
     Caller(user): Caller,
     Path(id): Path<String>,
     JsonBody(body): JsonBody,
-) -> Result<Json<Summary>, Refusal> {
-    let submission = own_submission(&app, &user, &id).await?;
-    let body: PublicBody = serde_json::from_slice(&body).map_err(|error| {
+) -> Result<Json<SubmissionSummary>, Refusal> {
+    own_submission(&app, &user, &id).await?;
+    let body: VisibilityBody = serde_json::from_slice(&body).map_err(|error| {
         Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "say {\"public\": true} or false")
             .details(error.to_string())
     })?;
-    app.store.set_public(&submission.id, body.public).await?;
-    Ok(Json(Summary::of(&app.store.submission(&submission.id).await?)))
+    app.store.set_public(&id, body.public).await?;
+    Ok(Json(app.store.submission_brief(&id).await?.summary))
 }
 
 /// Returns the disassembly of a submission, with source lines.
-#[utoipa::path(get, path = "/api/submissions/{id}/isa", params(("id" = String, Path)), tag = "submissions",
-    responses((status = 200, body = Value), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+#[utoipa::path(get, path = route::SUBMISSION_ISA, params(("id" = String, Path)), tag = "submissions",
+    responses((status = 200, body = Isa), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn isa(
     Shared(app): Shared<Arc<App>>,
     Visitor(user): Visitor,
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
-    let submission = open_submission(&app, user.as_ref(), &id).await?;
-    let Some(text) = app.store.artefact(&submission.id, "isa").await? else {
+    open_submission(&app, user.as_ref(), &id).await?;
+    let Some(text) = app.store.isa(&id).await? else {
         return Err(Refusal::not_found("this submission has no disassembly"));
     };
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 /// Exports a submission as a JSON file.
-#[utoipa::path(get, path = "/api/submissions/{id}/export.json", params(("id" = String, Path)), tag = "submissions",
-    responses((status = 200, body = Detail), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+#[utoipa::path(get, path = route::SUBMISSION_JSON, params(("id" = String, Path)), tag = "submissions",
+    responses((status = 200, body = SubmissionDetail), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn export_json(
     Shared(app): Shared<Arc<App>>,
     Visitor(user): Visitor,
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let submission = open_submission(&app, user.as_ref(), &id).await?;
-    let detail = detail_of(&app, user.as_ref(), &submission).await?;
-    let name = format!("attachment; filename=\"{}.json\"", submission.id);
+    let detail = detail_of(&app, user.as_ref(), submission).await?;
+    let name = format!("attachment; filename=\"{id}.json\"");
     Ok(([(header::CONTENT_DISPOSITION, name)], Json(detail)).into_response())
 }
 
 /// Exports the results of a submission as a CSV table, one row per case.
-#[utoipa::path(get, path = "/api/submissions/{id}/export.csv", params(("id" = String, Path)), tag = "submissions",
+#[utoipa::path(get, path = route::SUBMISSION_CSV, params(("id" = String, Path)), tag = "submissions",
     responses((status = 200, content_type = "text/csv", body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn export_csv(
     Shared(app): Shared<Arc<App>>,
     Visitor(user): Visitor,
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
-    const COLUMNS: &[&str] = &[
-        "kind",
-        "test_id",
-        "name",
-        "status",
-        "runtime_ms",
-        "ci_low_ms",
-        "ci_high_ms",
-        "mean_ms",
-        "min_ms",
-        "p95_ms",
-        "gflops",
-        "gbytes_per_s",
-        "floor_ms",
-        "max_difference",
-    ];
     let submission = open_submission(&app, user.as_ref(), &id).await?;
-    let detail = detail_of(&app, user.as_ref(), &submission).await?;
-    let mut text = format!("{}\n", COLUMNS.join(","));
+    let detail = detail_of(&app, user.as_ref(), submission).await?;
+    let mut text = format!("{}\n", CaseResult::COLUMNS.join(","));
     for result in &detail.results {
-        let cells = COLUMNS.iter().map(|column| match &result[*column] {
-            Value::Null => String::new(),
-            Value::String(text) => cell(text),
-            other => cell(&other.to_string()),
-        });
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join(","));
+        let _ = writeln!(text, "{}", result.cells().map(|text| cell(&text)).join(","));
     }
-    Ok(csv(&format!("{}.csv", submission.id), text))
+    Ok(csv(&format!("{id}.csv"), text))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -425,13 +309,8 @@ pub struct CompareQuery {
     ids: String,
 }
 
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Comparison {
-    pub submissions: Vec<Detail>,
-}
-
 /// Returns several submissions for comparison.
-#[utoipa::path(get, path = "/api/compare", params(CompareQuery), tag = "submissions",
+#[utoipa::path(get, path = route::COMPARE, params(CompareQuery), tag = "submissions",
     responses((status = 200, body = Comparison), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn compare(
     Shared(app): Shared<Arc<App>>,
@@ -445,7 +324,7 @@ pub async fn compare(
     let mut submissions = Vec::new();
     for id in ids {
         let submission = app.store.submission(id).await?;
-        submissions.push(detail_of(&app, user.as_ref(), &submission).await?);
+        submissions.push(detail_of(&app, user.as_ref(), submission).await?);
     }
     Ok(Json(Comparison { submissions }))
 }

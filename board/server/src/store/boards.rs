@@ -1,5 +1,6 @@
 //! Queries across submissions: leaderboards, counts, durations.
 
+use board_contract::{Endpoint, Status};
 use sqlx::any::AnyRow;
 
 use super::{Result, Store, StoreError, integer, maybe_real, real, text};
@@ -38,13 +39,14 @@ impl Store {
         emulated: bool,
     ) -> Result<Vec<Entry>> {
         let and_dtype = if dtype.is_some() { "AND s.dtype = $4" } else { "" };
+        let (measured, full) = (Status::Benchmarked, Endpoint::Full);
         let sql = format!(
             "SELECT * FROM (
                 SELECT u.name AS user_name, s.id, s.gpu, s.dtype, s.avg_runtime_ms, s.avg_gflops, s.instructions,
                        s.created_at, s.public,
                        ROW_NUMBER() OVER (PARTITION BY s.user_id ORDER BY s.avg_runtime_ms, s.created_at) AS place
                 FROM submissions s JOIN users u ON u.id = s.user_id
-                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.status = 'BENCHMARKED' AND s.endpoint = 'full'
+                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.status = '{measured}' AND s.endpoint = '{full}'
                       AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0 {and_dtype}
              ) best WHERE place = 1 ORDER BY avg_runtime_ms, created_at LIMIT 500"
         );
@@ -58,12 +60,14 @@ impl Store {
 
     /// Returns the submission counts of every problem.
     pub async fn problem_counts(&self, user: &str) -> Result<Vec<ProblemCount>> {
-        let rows = sqlx::query(
+        let correct = format!("status IN ('{}', '{}')", Status::Checked, Status::Benchmarked);
+        let judged = format!("'{}', '{}', '{}'", Endpoint::Checker, Endpoint::Full, Endpoint::Benchmark);
+        let rows = sqlx::query(&format!(
             "SELECT problem, COUNT(*) AS n,
-                    COUNT(CASE WHEN status IN ('CHECKED', 'BENCHMARKED') THEN 1 END) AS accepted,
-                    COUNT(CASE WHEN status IN ('CHECKED', 'BENCHMARKED') AND user_id = $1 THEN 1 END) AS mine
-             FROM submissions WHERE endpoint IN ('checker', 'full', 'benchmark') GROUP BY problem",
-        )
+                    COUNT(CASE WHEN {correct} THEN 1 END) AS accepted,
+                    COUNT(CASE WHEN {correct} AND user_id = $1 THEN 1 END) AS mine
+             FROM submissions WHERE endpoint IN ({judged}) GROUP BY problem",
+        ))
         .bind(user)
         .fetch_all(&self.pool)
         .await?;
@@ -89,7 +93,7 @@ impl Store {
     }
 
     /// Returns the average run time of recent submissions of this kind, in seconds.
-    pub async fn usual_seconds(&self, gpu: &str, endpoint: &str) -> Result<Option<f64>> {
+    pub async fn usual_seconds(&self, gpu: &str, endpoint: Endpoint) -> Result<Option<f64>> {
         let row = sqlx::query(
             "SELECT CAST(AVG(execution_time) AS DOUBLE PRECISION) AS seconds FROM (
                 SELECT execution_time FROM submissions WHERE gpu = $1 AND endpoint = $2 AND state = 'done'
@@ -97,7 +101,7 @@ impl Store {
              ) latest",
         )
         .bind(gpu)
-        .bind(endpoint)
+        .bind(endpoint.name())
         .fetch_one(&self.pool)
         .await?;
         Ok(maybe_real(&row, "seconds")?)

@@ -4,10 +4,11 @@
 //! once, and the terminal event is written in the same transaction as the second. So even if the server crashes, each submission gets
 //! exactly one terminal event.
 
+use board_contract::{
+    Bill, Endpoint, Event, EventRecord, Isa, PassedCheck, State, Status, SubmissionSummary,
+};
 use sqlx::Any;
 use sqlx::any::AnyRow;
-
-use crate::event::Event;
 
 use super::{Result, Store, StoreError, integer, later, maybe_integer, maybe_real, now, real, text};
 
@@ -19,7 +20,7 @@ pub struct NewSubmission {
     pub problem: String,
     pub dtype: String,
     pub gpu: String,
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     pub source: String,
     pub seed: u64,
     pub emulated: bool,
@@ -28,46 +29,24 @@ pub struct NewSubmission {
     pub reserved_usd: f64,
 }
 
-/// A stored submission, with the name of its user.
+/// A stored submission.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    pub id: String,
+    /// The record that users see.
+    pub summary: SubmissionSummary,
     pub user_id: String,
-    pub user: String,
-    pub problem: String,
-    pub dtype: String,
-    pub gpu: String,
-    pub endpoint: String,
+    /// The source; empty if it was not requested.
     pub source: String,
     pub seed: u64,
-    pub state: State,
-    pub status: String,
-    pub emulated: bool,
-    pub public: bool,
+    /// Whether it is to be cancelled.
     pub cancel: bool,
     pub attempt: i64,
+    /// Number of the latest event.
     pub last_event: i64,
     pub price_per_hour: f64,
     pub reserved_usd: f64,
-    pub created_at: i64,
+    pub queued_at: i64,
     pub started_at: Option<i64>,
-    pub finished_at: Option<i64>,
-    pub passed_tests: Option<i64>,
-    pub total_tests: Option<i64>,
-    pub avg_runtime_ms: Option<f64>,
-    pub avg_gflops: Option<f64>,
-    pub instructions: Option<f64>,
-    pub execution_time: Option<f64>,
-    pub cost_usd: Option<f64>,
-    pub flags: Vec<String>,
-}
-
-/// State of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    Queued,
-    Running,
-    Done,
 }
 
 /// A submission that waits for a device.
@@ -79,7 +58,7 @@ pub struct Waiting {
     pub concurrency: Option<i64>,
     pub problem: String,
     pub gpu: String,
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     pub queued_at: i64,
 }
 
@@ -92,18 +71,19 @@ pub struct StoredEvent {
     pub data: String,
 }
 
-/// How a submission ended.
-#[derive(Clone, Debug, Default)]
-pub struct Finish {
-    pub status: String,
-    pub passed_tests: Option<i64>,
-    pub total_tests: Option<i64>,
-    pub avg_runtime_ms: Option<f64>,
-    pub avg_gflops: Option<f64>,
-    pub instructions: Option<f64>,
-    pub flags: Vec<String>,
-    pub execution_time: f64,
-    pub cost_usd: f64,
+/// The end of a submission: its last event, time and cost.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    pub event: Event,
+    pub bill: Bill,
+    /// The check that the submission had passed, unless the event has its own figures.
+    pub check: Option<PassedCheck>,
+}
+
+impl Ending {
+    pub fn new(event: Event, execution_time: f64, cost_usd: f64) -> Ending {
+        Ending { event, bill: Bill::new(execution_time, cost_usd), check: None }
+    }
 }
 
 /// Which submissions to list.
@@ -118,32 +98,88 @@ pub struct Filter {
     pub limit: i64,
 }
 
-const SELECT: &str = "SELECT s.*, u.name AS user_name FROM submissions s JOIN users u ON u.id = s.user_id";
-/// Like `SELECT`, but without the source, which is large and not needed in lists.
-const SELECT_BRIEF: &str = "SELECT s.id, s.user_id, s.problem, s.dtype, s.gpu, s.endpoint, '' AS source, s.seed, s.state, s.status,
-     s.emulated, s.public, s.cancel, s.attempt, s.last_event, s.price_per_hour, s.reserved_usd, s.created_at, s.started_at,
-     s.finished_at, s.passed_tests, s.total_tests, s.avg_runtime_ms, s.avg_gflops, s.instructions, s.execution_time,
-     s.cost_usd, s.flags, u.name AS user_name FROM submissions s JOIN users u ON u.id = s.user_id";
+/// Declares the columns of a submission, in its record and beside it, with the functions that read them. The source is read separately,
+/// because it is large and not needed in lists.
+macro_rules! columns {
+    (summary { $($seen:ident: $read_seen:ident,)* } beside { $($own:ident: $read_own:ident,)* }) => {
+        const COLUMNS: &str =
+            concat!($("s.", stringify!($seen), ", ",)* $("s.", stringify!($own), ", ",)* "u.name AS user_name");
+
+        fn submission(row: &AnyRow) -> sqlx::Result<Submission> {
+            let problem = text(row, "problem")?;
+            let title = board_problems::find(&problem).map(|problem| problem.title.clone()).unwrap_or_default();
+            let user = text(row, "user_name")?;
+            let summary = SubmissionSummary { title, user, $($seen: $read_seen(row, stringify!($seen))?,)* };
+            Ok(Submission { summary, source: text(row, "source")?, $($own: $read_own(row, stringify!($own))?,)* })
+        }
+    };
+}
+
+columns! {
+    summary {
+        id: text,
+        problem: text,
+        gpu: text,
+        dtype: text,
+        endpoint: endpoint,
+        status: status,
+        state: state,
+        emulated: truth,
+        public: truth,
+        created_at: integer,
+        finished_at: maybe_integer,
+        passed_tests: maybe_integer,
+        total_tests: maybe_integer,
+        avg_runtime_ms: maybe_real,
+        avg_gflops: maybe_real,
+        instructions: maybe_real,
+        cost_usd: maybe_real,
+        execution_time: maybe_real,
+        flags: list,
+    }
+    beside {
+        user_id: text,
+        seed: seed,
+        cancel: truth,
+        attempt: integer,
+        last_event: integer,
+        price_per_hour: real,
+        reserved_usd: real,
+        queued_at: integer,
+        started_at: maybe_integer,
+    }
+}
+
+/// Returns a query for submissions with their sources.
+fn select(rest: &str) -> String {
+    format!("SELECT {COLUMNS}, s.source FROM submissions s JOIN users u ON u.id = s.user_id {rest}")
+}
+
+/// Returns a query for submissions without their sources.
+fn select_brief(rest: &str) -> String {
+    format!("SELECT {COLUMNS}, '' AS source FROM submissions s JOIN users u ON u.id = s.user_id {rest}")
+}
+
 const WAITING: &str =
     "SELECT s.id, s.user_id, u.name AS user_name, u.concurrency, s.problem, s.gpu, s.endpoint, s.queued_at
      FROM submissions s JOIN users u ON u.id = s.user_id WHERE s.state = 'queued' ORDER BY s.queued_at, s.id";
 
 impl Store {
     /// Queues a submission, with its first events.
-    pub async fn enqueue(&self, new: &NewSubmission, events: &[Event]) -> Result<()> {
+    pub async fn enqueue(&self, new: &NewSubmission, events: Vec<Event>) -> Result<()> {
         let moment = later(&self.queued);
         let mut transaction = self.begin().await?;
         sqlx::query(
             "INSERT INTO submissions (id, user_id, problem, dtype, gpu, endpoint, source, seed, state, status, emulated,
              last_event, price_per_hour, reserved_usd, created_at, queued_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'IN_QUEUE', $9, $13, $10, $11, $12, $12)",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', $14, $9, $13, $10, $11, $12, $12)",
         )
         .bind(&new.id)
         .bind(&new.user_id)
         .bind(&new.problem)
         .bind(&new.dtype)
         .bind(&new.gpu)
-        .bind(&new.endpoint)
+        .bind(new.endpoint.name())
         .bind(&new.source)
         .bind(new.seed.to_string())
         .bind(i64::from(new.emulated))
@@ -151,10 +187,11 @@ impl Store {
         .bind(new.reserved_usd)
         .bind(moment)
         .bind(events.len() as i64)
+        .bind(Status::InQueue.name())
         .execute(&mut *transaction)
         .await?;
-        for (event, number) in events.iter().zip(1..) {
-            insert_event(&mut transaction, &new.id, number, event).await?;
+        for (event, number) in events.into_iter().zip(1..) {
+            insert_event(&mut transaction, record(&new.id, number, event)).await?;
         }
         transaction.commit().await?;
         Ok(())
@@ -172,7 +209,7 @@ impl Store {
                     concurrency: maybe_integer(row, "concurrency")?,
                     problem: text(row, "problem")?,
                     gpu: text(row, "gpu")?,
-                    endpoint: text(row, "endpoint")?,
+                    endpoint: endpoint(row, "endpoint")?,
                     queued_at: integer(row, "queued_at")?,
                 })
             })
@@ -200,14 +237,13 @@ impl Store {
         if taken.rows_affected() == 0 {
             return Ok(None);
         }
-        let row =
-            sqlx::query(&format!("{SELECT} WHERE s.id = $1")).bind(id).fetch_one(&mut *transaction).await?;
+        let row = sqlx::query(&select("WHERE s.id = $1")).bind(id).fetch_one(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(Some(submission(&row)?))
     }
 
     /// Adds an event to a running submission; `None` if this attempt is no longer the current one.
-    pub async fn append(&self, id: &str, attempt: i64, event: &Event) -> Result<Option<i64>> {
+    pub async fn append(&self, id: &str, attempt: i64, event: Event) -> Result<Option<i64>> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "UPDATE submissions SET last_event = last_event + 1, status = $3
@@ -215,21 +251,19 @@ impl Store {
         )
         .bind(id)
         .bind(attempt)
-        .bind(&event.status)
+        .bind(event.status().name())
         .fetch_optional(&mut *transaction)
         .await?;
         commit_event(transaction, row, id, event).await
     }
 
     /// Ends a submission with its terminal event; `None` if it has already ended, or another attempt is running.
-    pub async fn finish(
-        &self,
-        id: &str,
-        attempt: i64,
-        finish: &Finish,
-        event: &Event,
-    ) -> Result<Option<i64>> {
+    pub async fn finish(&self, id: &str, attempt: i64, ending: Ending) -> Result<Option<i64>> {
         let moment = now();
+        let Ending { event, bill, check } = ending;
+        let outcome = event.outcome();
+        let passed_tests = outcome.passed_tests.or(check.map(|check| check.passed_tests));
+        let count = |tests: usize| tests as i64;
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "UPDATE submissions SET last_event = last_event + 1, state = 'done', status = $3, finished_at = $4,
@@ -239,22 +273,23 @@ impl Store {
         )
         .bind(id)
         .bind(attempt)
-        .bind(&finish.status)
+        .bind(event.status().name())
         .bind(moment)
-        .bind(finish.passed_tests)
-        .bind(finish.total_tests)
-        .bind(finish.avg_runtime_ms)
-        .bind(finish.avg_gflops)
-        .bind(finish.instructions)
-        .bind(finish.execution_time)
-        .bind(finish.cost_usd)
-        .bind(serde_json::to_string(&finish.flags).unwrap_or_default())
+        .bind(passed_tests.map(count))
+        .bind(outcome.total_tests.map(count))
+        .bind(outcome.avg_runtime_ms)
+        .bind(outcome.avg_gflops)
+        .bind(outcome.instructions)
+        .bind(bill.execution_time)
+        .bind(bill.cost_usd)
+        .bind(serde_json::to_string(&outcome.flags).unwrap_or_default())
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = row else { return Ok(None) };
         let number = integer(&row, "last_event")?;
-        insert_event(&mut transaction, id, number, event).await?;
-        if finish.cost_usd > 0.0 {
+        let record = EventRecord { bill: Some(bill), check, ..record(id, number, event) };
+        insert_event(&mut transaction, record).await?;
+        if bill.cost_usd > 0.0 {
             sqlx::query(
                 "INSERT INTO charges (submission_id, attempt, user_id, created_at, seconds, usd)
                  VALUES ($1, $2, $3, $4, $5, $6)",
@@ -263,8 +298,8 @@ impl Store {
             .bind(attempt)
             .bind(text(&row, "user_id")?)
             .bind(moment)
-            .bind(finish.execution_time)
-            .bind(finish.cost_usd)
+            .bind(bill.execution_time)
+            .bind(bill.cost_usd)
             .execute(&mut *transaction)
             .await?;
         }
@@ -273,30 +308,32 @@ impl Store {
     }
 
     /// Requeues a running submission at its old position, after its server or device was lost.
-    pub async fn requeue(&self, id: &str, attempt: i64, event: &Event) -> Result<Option<i64>> {
+    pub async fn requeue(&self, id: &str, attempt: i64, event: Event) -> Result<Option<i64>> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
-            "UPDATE submissions SET last_event = last_event + 1, state = 'queued', status = 'IN_QUEUE', started_at = NULL
+            "UPDATE submissions SET last_event = last_event + 1, state = 'queued', status = $3, started_at = NULL
              WHERE id = $1 AND attempt = $2 AND state = 'running' RETURNING last_event",
         )
         .bind(id)
         .bind(attempt)
+        .bind(Status::InQueue.name())
         .fetch_optional(&mut *transaction)
         .await?;
         commit_event(transaction, row, id, event).await
     }
 
     /// Queues a finished submission to be judged again. Deletes its old events; the numbering continues.
-    pub async fn rejudge(&self, id: &str, event: &Event) -> Result<()> {
+    pub async fn rejudge(&self, id: &str, event: Event) -> Result<()> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
-            "UPDATE submissions SET last_event = last_event + 1, state = 'queued', status = 'IN_QUEUE', queued_at = $2,
+            "UPDATE submissions SET last_event = last_event + 1, state = 'queued', status = $3, queued_at = $2,
              attempt = 0, cancel = 0, started_at = NULL, finished_at = NULL, passed_tests = NULL, total_tests = NULL,
              avg_runtime_ms = NULL, avg_gflops = NULL, instructions = NULL, execution_time = NULL, flags = '[]'
              WHERE id = $1 AND state = 'done' RETURNING last_event",
         )
         .bind(id)
         .bind(later(&self.queued))
+        .bind(Status::InQueue.name())
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = row else {
@@ -309,7 +346,7 @@ impl Store {
                 .execute(&mut *transaction)
                 .await?;
         }
-        insert_event(&mut transaction, id, number, event).await?;
+        insert_event(&mut transaction, record(id, number, event)).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -334,30 +371,26 @@ impl Store {
     }
 
     async fn select(&self, rest: &str) -> Result<Vec<Submission>> {
-        let rows = sqlx::query(&format!("{SELECT_BRIEF} {rest}")).fetch_all(&self.pool).await?;
+        let rows = sqlx::query(&select_brief(rest)).fetch_all(&self.pool).await?;
         rows.iter().map(|row| submission(row).map_err(StoreError::from)).collect()
     }
 
     pub async fn submission(&self, id: &str) -> Result<Submission> {
-        let row =
-            sqlx::query(&format!("{SELECT} WHERE s.id = $1")).bind(id).fetch_optional(&self.pool).await?;
+        let row = sqlx::query(&select("WHERE s.id = $1")).bind(id).fetch_optional(&self.pool).await?;
         let row = row.ok_or_else(|| StoreError::Missing("submission", id.to_owned()))?;
         Ok(submission(&row)?)
     }
 
     /// Returns a submission without its source.
     pub async fn submission_brief(&self, id: &str) -> Result<Submission> {
-        let row = sqlx::query(&format!("{SELECT_BRIEF} WHERE s.id = $1"))
-            .bind(id)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row = sqlx::query(&select_brief("WHERE s.id = $1")).bind(id).fetch_optional(&self.pool).await?;
         let row = row.ok_or_else(|| StoreError::Missing("submission", id.to_owned()))?;
         Ok(submission(&row)?)
     }
 
     /// Lists submissions, newest first, without their sources.
     pub async fn list(&self, filter: &Filter) -> Result<Vec<Submission>> {
-        let mut sql = format!("{SELECT_BRIEF} WHERE 1 = 1");
+        let mut sql = select_brief("WHERE 1 = 1");
         let mut texts: Vec<&str> = Vec::new();
         for (column, value) in [
             ("s.problem", &filter.problem),
@@ -419,23 +452,24 @@ impl Store {
         Ok(())
     }
 
-    pub async fn keep_artefact(&self, id: &str, kind: &str, data: &str) -> Result<()> {
+    /// Stores the disassembly of a submission.
+    pub async fn keep_isa(&self, id: &str, isa: &Isa) -> Result<()> {
+        let data = serde_json::to_string(isa).map_err(|error| sqlx::Error::Encode(error.into()))?;
         sqlx::query(
-            "INSERT INTO artefacts (submission_id, kind, data) VALUES ($1, $2, $3)
+            "INSERT INTO artefacts (submission_id, kind, data) VALUES ($1, 'isa', $2)
              ON CONFLICT (submission_id, kind) DO UPDATE SET data = excluded.data",
         )
         .bind(id)
-        .bind(kind)
         .bind(data)
         .execute(&self.pool)
         .await?;
         Ok(())
     }
 
-    pub async fn artefact(&self, id: &str, kind: &str) -> Result<Option<String>> {
-        let row = sqlx::query("SELECT data FROM artefacts WHERE submission_id = $1 AND kind = $2")
+    /// Returns the disassembly of a submission, as JSON.
+    pub async fn isa(&self, id: &str) -> Result<Option<String>> {
+        let row = sqlx::query("SELECT data FROM artefacts WHERE submission_id = $1 AND kind = 'isa'")
             .bind(id)
-            .bind(kind)
             .fetch_optional(&self.pool)
             .await?;
         Ok(row.map(|row| text(&row, "data")).transpose()?)
@@ -447,65 +481,65 @@ async fn commit_event(
     mut transaction: sqlx::Transaction<'static, Any>,
     row: Option<AnyRow>,
     id: &str,
-    event: &Event,
+    event: Event,
 ) -> Result<Option<i64>> {
     let Some(row) = row else { return Ok(None) };
     let number = integer(&row, "last_event")?;
-    insert_event(&mut transaction, id, number, event).await?;
+    insert_event(&mut transaction, record(id, number, event)).await?;
     transaction.commit().await?;
     Ok(Some(number))
 }
 
+fn record(id: &str, number: i64, event: Event) -> EventRecord {
+    EventRecord {
+        event,
+        id: Some(number),
+        submission_id: id.to_owned(),
+        timestamp: now(),
+        bill: None,
+        check: None,
+    }
+}
+
 async fn insert_event(
     transaction: &mut sqlx::Transaction<'static, Any>,
-    id: &str,
-    number: i64,
-    event: &Event,
+    record: EventRecord,
 ) -> sqlx::Result<()> {
     sqlx::query("INSERT INTO events (submission_id, number, status, data) VALUES ($1, $2, $3, $4)")
-        .bind(id)
-        .bind(number)
-        .bind(&event.status)
-        .bind(event.to_json(id, Some(number), now()))
+        .bind(&record.submission_id)
+        .bind(record.id)
+        .bind(record.event.status().name())
+        .bind(serde_json::to_string(&record).map_err(|error| sqlx::Error::Encode(error.into()))?)
         .execute(&mut **transaction)
         .await?;
     Ok(())
 }
 
-pub(super) fn submission(row: &AnyRow) -> sqlx::Result<Submission> {
-    Ok(Submission {
-        id: text(row, "id")?,
-        user_id: text(row, "user_id")?,
-        user: text(row, "user_name")?,
-        problem: text(row, "problem")?,
-        dtype: text(row, "dtype")?,
-        gpu: text(row, "gpu")?,
-        endpoint: text(row, "endpoint")?,
-        source: text(row, "source")?,
-        seed: text(row, "seed")?.parse().unwrap_or_default(),
-        state: match text(row, "state")?.as_str() {
-            "queued" => State::Queued,
-            "running" => State::Running,
-            _ => State::Done,
-        },
-        status: text(row, "status")?,
-        emulated: integer(row, "emulated")? != 0,
-        public: integer(row, "public")? != 0,
-        cancel: integer(row, "cancel")? != 0,
-        attempt: integer(row, "attempt")?,
-        last_event: integer(row, "last_event")?,
-        price_per_hour: real(row, "price_per_hour")?,
-        reserved_usd: real(row, "reserved_usd")?,
-        created_at: integer(row, "created_at")?,
-        started_at: maybe_integer(row, "started_at")?,
-        finished_at: maybe_integer(row, "finished_at")?,
-        passed_tests: maybe_integer(row, "passed_tests")?,
-        total_tests: maybe_integer(row, "total_tests")?,
-        avg_runtime_ms: maybe_real(row, "avg_runtime_ms")?,
-        avg_gflops: maybe_real(row, "avg_gflops")?,
-        instructions: maybe_real(row, "instructions")?,
-        execution_time: maybe_real(row, "execution_time")?,
-        cost_usd: maybe_real(row, "cost_usd")?,
-        flags: serde_json::from_str(&text(row, "flags")?).unwrap_or_default(),
-    })
+fn endpoint(row: &AnyRow, column: &str) -> sqlx::Result<Endpoint> {
+    named(row, column, Endpoint::from_name)
+}
+
+fn status(row: &AnyRow, column: &str) -> sqlx::Result<Status> {
+    named(row, column, Status::from_name)
+}
+
+fn state(row: &AnyRow, column: &str) -> sqlx::Result<State> {
+    named(row, column, State::from_name)
+}
+
+fn named<T>(row: &AnyRow, column: &str, find: fn(&str) -> Option<T>) -> sqlx::Result<T> {
+    let name = text(row, column)?;
+    find(&name).ok_or_else(|| sqlx::Error::Decode(format!("there is no {column} \"{name}\"").into()))
+}
+
+fn truth(row: &AnyRow, column: &str) -> sqlx::Result<bool> {
+    Ok(integer(row, column)? != 0)
+}
+
+fn seed(row: &AnyRow, column: &str) -> sqlx::Result<u64> {
+    Ok(text(row, column)?.parse().unwrap_or_default())
+}
+
+fn list(row: &AnyRow, column: &str) -> sqlx::Result<Vec<String>> {
+    Ok(serde_json::from_str(&text(row, column)?).unwrap_or_default())
 }

@@ -37,7 +37,7 @@ async fn the_first_designs_request_gets_the_first_designs_events() {
     }
     assert_eq!(events[0].data["position"], 1);
     assert_eq!(events[2].data["message"], "Provisioning MI300X GPU...");
-    assert_eq!(events[3].data["message"], "Compiling HIP kernel with hipcc...");
+    assert_eq!(events[3].data["message"], "Compiling HIP kernel with clang...");
     let last = &events[8].data;
     assert_eq!((&last["passed_tests"], &last["total_tests"]), (&json!(2), &json!(2)));
     assert!(last["execution_time"].as_f64().unwrap() > 0.0);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::rig::{Rig, device, names};
+use board_contract::{Event, Status};
 use board_server::config::{DeviceConfig, PlaceConfig};
 use board_server::store::Filter;
 use serde_json::json;
@@ -32,17 +33,18 @@ async fn two_hundred_submissions_of_twenty_users_take_turns_and_all_finish() {
         rig.wait_for(id, "CHECKED").await;
     }
     let mut all = rig.store.list(&Filter { limit: 1000, ..Filter::default() }).await.unwrap();
-    all.retain(|one| one.id != first);
+    all.retain(|one| one.summary.id != first);
     assert_eq!(all.len(), 200);
-    all.sort_by_key(|one| (one.started_at, one.finished_at));
+    all.sort_by_key(|one| (one.started_at, one.summary.finished_at));
     for (round, started) in all.chunks(20).enumerate() {
-        let users: BTreeSet<&str> = started.iter().map(|one| one.user.as_str()).collect();
+        let users: BTreeSet<&str> = started.iter().map(|one| one.summary.user.as_str()).collect();
         assert_eq!(users.len(), 20, "round {round} served somebody twice");
     }
     // Each user's submissions keep their order.
     for key in 0..20 {
         let name = format!("user{key:02}");
-        let started: Vec<&String> = all.iter().filter(|one| one.user == name).map(|one| &one.id).collect();
+        let started: Vec<&String> =
+            all.iter().filter(|one| one.summary.user == name).map(|one| &one.summary.id).collect();
         assert_eq!(started, ids[key * 10..][..10].iter().collect::<Vec<_>>());
     }
     for one in &all {
@@ -79,13 +81,38 @@ async fn a_restart_loses_nothing_and_repeats_no_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_runs_again_is_told_its_position_and_how_long_it_waits() {
+    let mut rig = Rig::start().await;
+    let (ada, ben) = (rig.user("ada", |_| {}).await, rig.user("ben", |_| {}).await);
+    let gate = rig.folder.path().join("gate");
+    let held = format!("//hold={}//", gate.display());
+    // Both slots of the device are taken, and somebody else waits.
+    let running = [rig.submit(&ada, &held, "checker").await, rig.submit(&ada, &held, "checker").await];
+    for id in &running {
+        rig.wait_for(id, "COMPILING").await;
+    }
+    rig.submit(&ben, &held, "checker").await;
+    rig.restart().await;
+    std::fs::write(&gate, "").unwrap();
+    let mut told = Vec::new();
+    for id in &running {
+        let events = rig.events(&ada, id).await;
+        let queued = events.iter().filter(|event| event.id.is_some() && event.name == "IN_QUEUE");
+        let last = &queued.last().unwrap().data;
+        told.push((last["position"].as_u64().unwrap(), last["expected_wait_s"].as_f64().unwrap() > 0.0));
+    }
+    // The other user's turn comes between the two.
+    assert_eq!(told, [(1, false), (3, true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_interrupted_too_often_ends_with_an_error() {
     let mut rig = Rig::start().await;
     let id = rig.submit("", "//hang", "checker").await;
     for attempt in 1..=3 {
         loop {
             let submission = rig.store.submission(&id).await.unwrap();
-            if submission.attempt == attempt && submission.status == "COMPILING" {
+            if submission.attempt == attempt && submission.summary.status == Status::Compiling {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -126,8 +153,9 @@ async fn judging_again_replaces_the_verdict() {
     let rig = Rig::start().await;
     let id = rig.submit("", "//", "checker").await;
     let before = rig.events("", &id).await;
-    let event = board_server::event::Event::in_queue("It is judged again", 1, 0.0);
-    rig.store.rejudge(&id, &event).await.unwrap();
+    let event =
+        Event::InQueue { message: "It is judged again".to_owned(), position: 1, expected_wait_s: 0.0 };
+    rig.store.rejudge(&id, event).await.unwrap();
     rig.wait_for(&id, "CHECKED").await;
     let after = rig.events("", &id).await;
     assert_eq!(names(&before), names(&after));

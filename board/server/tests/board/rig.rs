@@ -137,14 +137,14 @@ impl Rig {
     pub async fn wait_for(&self, id: &str, status: &str) {
         let reached = async {
             loop {
-                if self.store.submission(id).await.unwrap().status == status {
+                if self.store.submission(id).await.unwrap().summary.status.name() == status {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         let done = tokio::time::timeout(PATIENCE, reached).await;
-        assert!(done.is_ok(), "{id} is {}", self.store.submission(id).await.unwrap().status);
+        assert!(done.is_ok(), "{id} is {}", self.store.submission(id).await.unwrap().summary.status);
     }
 }
 

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use board_contract::{Endpoint, Event, Isa, IsaListing, State};
 use board_server::accounts;
-use board_server::event::Event;
-use board_server::store::{Filter, NewSubmission, State, Store, StoreError, User};
-use serde_json::json;
+use board_server::store::{Ending, Filter, NewSubmission, Store, StoreError, User};
 
 /// Runs a test case by name.
 async fn all(store: &Store, case: &str) {
@@ -51,19 +50,36 @@ async fn enqueue(store: &Store, user: &User, source: &str) -> String {
         problem: "relu".to_owned(),
         dtype: "float32".to_owned(),
         gpu: "MI300X".to_owned(),
-        endpoint: "full".to_owned(),
+        endpoint: Endpoint::Full,
         source: source.to_owned(),
         seed: u64::MAX,
         emulated: true,
         price_per_hour: 1.99,
         reserved_usd: 0.25,
     };
-    store.enqueue(&new, &[Event::in_queue("Place 1", 1, 0.5)]).await.unwrap();
+    store.enqueue(&new, vec![queued()]).await.unwrap();
     new.id
 }
 
-fn ended() -> Event {
-    Event::new("BENCHMARKED", json!({ "avg_runtime_ms": 1.5, "total_tests": 3, "flags": [] }))
+fn queued() -> Event {
+    Event::InQueue { message: "Place 1".to_owned(), position: 1, expected_wait_s: 0.5 }
+}
+
+fn compiling() -> Event {
+    Event::Compiling { message: "Compiling".to_owned() }
+}
+
+fn ended(seconds: f64, usd: f64) -> Ending {
+    let event = Event::Benchmarked {
+        test_results: Vec::new(),
+        avg_runtime_ms: 1.5,
+        avg_gflops: None,
+        total_tests: 3,
+        emulated: true,
+        deterministic: true,
+        flags: Vec::new(),
+    };
+    Ending::new(event, seconds, usd)
 }
 
 async fn claimed_once(store: &Store) {
@@ -87,10 +103,7 @@ async fn ends_once(store: &Store) {
     store.claim(&id).await.unwrap().unwrap();
     let tries = (0..8).map(|_| {
         let (store, id) = (store.clone(), id.clone());
-        tokio::spawn(async move {
-            let event = ended();
-            store.finish(&id, 1, &event.finish(36.0, 0.02), &event).await.unwrap().is_some()
-        })
+        tokio::spawn(async move { store.finish(&id, 1, ended(36.0, 0.02)).await.unwrap().is_some() })
     });
     let mut finished = 0;
     for one in tries.collect::<Vec<_>>() {
@@ -102,36 +115,42 @@ async fn ends_once(store: &Store) {
     assert_eq!(statuses, ["IN_QUEUE", "BENCHMARKED"]);
     assert_eq!(store.spent(&user.id, 0).await.unwrap(), 0.02);
     let done = store.submission(&id).await.unwrap();
-    assert_eq!((done.state, done.avg_runtime_ms, done.total_tests), (State::Done, Some(1.5), Some(3)));
-    assert!(store.append(&id, 1, &Event::new("LATE", json!({}))).await.unwrap().is_none());
+    assert_eq!(
+        (done.summary.state, done.summary.avg_runtime_ms, done.summary.total_tests),
+        (State::Done, Some(1.5), Some(3))
+    );
+    assert!(store.append(&id, 1, compiling()).await.unwrap().is_none());
 }
 
 async fn old_attempts(store: &Store) {
     let user = user(store, "old").await;
     let id = enqueue(store, &user, "//").await;
     store.claim(&id).await.unwrap().unwrap();
-    store.requeue(&id, 1, &Event::in_queue("again", 1, 0.0)).await.unwrap().unwrap();
+    store.requeue(&id, 1, queued()).await.unwrap().unwrap();
     store.claim(&id).await.unwrap().unwrap();
-    let event = ended();
-    assert!(store.append(&id, 1, &event).await.unwrap().is_none());
-    assert!(store.finish(&id, 1, &event.finish(1.0, 0.0), &event).await.unwrap().is_none());
-    assert!(store.requeue(&id, 1, &event).await.unwrap().is_none());
-    assert_eq!(store.append(&id, 2, &Event::new("COMPILING", json!({}))).await.unwrap(), Some(3));
-    assert!(store.finish(&id, 2, &event.finish(1.0, 0.0), &event).await.unwrap().is_some());
+    assert!(store.append(&id, 1, compiling()).await.unwrap().is_none());
+    assert!(store.finish(&id, 1, ended(1.0, 0.0)).await.unwrap().is_none());
+    assert!(store.requeue(&id, 1, queued()).await.unwrap().is_none());
+    assert_eq!(store.append(&id, 2, compiling()).await.unwrap(), Some(3));
+    assert!(store.finish(&id, 2, ended(1.0, 0.0)).await.unwrap().is_some());
 }
 
 async fn interrupted(store: &Store) {
     let user = user(store, "cut").await;
     let (waiting, running) = (enqueue(store, &user, "//").await, enqueue(store, &user, "//").await);
     store.claim(&running).await.unwrap().unwrap();
-    let found: Vec<String> = store.interrupted().await.unwrap().into_iter().map(|one| one.id).collect();
+    let found: Vec<String> =
+        store.interrupted().await.unwrap().into_iter().map(|one| one.summary.id).collect();
     assert_eq!(found, std::slice::from_ref(&running));
     assert!(store.ask_to_cancel(&waiting).await.unwrap());
     assert!(store.claim(&waiting).await.unwrap().is_none(), "what is to be cancelled does not start");
     assert_eq!(store.to_cancel().await.unwrap().len(), 1);
-    store.keep_artefact(&running, "isa", "one").await.unwrap();
-    store.keep_artefact(&running, "isa", "two").await.unwrap();
-    assert_eq!(store.artefact(&running, "isa").await.unwrap().as_deref(), Some("two"));
+    for kernel in ["one", "two"] {
+        let listing = IsaListing { kernel: kernel.to_owned(), lines: Vec::new() };
+        store.keep_isa(&running, &Isa { kernels: vec![listing] }).await.unwrap();
+    }
+    let kept = store.isa(&running).await.unwrap();
+    assert_eq!(kept.as_deref(), Some(r#"{"kernels":[{"kernel":"two","lines":[]}]}"#));
 }
 
 async fn unique(store: &Store) {
@@ -167,19 +186,18 @@ async fn money(store: &Store) {
     }
     assert_eq!(store.reserved(&user.id).await.unwrap(), 0.75);
     store.claim(&ids[0]).await.unwrap().unwrap();
-    let event = ended();
-    store.finish(&ids[0], 1, &event.finish(100.0, 0.125), &event).await.unwrap().unwrap();
+    store.finish(&ids[0], 1, ended(100.0, 0.125)).await.unwrap().unwrap();
     assert_eq!(store.reserved(&user.id).await.unwrap(), 0.5);
     assert_eq!(store.spent(&user.id, 0).await.unwrap(), 0.125);
     assert_eq!(store.spent(&user.id, i64::MAX).await.unwrap(), 0.0);
     assert_eq!(store.submitted(&user.id, 0).await.unwrap().0, 3);
     assert_eq!(store.submitted(&user.id, i64::MAX).await.unwrap(), (0, None));
-    assert_eq!(store.usual_seconds("MI300X", "full").await.unwrap(), Some(100.0));
-    assert_eq!(store.usual_seconds("MI300X", "sample").await.unwrap(), None);
+    assert_eq!(store.usual_seconds("MI300X", Endpoint::Full).await.unwrap(), Some(100.0));
+    assert_eq!(store.usual_seconds("MI300X", Endpoint::Sample).await.unwrap(), None);
     // Judging again is charged again.
-    store.rejudge(&ids[0], &Event::in_queue("again", 1, 0.0)).await.unwrap();
+    store.rejudge(&ids[0], queued()).await.unwrap();
     store.claim(&ids[0]).await.unwrap().unwrap();
-    store.finish(&ids[0], 1, &event.finish(100.0, 0.125), &event).await.unwrap().unwrap();
+    store.finish(&ids[0], 1, ended(100.0, 0.125)).await.unwrap().unwrap();
     assert_eq!(store.total_spent().await.unwrap(), 0.25);
 }
 
@@ -193,7 +211,9 @@ async fn nothing(store: &Store) {
     assert_eq!(store.user_named("free").await.unwrap(), free);
     let id = enqueue(store, &free, "//").await;
     let one = store.submission(&id).await.unwrap();
-    assert_eq!((one.avg_runtime_ms, one.finished_at, one.seed, one.cost_usd), (None, None, u64::MAX, None));
+    assert_eq!(one.seed, u64::MAX);
+    let one = one.summary;
+    assert_eq!((one.avg_runtime_ms, one.finished_at, one.cost_usd), (None, None, None));
     let listed = store.list(&Filter { limit: 10, ..Filter::default() }).await.unwrap();
     assert_eq!(listed.len(), 1);
     let counts = store.problem_counts(&free.id).await.unwrap();
@@ -226,10 +246,7 @@ async fn sqlite_keeps_every_promise() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgresql_keeps_every_promise() {
-    let Some(programs) = postgresql() else {
-        eprintln!("not tried: PostgreSQL is not installed (`cargo xtask setup` does)");
-        return;
-    };
+    let programs = postgresql().expect("PostgreSQL is missing: run cargo xtask setup");
     let postgres = Postgres::start(&programs);
     for (case, number) in CASES.iter().zip(0..) {
         let name = format!("case{number}");

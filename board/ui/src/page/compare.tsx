@@ -1,7 +1,7 @@
 /** Comparison of two submissions: metrics, cases and code changes. */
 
 import * as api from "../api";
-import type { Detail } from "../contract";
+import type { SubmissionDetail } from "../contract";
 import { lines } from "../difference";
 import * as format from "../format";
 import { useLoad } from "../load";
@@ -63,7 +63,7 @@ interface Fact {
   chance?: boolean;
 }
 
-function facts(a: Detail, b: Detail, one: Run, two: Run): Fact[] {
+function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fact[] {
   const first = one.kernels[0];
   const second = two.kernels[0];
   const sum = (run: Run, field: "instructions" | "bytes_read" | "bytes_written") =>
@@ -100,7 +100,7 @@ function facts(a: Detail, b: Detail, one: Run, two: Run): Fact[] {
   return all.filter((fact) => fact.first != null || fact.second != null);
 }
 
-function Both({ first, second }: { first: Detail; second: Detail }) {
+function Both({ first, second }: { first: SubmissionDetail; second: SubmissionDetail }) {
   const one = recall(first);
   const two = recall(second);
   const mixed = first.emulated !== second.emulated;

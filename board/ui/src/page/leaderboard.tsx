@@ -1,7 +1,7 @@
 /** Leaderboard of a problem for one GPU. The software GPU has a separate leaderboard. */
 
 import * as api from "../api";
-import type { Device, LeaderboardEntry } from "../contract";
+import { type DeviceInfo, type LeaderboardEntry, ROUTES } from "../contract";
 import * as device from "../device";
 import * as format from "../format";
 import { useLoad } from "../load";
@@ -33,7 +33,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         </div>
         <div class="row">
           {gpu !== "" && (
-            <Download path={`/api/leaderboards/${slug}.csv?gpu=${encodeURIComponent(gpu)}`} name={`${slug}-${gpu}.csv`} label="CSV" />
+            <Download path={`${api.at(ROUTES.leaderboard, `${slug}.csv`)}?gpu=${encodeURIComponent(gpu)}`} name={`${slug}-${gpu}.csv`} label="CSV" />
           )}
         </div>
       </div>
@@ -79,7 +79,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
   );
 }
 
-function boards(devices: Device[]): { gpu: string; emulated: boolean }[] {
+function boards(devices: DeviceInfo[]): { gpu: string; emulated: boolean }[] {
   const found = new Map<string, boolean>();
   for (const one of devices) found.set(one.gpu_type, (found.get(one.gpu_type) ?? true) && one.emulated);
   return [...found.entries()]

@@ -4,7 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
 import { diagnostics } from "../compiler";
-import type { Device, Endpoint, KernelShape, Problem } from "../contract";
+import type { DeviceInfo, Endpoint, ProblemDetail, Starter } from "../contract";
 import * as device from "../device";
 import * as drafts from "../drafts";
 import { Followed } from "../follow";
@@ -55,12 +55,12 @@ const PANES: [Pane, string][] = [
   ["result", "Result"],
 ];
 
-function Workbench({ problem }: { problem: Problem }) {
+function Workbench({ problem }: { problem: ProblemDetail }) {
   const before = drafts.choice(problem.slug);
   const dtype = useSignal(
     before.dtype !== undefined && problem.dtypes.includes(before.dtype) ? before.dtype : (problem.dtypes[0] ?? "float32"),
   );
-  const shape = useSignal<KernelShape>(before.shape === "host" ? "host" : "kernel");
+  const shape = useSignal<keyof Starter>(before.shape === "host" ? "host" : "kernel");
   const pane = useSignal<Pane>(parameter("run") === "" ? "statement" : "result");
   const line = useSignal<number | null>(null);
   const sending = useSignal(false);
@@ -75,7 +75,7 @@ function Workbench({ problem }: { problem: Problem }) {
 
   const starter = () => problem.starters[dtype.value]?.[shape.value] ?? "";
   const draft = () => drafts.load(problem.slug, dtype.value, shape.value) ?? starter();
-  const switchTo = (next: { dtype?: string; shape?: KernelShape }) => {
+  const switchTo = (next: { dtype?: string; shape?: keyof Starter }) => {
     dtype.value = next.dtype ?? dtype.value;
     shape.value = next.shape ?? shape.value;
     drafts.choose(problem.slug, { dtype: dtype.value, shape: shape.value });
@@ -287,11 +287,11 @@ function Workbench({ problem }: { problem: Problem }) {
   );
 }
 
-function DeviceChoice({ devices, chosen }: { devices: Device[]; chosen: Device | null }) {
+function DeviceChoice({ devices, chosen }: { devices: DeviceInfo[]; chosen: DeviceInfo | null }) {
   if (devices.length === 0) return <Skeleton width="9em" height="34px" />;
   return (
     <label class="device-choice">
-      <span class="hidden-visually">Device</span>
+      <span class="hidden-visually">DeviceInfo</span>
       <select
         class={`field${chosen?.emulated ? " emulated" : ""}`}
         value={chosen?.gpu_type}
@@ -310,7 +310,7 @@ function DeviceChoice({ devices, chosen }: { devices: Device[]; chosen: Device |
 }
 
 /** Estimated cost and waiting time of a submission. */
-function Cost({ problem, device: chosen }: { problem: string; device: Device | null }) {
+function Cost({ problem, device: chosen }: { problem: string; device: DeviceInfo | null }) {
   const gpu = chosen?.gpu_type ?? "";
   const now = useLoad(
     async () => (gpu === "" ? null : api.estimate(problem, gpu, "full")),

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
-import type { ProblemRow } from "../contract";
+import type { ProblemSummary } from "../contract";
 import * as format from "../format";
 import { offer } from "../keys";
 import { useLoad } from "../load";
@@ -148,7 +148,7 @@ export function ProblemsPage() {
   );
 }
 
-function Row({ problem }: { problem: ProblemRow }) {
+function Row({ problem }: { problem: ProblemSummary }) {
   return (
     <tr>
       <td class="mark-column">

@@ -1,7 +1,7 @@
 /** Devices, the queue, and today's cost. */
 
 import * as api from "../api";
-import type { Device, Me } from "../contract";
+import type { DeviceInfo, Me } from "../contract";
 import * as format from "../format";
 import { useLoad } from "../load";
 import { Empty, Refused, Skeleton } from "../part/state";
@@ -105,7 +105,7 @@ const PLACES: Record<string, string> = {
   dstack: "rented on demand",
 };
 
-function DeviceCard({ device }: { device: Device }) {
+function DeviceCard({ device }: { device: DeviceInfo }) {
   return (
     <section class={`card device${device.emulated ? " emulated" : ""}`} aria-label={device.gpu_type}>
       <div class="row">

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import * as api from "../api";
-import type { BenchmarkResult, Detail } from "../contract";
+import { type BenchmarkResult, COUNTERS, ROUTES, type SubmissionDetail } from "../contract";
 import * as drafts from "../drafts";
 import { Followed } from "../follow";
 import * as format from "../format";
@@ -50,7 +50,7 @@ export function SubmissionPage({ id }: { id: string }) {
   return <Loaded detail={now.value} again={load.again} />;
 }
 
-function Loaded({ detail, again }: { detail: Detail; again: () => void }) {
+function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void }) {
   const followed = useSignal<Followed | null>(null);
   const told = recall(detail);
   useEffect(() => {
@@ -137,7 +137,7 @@ function Loaded({ detail, again }: { detail: Detail; again: () => void }) {
   );
 }
 
-function Actions({ detail }: { detail: Detail }) {
+function Actions({ detail }: { detail: SubmissionDetail }) {
   const open = useSignal(detail.public);
   const others = useLoad(() => api.submissions({ problem: detail.problem, status: "BENCHMARKED", limit: 30 }), [detail.id])
     .now.value.value?.submissions.filter((one) => one.id !== detail.id);
@@ -187,8 +187,8 @@ function Actions({ detail }: { detail: Detail }) {
       )}
       {detail.code !== null && (
         <>
-          <Download path={`/api/submissions/${detail.id}/export.json`} name={`${detail.id}.json`} label="JSON" />
-          <Download path={`/api/submissions/${detail.id}/export.csv`} name={`${detail.id}.csv`} label="CSV" />
+          <Download path={api.at(ROUTES.submission_json, detail.id)} name={`${detail.id}.json`} label="JSON" />
+          <Download path={api.at(ROUTES.submission_csv, detail.id)} name={`${detail.id}.csv`} label="CSV" />
         </>
       )}
     </div>
@@ -199,7 +199,6 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
   const counted = benches.filter((bench) => bench.counts != null);
   if (counted.length === 0) return null;
   const columns = ["instructions", "valu", "salu", "mfma", "vmem", "lds"] as const;
-  const names = { instructions: "all", valu: "vector", salu: "scalar", mfma: "matrix", vmem: "memory", lds: "LDS" };
   return (
     <section class="card" aria-labelledby="counts">
       <header>
@@ -213,11 +212,11 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
               <th>case</th>
               {columns.map((column) => (
                 <th key={column} class="right">
-                  {names[column]}
+                  {COUNTERS[column].label}
                 </th>
               ))}
-              <th class="right">bytes read</th>
-              <th class="right">written</th>
+              <th class="right">{COUNTERS.bytes_read.label}</th>
+              <th class="right">{COUNTERS.bytes_written.label}</th>
             </tr>
           </thead>
           <tbody>
@@ -241,7 +240,7 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
 }
 
 /** The source next to its disassembly. */
-function Program({ detail, run }: { detail: Detail; run: Run }) {
+function Program({ detail, run }: { detail: SubmissionDetail; run: Run }) {
   const chosen = useSignal<number | null>(null);
   const load = useLoad(
     async () => (detail.code !== null && run.kernels.length > 0 && run.end !== null ? await api.isa(detail.id) : []),

@@ -4,14 +4,14 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { key } from "../account";
 import * as api from "../api";
-import type { Summary } from "../contract";
+import type { Status as StatusName, SubmissionSummary } from "../contract";
 import * as format from "../format";
 import { Refused, SkeletonRows, Empty } from "../part/state";
 import { Emulated, Status } from "../part/status";
 import { amend, navigate, parameter } from "../route";
 import { useTitle } from "../title";
 
-const STATUSES = [
+const STATUSES: readonly StatusName[] = [
   "BENCHMARKED",
   "CHECKED",
   "WRONG_ANSWER",
@@ -27,7 +27,7 @@ const PAGE = 50;
 
 export function SubmissionsPage() {
   useTitle("Submissions");
-  const list = useSignal<Summary[] | null>(null);
+  const list = useSignal<SubmissionSummary[] | null>(null);
   const next = useSignal<string | null>(null);
   const refusal = useSignal<api.Refusal | null>(null);
   const picked = useSignal<string[]>([]);

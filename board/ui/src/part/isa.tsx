@@ -2,13 +2,13 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { IsaKernel, Kernel } from "../contract";
+import type { IsaListing, KernelFacts } from "../contract";
 import * as format from "../format";
 import { address, census, family, words } from "../isa";
 
 interface Properties {
-  isa: IsaKernel[];
-  kernels: Kernel[];
+  isa: IsaListing[];
+  kernels: KernelFacts[];
   /** The source line whose instructions are highlighted. */
   chosen: number | null;
   choose: (line: number) => void;
@@ -105,7 +105,7 @@ export function Isa({ isa, kernels, chosen, choose }: Properties) {
 /** Most wavefronts per SIMD on these devices. */
 const WAVES = 8;
 
-export function Registers({ kernel }: { kernel: Kernel }) {
+export function Registers({ kernel }: { kernel: KernelFacts }) {
   return (
     <dl class="facts">
       <div>

@@ -1,6 +1,7 @@
 /** The sample: inputs, outputs and expected outputs, with differing elements coloured. */
 
-import type { BoardEvent, SampleArray, SampleValues } from "../contract";
+import type { SampleArray, SampleValue } from "../contract";
+import type { BoardEvent } from "../event";
 import { rows, shown, differs } from "../sample";
 import { Wide } from "./wide";
 
@@ -16,8 +17,8 @@ export function Sample({ event }: { event: BoardEvent }) {
 
 interface Properties {
   title: string;
-  values: SampleValues | undefined;
-  against?: SampleValues;
+  values: Record<string, SampleValue> | undefined;
+  against?: Record<string, SampleValue>;
 }
 
 function Block({ title, values, against }: Properties) {
@@ -41,15 +42,15 @@ function Block({ title, values, against }: Properties) {
 }
 
 /** Orders arrays before scalars. */
-function ordered(values: SampleValues): [string, SampleValues[string]][] {
+function ordered(values: Record<string, SampleValue>): [string, SampleValue][] {
   return Object.entries(values).sort(([, one], [, two]) => Number(isArray(two)) - Number(isArray(one)));
 }
 
-function isArray(value: SampleValues[string]): value is SampleArray {
+function isArray(value: SampleValue): value is SampleArray {
   return typeof value === "object";
 }
 
-function Matrix({ label, value, against }: { label: string; value: SampleArray; against?: SampleValues[string] }) {
+function Matrix({ label, value, against }: { label: string; value: SampleArray; against?: SampleValue }) {
   const expected = against !== undefined && isArray(against) ? against.values : null;
   const columns = value.shape.at(-1) ?? 1;
   return (

@@ -1,14 +1,14 @@
 /** Problem statement, and the cases it is checked and measured with. */
 
-import type { KernelShape, Problem } from "../contract";
+import type { ProblemDetail, Starter } from "../contract";
 import * as format from "../format";
 import { Icon } from "./icon";
 import { Depth } from "./status";
 
 interface Properties {
-  problem: Problem;
+  problem: ProblemDetail;
   dtype: string;
-  shape: KernelShape;
+  shape: keyof Starter;
   emulated: boolean;
   solved: boolean;
 }
@@ -73,7 +73,7 @@ export function signature(starter: string | undefined): string | null {
   return found === null ? null : found[0].replace(/\s+/g, " ");
 }
 
-function tolerances(problem: Problem, dtype: string): string {
+function tolerances(problem: ProblemDetail, dtype: string): string {
   const found = problem.tolerance[dtype];
   if (problem.exact || found === undefined) return "Every element must be exactly equal.";
   return `Every element within ${format.error(found.atol)} + ${format.error(found.rtol)} × |expected|.`;

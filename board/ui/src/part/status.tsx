@@ -1,8 +1,9 @@
 /** Status of a submission, as a word and a colour. */
 
+import type { Status as StatusName } from "../contract";
 import * as format from "../format";
 
-export function Status({ name }: { name: string }) {
+export function Status({ name }: { name: StatusName }) {
   return <span class={`chip ${format.tone(name)}`}>{format.status(name)}</span>;
 }
 

@@ -1,5 +1,6 @@
 /** Verdict on a submission, with hints. */
 
+import type { Status } from "../contract";
 import * as format from "../format";
 import type { Run } from "../run";
 import { Console } from "./console";
@@ -13,7 +14,7 @@ interface Properties {
   goTo?: (line: number, column: number) => void;
 }
 
-const HINTS: Record<string, string> = {
+const HINTS: Partial<Record<Status, string>> = {
   TIME_LIMIT_EXCEEDED: "Common causes: an endless loop, a barrier that not every thread reaches, or too much work.",
   MEMORY_LIMIT_EXCEEDED: "The program asked for more memory than a submission may have.",
   RUNTIME_ERROR: "A common cause is an access outside of a buffer: check the bounds of the last block.",

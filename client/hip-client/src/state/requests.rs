@@ -236,7 +236,7 @@ impl Runtime {
         self.expose_in(body)?;
         if self.connection.mirrors().any() {
             self.connection.mirrors().worked();
-            if opcode.effect() != wire::Effect::Fills {
+            if opcode.effect() != wire::Effect::Writes {
                 return self.flush();
             }
         }

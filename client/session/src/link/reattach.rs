@@ -21,7 +21,7 @@ impl Shared {
     /// Replaces a broken connection and continues the session, or ends the session. The caller holds the reader role;
     /// this function takes the outgoing lock too, so no other thread uses the socket meanwhile.
     pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
-        incoming.lane.shutdown();
+        incoming.stream.shutdown();
         let error = match error {
             ReadError::Broken(error) => ReadError::Broken(self.liveness.begin_reattaching(error)),
             error => error,

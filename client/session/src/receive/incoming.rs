@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use transport::{BLOCK_BYTES, Lane, Link, Ready};
+use transport::{BLOCK_BYTES, Link, Ready, StripedStream};
 use wire::{Header, MAX_HEAD_BYTES, ReceiveCounter, WireError};
 
 use super::pending::Destination;
@@ -58,7 +58,7 @@ impl From<WireError> for ReadError {
 /// The state of the receiving side. The thread that holds its lock is the reader.
 #[derive(Debug)]
 pub struct Incoming {
-    pub lane: Lane,
+    pub stream: StripedStream,
     buffer: Box<[u8]>,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -72,7 +72,7 @@ pub struct Incoming {
 impl Incoming {
     pub fn new(link: Link, activity: Arc<ReaderActivity>) -> Incoming {
         Incoming {
-            lane: Lane::new(link),
+            stream: StripedStream::new(link),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -85,7 +85,7 @@ impl Incoming {
 
     /// Continues on a new connection. The worker sends the unfinished frame again.
     pub fn resume(&mut self, link: Link) {
-        self.lane = Lane::new(link);
+        self.stream = StripedStream::new(link);
         self.start = 0;
         self.end = 0;
         self.counter.told_by_handshake();
@@ -100,7 +100,7 @@ impl Incoming {
             self.start = 0;
             self.end = 0;
         }
-        let bytes = self.activity.receiving(|| self.lane.read(&mut self.buffer[self.end..]))?;
+        let bytes = self.activity.receiving(|| self.stream.read(&mut self.buffer[self.end..]))?;
         self.end += bytes;
         self.count(bytes)
     }
@@ -112,7 +112,7 @@ impl Incoming {
         if self.end == self.buffer.len() {
             return Ok(false);
         }
-        let bytes = self.lane.try_read(&mut self.buffer[self.end..])?;
+        let bytes = self.stream.try_read(&mut self.buffer[self.end..])?;
         self.end += bytes;
         self.count(bytes)?;
         Ok(true)
@@ -174,16 +174,16 @@ impl Incoming {
             return Ok(());
         }
         while !rest.is_empty() {
-            let bytes = self.activity.receiving(|| self.lane.read(rest))?;
+            let bytes = self.activity.receiving(|| self.stream.read(rest))?;
             self.count(bytes)?;
             rest = &mut rest[bytes..];
         }
         Ok(())
     }
 
-    /// Waits until this lane is readable or the outgoing lane is writable.
-    pub fn wait_either(&self, outgoing: &Lane, timeout: Duration) -> io::Result<Ready> {
-        self.activity.receiving(|| outgoing.wait_either(&self.lane, Some(timeout)))
+    /// Waits until this stream is readable or the outgoing stream is writable.
+    pub fn wait_either(&self, outgoing: &StripedStream, timeout: Duration) -> io::Result<Ready> {
+        self.activity.receiving(|| outgoing.wait_either(&self.stream, Some(timeout)))
     }
 
     pub(super) fn payload(&mut self, bytes: u64) -> Result<Vec<u8>, ReadError> {

@@ -53,7 +53,7 @@ impl Shared {
                         && !incoming.has_buffered()
                     {
                         let left = deadline.saturating_duration_since(Instant::now());
-                        let ready = incoming.lane.wait_readable(Some(left));
+                        let ready = incoming.stream.wait_readable(Some(left));
                         if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
                             break;
                         }
@@ -100,7 +100,7 @@ impl Shared {
     pub fn read_available(&self) {
         let Some(mut incoming) = self.receiving.incoming.try_lock() else { return };
         while !self.ending.over.load(Ordering::Relaxed)
-            && (incoming.has_buffered() || incoming.lane.has_news())
+            && (incoming.has_buffered() || incoming.stream.has_news())
         {
             self.read(&mut incoming);
         }
@@ -288,7 +288,7 @@ impl Shared {
             Opcode::Spread => {
                 let (wire::Spread { links }, _) = decode_request(&payload)?;
                 let extra = self.links.extra.in_use(links)?;
-                incoming.lane.spread(extra, (incoming.end - incoming.start) as u64);
+                incoming.stream.spread(extra, (incoming.end - incoming.start) as u64);
             }
             Opcode::Output => {
                 let (Output { fd }, text) = decode_request(&payload)?;

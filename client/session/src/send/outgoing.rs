@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 
-use transport::{Lane, Link};
+use transport::{Link, StripedStream};
 
 use super::ring::Cursor;
 use crate::link::extra_links::Throughput;
@@ -13,7 +13,7 @@ use crate::os::barrier;
 /// The state of the sending side. The thread that holds its lock is the writer.
 #[derive(Debug)]
 pub struct Outgoing {
-    pub lane: Lane,
+    pub stream: StripedStream,
     pub cursor: Cursor,
     /// Unsequenced frames being sent; they go between sequenced ones.
     pub(super) control: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Broken;
 impl Outgoing {
     pub fn new(link: Link) -> Outgoing {
         Outgoing {
-            lane: Lane::new(link),
+            stream: StripedStream::new(link),
             cursor: Cursor { number: 1, offset: 0 },
             control: Vec::new(),
             control_sent: 0,
@@ -47,7 +47,7 @@ impl Outgoing {
 
     /// Continues on a new connection whose worker has `received` frames.
     pub fn resume(&mut self, link: Link, received: u64) {
-        self.lane = Lane::new(link);
+        self.stream = StripedStream::new(link);
         self.spreading = None;
         self.cursor = Cursor { number: received + 1, offset: 0 };
         self.control.clear();

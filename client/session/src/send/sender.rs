@@ -75,7 +75,7 @@ impl Shared {
             }
             if outgoing.cursor.offset == 0 && outgoing.control.is_empty() {
                 self.take_control(&mut outgoing.control);
-                if self.links.extra.are_due() && !outgoing.lane.is_spread() {
+                if self.links.extra.are_due() && !outgoing.stream.is_spread() {
                     outgoing.spreading = {
                         let generation = self.links.generation.load(Ordering::Acquire);
                         self.links.extra.take_due(generation, &mut outgoing.control)
@@ -89,13 +89,13 @@ impl Shared {
                 self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
             }
             let result = if slices.all().is_empty() {
-                match outgoing.lane.try_flush() {
+                match outgoing.stream.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
                     Err(error) => Err(error),
                 }
             } else {
-                outgoing.lane.try_write_vectored(slices.all())
+                outgoing.stream.try_write_vectored(slices.all())
             };
             match result {
                 Ok(sent) => {
@@ -112,7 +112,7 @@ impl Shared {
                         outgoing.control.clear();
                         outgoing.control_sent = 0;
                         if let Some(strands) = outgoing.spreading.take() {
-                            outgoing.lane.spread(strands, 0);
+                            outgoing.stream.spread(strands, 0);
                         }
                     }
                     let first = outgoing.cursor.number;
@@ -131,7 +131,7 @@ impl Shared {
                 Err(_) => return Err(self.break_off(outgoing)),
             }
             if outgoing.cursor.number > until && outgoing.control.is_empty() {
-                match outgoing.lane.try_flush() {
+                match outgoing.stream.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => {}
                     Err(_) => return Err(self.break_off(outgoing)),
@@ -152,13 +152,13 @@ impl Shared {
     fn wait_until_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         loop {
             let Some(mut incoming) = self.receiving.incoming.try_lock() else {
-                match outgoing.lane.wait_writable(Some(WRITER_PATIENCE)) {
+                match outgoing.stream.wait_writable(Some(WRITER_PATIENCE)) {
                     Ok(ready) if ready.writable => return Ok(()),
                     Ok(_) => continue,
                     Err(_) => return Err(self.break_off(outgoing)),
                 }
             };
-            let result = incoming.wait_either(&outgoing.lane, WRITER_PATIENCE);
+            let result = incoming.wait_either(&outgoing.stream, WRITER_PATIENCE);
             let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
             let failed = readable && self.read_frame(&mut incoming, OutgoingLock::Held).is_err();
             drop(incoming);
@@ -178,7 +178,7 @@ impl Shared {
     /// Marks the connection as broken. Shutting it down makes the reading thread notice and replace it.
     fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
         outgoing.broken = true;
-        outgoing.lane.shutdown();
+        outgoing.stream.shutdown();
         Broken
     }
 

@@ -1,18 +1,18 @@
 //! Memory accounting: each session against its quota, and all sessions of a worker against their common limit.
 
 use backend::DeviceError;
-use limits::Seat;
+use limits::SessionSlot;
 
 /// Device memory usage of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     quotas: Vec<u64>,
     used: Vec<u64>,
-    seat: Option<Seat>,
+    seat: Option<SessionSlot>,
 }
 
 impl Accounts {
-    pub(super) fn new(quotas: Vec<u64>, seat: Option<Seat>) -> Accounts {
+    pub(super) fn new(quotas: Vec<u64>, seat: Option<SessionSlot>) -> Accounts {
         Accounts { used: vec![0; quotas.len()], quotas, seat }
     }
 
@@ -65,7 +65,7 @@ mod tests {
         let limits = LimitConfig { memory: Some(100 << 12), ..LimitConfig::default() };
         let page = Arc::new(Page::create(&limits, 1, 2).unwrap());
         let [mut ours, mut theirs] =
-            [0, 1].map(|seat| Accounts::new(vec![100 << 12], Seat::new(Arc::clone(&page), seat)));
+            [0, 1].map(|seat| Accounts::new(vec![100 << 12], SessionSlot::new(Arc::clone(&page), seat)));
         theirs.book(0, 60 << 12).unwrap();
         assert_eq!((ours.free(0), ours.used(0)), (40 << 12, Some(0)));
         let refused = ours.book(0, 41 << 12).unwrap_err();

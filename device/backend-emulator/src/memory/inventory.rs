@@ -41,11 +41,11 @@ impl Memory {
         }
         for (address, it) in &state.allocations {
             let (device, kind, address, bytes) = (it.device, it.kind, *address, it.bytes);
-            let adopted = it.backing == Backing::Foreign;
+            let host_range = it.backing == Backing::HostPages;
             match it.backing {
                 Backing::Pages if modules.contains(&address) => {}
-                Backing::Pages | Backing::Foreign => {
-                    inventory.allocations.push(AllocationRecord { device, kind, address, bytes, adopted });
+                Backing::Pages | Backing::HostPages => {
+                    inventory.allocations.push(AllocationRecord { device, kind, address, bytes, host_range });
                 }
                 Backing::Physical { id, offset, .. } => {
                     inventory.mappings.push(MappingRecord { memory: id, offset, address, bytes });
@@ -71,8 +71,8 @@ impl Memory {
     /// Recreates allocations, physical memory and mappings at their old addresses.
     pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         for it in &inventory.allocations {
-            match it.adopted {
-                true => self.adopt(it.device, it.address, it.bytes)?,
+            match it.host_range {
+                true => self.map_host_range(it.device, it.address, it.bytes)?,
                 false => self.map(it.device, it.kind, it.address, it.bytes)?,
             }
         }

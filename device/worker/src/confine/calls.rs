@@ -4,7 +4,7 @@
 //! fails with EPERM. Calls that start a process, open a connection, access another process or change the kernel must never get a
 //! row.
 
-use sandbox::own::{Call, When};
+use sandbox::self_confine::{Call, When};
 
 const fn any(number: libc::c_long) -> Call {
     Call { number, when: When::Always }

@@ -21,8 +21,8 @@ fn rows() -> Vec<Case> {
     for (axes, shape) in [(1, [6, 5, 50]), (2, [6, 5, 3]), (2, [3, 20, 20])] {
         let inner: usize = shape[3 - axes..].iter().product();
         let strides: Vec<isize> = if axes == 1 { vec![0, 0, 1] } else { vec![0, shape[2] as isize, 1] };
-        let weight = real(f, &[inner]).seen(&shape, &strides, 0);
-        let bias = real(f, &[inner, 1]).seen(&shape, &strides, 0);
+        let weight = real(f, &[inner]).with_view(&shape, &strides, 0);
+        let bias = real(f, &[inner, 1]).with_view(&shape, &strides, 0);
         let mut kept = shape.to_vec();
         kept[3 - axes..].fill(1);
         let work = Work::Normalise { axes, epsilon: 1e-5 };
@@ -93,8 +93,11 @@ fn moves() -> Vec<Case> {
             &[(dtype, &[5, 4, 8])],
         ));
     }
-    let parts =
-        vec![real(f, &[2, 3, 4]), real(f, &[2, 1, 4]), real(f, &[4, 5, 2]).seen(&[2, 5, 4], &[1, 2, 10], 0)];
+    let parts = vec![
+        real(f, &[2, 3, 4]),
+        real(f, &[2, 1, 4]),
+        real(f, &[4, 5, 2]).with_view(&[2, 5, 4], &[1, 2, 10], 0),
+    ];
     cases.push(Case::exact("three in a row", Work::Concat { axis: 1 }, parts, &[(f, &[2, 9, 4])]));
     let fold = |kernel: &[usize], stride: &[usize], dilation: &[usize]| Work::Fold {
         kernel: kernel.into(),
@@ -133,8 +136,11 @@ fn moves() -> Vec<Case> {
     let beyond = vec![real(f, &[5]), indices(&[20], -2.0, 8.0)];
     cases.push(Case::exact("picked from beyond the ends", Work::Gather { axis: 0 }, beyond, &[(f, &[20])]));
     for add in [true, false] {
-        let table =
-            vec![real(f, &[6, 5]), indices(&[30, 1], 0.0, 6.0).seen(&[30, 5], &[1, 0], 0), real(f, &[30, 5])];
+        let table = vec![
+            real(f, &[6, 5]),
+            indices(&[30, 1], 0.0, 6.0).with_view(&[30, 5], &[1, 0], 0),
+            real(f, &[30, 5]),
+        ];
         cases.push(Case::exact(
             &format!("put, add {add}"),
             Work::Scatter { axis: 0, add },

@@ -45,7 +45,7 @@ fn matrices(dtype: DType, m: usize, n: usize, k: usize, turned: [bool; 2]) -> Ve
         let numbers =
             |shape: &[usize]| if dtype.is_float() { real(dtype, shape) } else { whole(dtype, shape, 9) };
         if turned {
-            numbers(&[k, rows]).seen(&[rows, k], &[1, rows as isize], 0)
+            numbers(&[k, rows]).with_view(&[rows, k], &[1, rows as isize], 0)
         } else {
             numbers(&[rows, k])
         }
@@ -92,23 +92,23 @@ pub fn all() -> Vec<Case> {
         matrices(f, 700, 640, 5, [false, true]),
         &[(f, &[700, 640])],
     ));
-    let bias = real(f, &[18]).seen(&[33, 18], &[0, 1], 0);
+    let bias = real(f, &[18]).with_view(&[33, 18], &[0, 1], 0);
     let mut inputs = matrices(f, 33, 18, 70, [false, true]);
     inputs.push(bias);
     let work = plain([0, 1, 1, 1], Accumulation::Ordered, bias_and_relu());
     cases.push(Case::exact("bias and relu", work, inputs, &[(f, &[33, 18])]));
     let mut inputs = matrices(f, 10, 12, 2000, [false, true]);
-    inputs.push(real(f, &[12]).seen(&[10, 12], &[0, 1], 0));
+    inputs.push(real(f, &[12]).with_view(&[10, 12], &[0, 1], 0));
     let work = plain([0, 1, 1, 1], Accumulation::Ordered, bias_and_relu());
     cases.push(Case::exact("bias and relu after panels", work, inputs, &[(f, &[10, 12])]));
     // Batches of [2, 3]; the right operand is broadcast along the first batch axis.
     let left = real(f, &[2, 3, 6, 20]);
-    let right = real(f, &[3, 5, 20]).seen(&[2, 3, 5, 20], &[0, 100, 20, 1], 0);
+    let right = real(f, &[3, 5, 20]).with_view(&[2, 3, 5, 20], &[0, 100, 20, 1], 0);
     let work = plain([2, 1, 1, 1], Accumulation::Ordered, Program::identity(f));
     cases.push(Case::exact("batches", work, vec![left, right], &[(f, &[2, 3, 6, 5])]));
     // A convolution of two [3, 8, 8] images with 4 filters of [3, 3, 3] and stride 2: strided windows of the images, without a copy.
     let filters = real(f, &[4, 3, 3, 3]);
-    let windows = real(f, &[2, 3, 8, 8]).seen(&[2, 3, 3, 3, 3, 3], &[192, 16, 2, 64, 8, 1], 0);
+    let windows = real(f, &[2, 3, 8, 8]).with_view(&[2, 3, 3, 3, 3, 3], &[192, 16, 2, 64, 8, 1], 0);
     let work = plain([0, 1, 3, 3], Accumulation::Ordered, Program::identity(f));
     cases.push(Case::exact("a convolution", work, vec![filters, windows], &[(f, &[4, 2, 3, 3])]));
     for (dtype, tolerance) in [(f, 1e-5), (DType::F16, 2e-3), (DType::BF16, 2e-2)] {

@@ -64,7 +64,7 @@ pub fn judge(rocm: &RocmDevice, cpu: &dyn Device, cases: &[Case]) -> usize {
 }
 
 /// Prints the outcome of a case; returns 1 if it failed, else 0.
-pub fn told(name: &str, outcome: Result<(), String>) -> usize {
+pub fn report(name: &str, outcome: Result<(), String>) -> usize {
     match &outcome {
         Ok(()) => println!("right: {name}"),
         Err(why) => println!("wrong: {name}: {why}"),

@@ -39,17 +39,17 @@ fn main() -> ExitCode {
             Some("contractions") => contractions::all(),
             Some("memory") => {
                 all += 1;
-                wrong += judge::told("memory", memory::check(&rocm));
+                wrong += judge::report("memory", memory::check(&rocm));
                 continue;
             }
             Some("training") => {
                 all += 1;
-                wrong += judge::told("training", training::check(&rocm, &cpu));
+                wrong += judge::report("training", training::check(&rocm, &cpu));
                 continue;
             }
             Some("tuning") => {
                 all += 1;
-                wrong += judge::told("tuning", tuning::check(&rocm));
+                wrong += judge::report("tuning", tuning::check(&rocm));
                 continue;
             }
             _ => {

@@ -43,7 +43,7 @@ pub fn of(dtype: DType, shape: &[usize], numbers: impl Iterator<Item = f64>) -> 
 
 impl Content {
     /// The same bytes with another shape, strides and offset.
-    pub fn seen(mut self, shape: &[usize], strides: &[isize], offset: usize) -> Content {
+    pub fn with_view(mut self, shape: &[usize], strides: &[isize], offset: usize) -> Content {
         self.layout = Layout { shape: shape.into(), strides: strides.into(), offset };
         self
     }

@@ -112,7 +112,7 @@ fn maps() -> Vec<Case> {
         let x = real(dtype, &[67]);
         let codes = FLOAT.iter().map(|&it| instruction(Code::Unary(it, 0), dtype)).collect();
         cases.push(each(&format!("functions of {dtype}"), Some(tolerance), vec![x], codes));
-        let pair = vec![real(dtype, &[65]), real(dtype, &[65, 1]).seen(&[65], &[-1], 64)];
+        let pair = vec![real(dtype, &[65]), real(dtype, &[65, 1]).with_view(&[65], &[-1], 64)];
         let codes = FLOAT_PAIRS.iter().map(|&it| instruction(Code::Binary(it, 0, 1), dtype));
         let codes =
             codes.chain(COMPARISONS.iter().map(|&it| instruction(Code::Binary(it, 0, 1), DType::Bool)));
@@ -139,7 +139,7 @@ fn maps() -> Vec<Case> {
     let complex = real(DType::C64, &[33]);
     let codes = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div]
         .map(|it| instruction(Code::Binary(it, 0, 1), DType::C64));
-    let other = real(DType::C64, &[33, 1]).seen(&[33], &[1], 0);
+    let other = real(DType::C64, &[33, 1]).with_view(&[33], &[1], 0);
     cases.push(each("complex arithmetic", Some(2e-5), vec![complex, other], codes.to_vec()));
     cases
 }
@@ -194,7 +194,7 @@ fn reductions() -> Vec<Case> {
         let work = identity_reduce(reduction, DType::Bool, &[1]);
         cases.push(Case::exact(&format!("{reduction:?}"), work, vec![x], &[(DType::Bool, &[6, 1])]));
     }
-    let turned = whole(DType::I64, &[300, 4], 1000).seen(&[4, 300], &[1, 4], 0);
+    let turned = whole(DType::I64, &[300, 4], 1000).with_view(&[4, 300], &[1, 4], 0);
     let work = identity_reduce(Reduction::Sum, DType::I64, &[1]);
     cases.push(Case::exact("sum of turned integers", work, vec![turned], &[(DType::I64, &[4, 1])]));
     let work = identity_reduce(Reduction::Sum, DType::I32, &[0]);
@@ -225,7 +225,7 @@ fn reductions() -> Vec<Case> {
         results: vec![5],
     };
     let work = Work::Reduce { program, reduction: Reduction::Sum, axes: vec![1], mapped: 1, epilogue };
-    let divisor = whole(f, &[1], 3).seen(&[4, 1], &[0, 0], 0);
+    let divisor = whole(f, &[1], 3).with_view(&[4, 1], &[0, 0], 0);
     cases.push(Case::near(
         "mean of squares with index",
         2e-3,
@@ -240,7 +240,7 @@ fn reductions() -> Vec<Case> {
 
 pub fn all() -> Vec<Case> {
     let f = DType::F32;
-    let row = real(f, &[31]).seen(&[17, 31], &[0, 1], 0);
+    let row = real(f, &[31]).with_view(&[17, 31], &[0, 1], 0);
     let mut cases = maps();
     cases.push(Case::exact(
         "a chain over a row",
@@ -248,7 +248,7 @@ pub fn all() -> Vec<Case> {
         vec![real(f, &[17, 31]), row],
         &[(f, &[17, 31])],
     ));
-    let turned = real(f, &[9, 8, 7]).seen(&[7, 4, 9], &[1, -14, 56], 49);
+    let turned = real(f, &[9, 8, 7]).with_view(&[7, 4, 9], &[1, -14, 56], 49);
     cases.push(Case::exact(
         "a turned copy",
         Work::Map(Program::identity(f)),

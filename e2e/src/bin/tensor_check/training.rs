@@ -48,7 +48,7 @@ fn whole(error: TensorError) -> String {
 }
 
 /// Trains the network and returns the loss of each step, read back after the step.
-fn train(device: &Arc<dyn Device>, mut told: impl FnMut(usize, f64)) -> Result<Vec<f32>> {
+fn train(device: &Arc<dyn Device>, mut on_step: impl FnMut(usize, f64)) -> Result<Vec<f32>> {
     let f = DType::F32;
     let parameter = |shape: &[usize], seed: u64| -> Result<Tensor> {
         let it = binary_scalar(Binary::Mul, &normal(device, f, shape, seed, 0)?, Scalar::Float(0.2), false)?
@@ -79,7 +79,7 @@ fn train(device: &Arc<dyn Device>, mut told: impl FnMut(usize, f64)) -> Result<V
         tensor_core::eval(&parameters)?;
         let bytes = loss.to_bytes()?;
         losses.push(bytes.as_slice().try_into().map_or(f32::NAN, f32::from_le_bytes));
-        told(step, start.elapsed().as_secs_f64() * 1e3);
+        on_step(step, start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(losses)
 }

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::exports::exports;
 use super::shared::{
-    DeviceMetrics, DeviceProperties, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, MountPath,
-    ProcessInformation, VirtualizationCapabilities, layout,
+    BasicInfo, ExtendedDeviceInfo, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, fill_basic_info,
+    layout,
 };
 use super::text::Text;
-use super::{answer, node, room, rooms, string};
+use super::{answer, node, room, string};
 use crate::agent::Chosen;
 use crate::device::Device;
-use crate::log;
 use crate::refusal::{Refusal, SUCCESS};
 use crate::topology::LinkKind;
 
@@ -36,14 +36,13 @@ layout!(
     total_memory_bytes @ 360, total_compute_units @ 368, max_tflops @ 376, pcie_gen @ 384, pcie_width @ 388,
 );
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct ExtendedDeviceInfo {
-    pub basic: DeviceBasicInfo,
-    pub props: DeviceProperties,
-    pub capabilities: VirtualizationCapabilities,
+impl BasicInfo for DeviceBasicInfo {
+    fn fill(&mut self, index: usize, device: &Device) {
+        fill_basic_info!(self, index, device);
+    }
 }
-layout!(ExtendedDeviceInfo, 20896, basic @ 0, props @ 392, capabilities @ 20880);
+
+layout!(ExtendedDeviceInfo<DeviceBasicInfo>, 20896, basic @ 0, props @ 392, capabilities @ 20880);
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -93,50 +92,16 @@ pub struct ProcessArray {
 }
 layout!(ProcessArray, 4168, process_ids @ 0, process_count @ 4096, device_uuid @ 4104);
 
-/// Initialises the library and discovers the devices. Further calls do nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn VirtualGPUInit() -> c_int {
-    answer(super::open)
-}
-
-/// # Safety
-///
-/// The pointer is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn GetDeviceCount(count: *mut usize) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::device_count(count) })
-}
-
-/// # Safety
-///
-/// `devices` is null or valid for writing `most` elements, `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn GetAllDevices(
-    devices: *mut ExtendedDeviceInfo,
-    most: usize,
-    count: *mut usize,
-) -> c_int {
-    answer(|| {
-        if devices.is_null() || most == 0 {
-            return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
-        }
-        // SAFETY: the caller upholds the safety contract.
-        let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
-        let (node, found) = super::discover()?;
-        let filled = found.len().min(most);
-        // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
-        let devices =
-            unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
-        let capabilities = super::capabilities(&node, &found[..filled]);
-        for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
-            describe(&mut to.basic, index, device);
-            to.props.fill(&node.properties(device));
-            to.capabilities = can;
-        }
-        *count = filled;
-        Ok(())
-    })
+exports! {
+    init: VirtualGPUInit,
+    device_count: GetDeviceCount,
+    all_devices: GetAllDevices(DeviceBasicInfo),
+    snapshot: Snapshot(ProcessArray),
+    resume: Resume(ProcessArray),
+    process_information: GetProcessInformation,
+    device_metrics: GetDeviceMetrics,
+    vendor_mounts: GetVendorMountLibs,
+    log_callback: RegisterLogCallback,
 }
 
 /// # Safety
@@ -254,66 +219,6 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
 /// # Safety
 ///
 /// The pointer is null or points to an array of processes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.snapshot(&chosen)))
-}
-
-/// # Safety
-///
-/// The pointer is null or points to an array of processes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn Resume(processes: *const ProcessArray) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.resume(&chosen)))
-}
-
-/// # Safety
-///
-/// `infos` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn GetProcessInformation(
-    infos: *mut ProcessInformation,
-    most: usize,
-    count: *mut usize,
-) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::process_information(infos, most, count) })
-}
-
-/// # Safety
-///
-/// `names` is null or points to `count` pointers, each null or a C string; `metrics` is null or valid for writing `count` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn GetDeviceMetrics(
-    names: *const *const c_char,
-    count: usize,
-    metrics: *mut DeviceMetrics,
-) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::device_metrics(names, count, metrics) })
-}
-
-/// # Safety
-///
-/// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn GetVendorMountLibs(mounts: *mut MountPath, most: usize, count: *mut usize) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
-}
-
-/// Registers a log callback; null removes it.
-#[unsafe(no_mangle)]
-pub extern "C" fn RegisterLogCallback(callback: Option<log::Callback>) -> c_int {
-    log::register(callback);
-    SUCCESS
-}
-
-/// # Safety
-///
-/// The pointer is null or points to an array of processes.
 unsafe fn processes_of(processes: *const ProcessArray) -> Result<Chosen, Refusal> {
     if processes.is_null() || !processes.is_aligned() {
         return Err(Refusal::InvalidParameter("the processes pointer is null or misaligned"));
@@ -329,21 +234,4 @@ unsafe fn processes_of(processes: *const ProcessArray) -> Result<Chosen, Refusal
         (std::slice::from_raw_parts(first, count), (*processes).device_uuid.get())
     };
     super::chosen(numbers, Some(device).filter(|device| !device.is_empty()))
-}
-
-fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {
-    to.uuid.set(&device.uuid);
-    to.vendor.set("AMD");
-    to.model.set(&device.model);
-    to.driver_version.set(&device.driver);
-    to.firmware_version.set(&device.firmware);
-    to.index = index as i32;
-    to.numa_node = device.numa;
-    to.total_memory_bytes = device.memory;
-    to.total_compute_units = device.compute_units;
-    to.max_tflops = device.tflops;
-    if let Some(link) = device.pcie {
-        to.pcie_gen = link.generation;
-        to.pcie_width = link.width;
-    }
 }

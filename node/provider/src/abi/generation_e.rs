@@ -2,18 +2,18 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::exports::exports;
 use super::shared::{
-    DeviceMetrics, DeviceProperties, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, MountPath,
-    ProcessInformation, VirtualizationCapabilities, layout,
+    BasicInfo, ExtendedDeviceInfo, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, fill_basic_info,
+    layout,
 };
 use super::text::Text;
-use super::{answer, node, room, rooms, string};
+use super::{answer, node, room, string};
 use crate::agent::Chosen;
 use crate::device::Device;
 use crate::env::TopologyForm;
-use crate::log;
 use crate::node::Node;
-use crate::refusal::{Refusal, SUCCESS};
+use crate::refusal::Refusal;
 use crate::topology::Link;
 
 /// Partition result type: the partition is passed as device nodes.
@@ -43,14 +43,14 @@ layout!(
     pcie_width @ 468,
 );
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct ExtendedDeviceInfo {
-    pub basic: DeviceBasicInfo,
-    pub props: DeviceProperties,
-    pub capabilities: VirtualizationCapabilities,
+impl BasicInfo for DeviceBasicInfo {
+    fn fill(&mut self, index: usize, device: &Device) {
+        fill_basic_info!(self, index, device);
+        self.device_node.set(&device.device_node().unwrap_or_default());
+    }
 }
-layout!(ExtendedDeviceInfo, 20976, basic @ 0, props @ 472, capabilities @ 20960);
+
+layout!(ExtendedDeviceInfo<DeviceBasicInfo>, 20976, basic @ 0, props @ 472, capabilities @ 20960);
 
 /// A topology peer as defined by the C header.
 #[derive(Clone, Copy, Debug)]
@@ -116,56 +116,22 @@ pub struct PartitionResult {
 }
 layout!(PartitionResult, 20580, kind @ 0, device_uuid @ 4, env_vars @ 68, device_nodes @ 4164);
 
-/// Initialises the library and discovers the devices. Further calls do nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn AccelInit() -> c_int {
-    answer(super::open)
+exports! {
+    init: AccelInit,
+    device_count: AccelGetDeviceCount,
+    all_devices: AccelGetAllDevices(DeviceBasicInfo),
+    snapshot: AccelSnapshot(SnapshotContext),
+    resume: AccelResume(SnapshotContext),
+    process_information: AccelGetProcessInformation,
+    device_metrics: AccelGetDeviceMetrics,
+    vendor_mounts: AccelGetVendorMountLibs,
+    log_callback: AccelRegisterLogCallback,
 }
 
 /// Shuts the library down and drops all its state, including partition assignments.
 #[unsafe(no_mangle)]
 pub extern "C" fn AccelShutdown() -> c_int {
     answer(super::close)
-}
-
-/// # Safety
-///
-/// The pointer is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelGetDeviceCount(count: *mut usize) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::device_count(count) })
-}
-
-/// # Safety
-///
-/// `devices` is null or valid for writing `most` elements, `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelGetAllDevices(
-    devices: *mut ExtendedDeviceInfo,
-    most: usize,
-    count: *mut usize,
-) -> c_int {
-    answer(|| {
-        if devices.is_null() || most == 0 {
-            return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
-        }
-        // SAFETY: the caller upholds the safety contract.
-        let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
-        let (node, found) = super::discover()?;
-        let filled = found.len().min(most);
-        // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
-        let devices =
-            unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
-        let capabilities = super::capabilities(&node, &found[..filled]);
-        for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
-            describe(&mut to.basic, index, device);
-            to.props.fill(&node.properties(device));
-            to.capabilities = can;
-        }
-        *count = filled;
-        Ok(())
-    })
 }
 
 /// Writes 300,040 bytes; 332,808 if `TF_ACCEL_TOPO_ABI=go` was set when the library was initialised.
@@ -250,70 +216,6 @@ pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, perce
     answer(|| super::limit_compute(None, &unsafe { string(uuid, "the device name is null")? }, percent))
 }
 
-/// # Safety
-///
-/// The pointer is null or points to a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.snapshot(&chosen)))
-}
-
-/// # Safety
-///
-/// The pointer is null or points to a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelResume(context: *const SnapshotContext) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.resume(&chosen)))
-}
-
-/// # Safety
-///
-/// `infos` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelGetProcessInformation(
-    infos: *mut ProcessInformation,
-    most: usize,
-    count: *mut usize,
-) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::process_information(infos, most, count) })
-}
-
-/// # Safety
-///
-/// `names` is null or points to `count` pointers, each null or a C string; `metrics` is null or valid for writing `count` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelGetDeviceMetrics(
-    names: *const *const c_char,
-    count: usize,
-    metrics: *mut DeviceMetrics,
-) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::device_metrics(names, count, metrics) })
-}
-
-/// # Safety
-///
-/// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AccelGetVendorMountLibs(
-    mounts: *mut MountPath,
-    most: usize,
-    count: *mut usize,
-) -> c_int {
-    // SAFETY: the caller upholds the safety contract.
-    answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
-}
-
-/// Registers a log callback; null removes it.
-#[unsafe(no_mangle)]
-pub extern "C" fn AccelRegisterLogCallback(callback: Option<log::Callback>) -> c_int {
-    log::register(callback);
-    SUCCESS
-}
-
 /// A topology peer in either form.
 trait Peer {
     fn set(&mut self, index: usize, device: &Device, link: Link);
@@ -384,22 +286,4 @@ unsafe fn processes_of(context: *const SnapshotContext) -> Result<Chosen, Refusa
         (processes, device.transpose()?)
     };
     super::chosen(processes, device)
-}
-
-fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {
-    to.uuid.set(&device.uuid);
-    to.vendor.set("AMD");
-    to.model.set(&device.model);
-    to.driver_version.set(&device.driver);
-    to.firmware_version.set(&device.firmware);
-    to.device_node.set(&device.device_node().unwrap_or_default());
-    to.index = index as i32;
-    to.numa_node = device.numa;
-    to.total_memory_bytes = device.memory;
-    to.total_compute_units = device.compute_units;
-    to.max_tflops = device.tflops;
-    if let Some(link) = device.pcie {
-        to.pcie_gen = link.generation;
-        to.pcie_width = link.width;
-    }
 }

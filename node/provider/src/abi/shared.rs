@@ -1,6 +1,7 @@
 //! C structures that both generations share, with compile-time checks of their layout.
 
 use super::text::Text;
+use crate::device::Device;
 
 pub const MAX_DEVICE_PROPERTIES: usize = 64;
 pub const MAX_EXTRA_METRICS: usize = 64;
@@ -59,6 +60,43 @@ impl DeviceProperties {
         }
         self.count = values.len().min(MAX_DEVICE_PROPERTIES);
     }
+}
+
+/// A device's description in one generation of the interface.
+pub(super) trait BasicInfo {
+    /// Describes the device; `self` is zeroed.
+    fn fill(&mut self, index: usize, device: &Device);
+}
+
+/// Fills in the fields that the description has in both generations.
+macro_rules! fill_basic_info {
+    ($to:expr, $index:expr, $device:expr) => {{
+        let (to, device) = (&mut *$to, $device);
+        to.uuid.set(&device.uuid);
+        to.vendor.set("AMD");
+        to.model.set(&device.model);
+        to.driver_version.set(&device.driver);
+        to.firmware_version.set(&device.firmware);
+        to.index = $index as i32;
+        to.numa_node = device.numa;
+        to.total_memory_bytes = device.memory;
+        to.total_compute_units = device.compute_units;
+        to.max_tflops = device.tflops;
+        if let Some(link) = device.pcie {
+            to.pcie_gen = link.generation;
+            to.pcie_width = link.width;
+        }
+    }};
+}
+pub(super) use fill_basic_info;
+
+/// A device with its properties and capabilities. The description differs between the generations.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExtendedDeviceInfo<Basic> {
+    pub basic: Basic,
+    pub props: DeviceProperties,
+    pub capabilities: VirtualizationCapabilities,
 }
 
 /// Part of the interface, but not used by any of its functions: templates are reported as device properties.

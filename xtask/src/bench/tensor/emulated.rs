@@ -3,7 +3,7 @@
 //! The PyPI package only has the interpreter (device PYTHON). The emulator is in the repository, of which a clone can be given.
 
 use super::TRAINING;
-use crate::bench::Effort;
+use crate::bench::Extent;
 use crate::bench::report::{Aim, Row};
 use crate::bench::sample::Sample;
 use crate::repo::Repo;
@@ -18,11 +18,11 @@ use std::process::Command;
 const AIM: f64 = 50.0;
 
 /// `ours` in seconds.
-pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Result<Row> {
+pub fn row(repo: &Repo, extent: Extent, copy: Option<&Path>, ours: f64) -> Result<Row> {
     let python = venv::with(repo, "venv-tinygrad", "bench/requirements.txt")?;
     let mut script = Command::new(python);
     script.arg(repo.root.join("bench/emulated_step.py"));
-    script.args(["--rounds", if effort.rounds > 3 { "2" } else { "1" }]);
+    script.args(["--rounds", if extent.rounds > 3 { "2" } else { "1" }]);
     script.env("CACHELEVEL", "0").env("PYTHONDONTWRITEBYTECODE", "1");
     let name = match copy {
         None => {
@@ -46,7 +46,7 @@ pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Resul
         ..Row::plain(
             TRAINING,
             "tensor_emulated_step",
-            format!("a step on a software MI300X, against {name}"),
+            format!("training step on a software MI300X, compared with {name}"),
             "ms",
         )
     })

@@ -10,7 +10,13 @@ const LONGEST: f64 = 2.5;
 pub fn plot(report: &Report) -> String {
     let rows: Vec<(&Row, Aim)> = report.rows.iter().filter_map(|row| Some((row, row.aim?))).collect();
     let mut svg = Svg::new(880.0, 60.0 + 30.0 * rows.len() as f64);
-    svg.text((16.0, 24.0), Anchor::Start, 15, INK, "pyflame against others (dashed: aim; longer is better)");
+    svg.text(
+        (16.0, 24.0),
+        Anchor::Start,
+        15,
+        INK,
+        "pyflame compared with others (dashed: aim; longer is better)",
+    );
     let left = 470.0;
     let scale = 230.0 / LONGEST;
     for (index, &(row, aim)) in rows.iter().enumerate() {

@@ -9,7 +9,7 @@ use isa::{Format, Inst, Op, Operand};
 use super::target::Target;
 use super::{local_read, template};
 use crate::compile::scalar_index;
-use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
 use crate::{SrcKind, Uop};
 

@@ -9,12 +9,12 @@ use isa::Inst;
 
 use super::assembler::{Arg, Assembler, Error, Line, at, broadcast, k};
 use super::block::{Item, Run};
-use super::future::Future;
+use super::liveness::Liveness;
 use super::mask::{self, Masks};
 use super::register::{Name, Registers};
 use super::target::{AND, BROADCAST_32, COPY, LOAD, OR, Target, Vector, XOR};
 use super::{local_read, template};
-use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane::op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 
 /// Registers of the arguments of a compiled run, as in the calling convention, and other fixed registers.
@@ -51,7 +51,7 @@ pub fn compile(
         registers: Registers::new(target.registers()),
         masks: Masks::default(),
         constants,
-        future: Future::of(run, uops, insts, constants),
+        liveness: Liveness::of(run, uops, insts, constants),
         item: 0,
         uop: &uops[0],
         inst: &insts[uops[0].inst as usize],
@@ -115,7 +115,7 @@ pub struct Emit<'a> {
     pub registers: Registers,
     pub masks: Masks,
     constants: &'a [Lanes],
-    future: Future,
+    liveness: Liveness,
     /// Index of the item being lowered.
     item: usize,
     pub uop: &'a Uop,
@@ -144,8 +144,8 @@ impl<'a> Emit<'a> {
                 }
             }
             self.masks.release();
-            let future = &self.future;
-            self.registers.release(|name| future.next(name, number + 1));
+            let liveness = &self.liveness;
+            self.registers.release(|name| liveness.next(name, number + 1));
         }
         if self.registers.any_lost() {
             self.asm.fail(Error::Lost);
@@ -189,8 +189,8 @@ impl Emit<'_> {
 
     /// Allocates a host register for a new value; may spill another value.
     pub fn fresh(&mut self) -> u8 {
-        let (future, item) = (&self.future, self.item);
-        let Some((register, evicted)) = self.registers.take(|name| future.next(name, item)) else {
+        let (liveness, item) = (&self.liveness, self.item);
+        let Some((register, evicted)) = self.registers.take(|name| liveness.next(name, item)) else {
             self.asm.fail(Error::Registers);
             return 0;
         };
@@ -265,7 +265,7 @@ impl Emit<'_> {
         }
         // AVX2 has few registers, so constants stay in memory, where any instruction can read them.
         let few = self.target == Target::Avx2 && src.kind == SrcKind::Constant;
-        if few || self.future.reads(name) < 2 {
+        if few || self.liveness.reads(name) < 2 {
             return Arg::Memory(memory);
         }
         let register = self.in_register(Arg::Memory(memory));

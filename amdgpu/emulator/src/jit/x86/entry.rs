@@ -10,7 +10,7 @@ use super::block::{self, Run};
 use super::emit::{self, Entry};
 use super::executable::Executable;
 use super::target::Target;
-use crate::exec::sopp;
+use crate::exec::format::sopp;
 use crate::{Body, Flow, Level, Mode, Uop, Wave, handler};
 
 /// The runs of a program and their native code.

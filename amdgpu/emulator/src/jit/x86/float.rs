@@ -4,8 +4,8 @@ use iced_x86::Instruction;
 use isa::{Inst, Op};
 
 use super::assembler::Arg;
+use super::avx2_fallback::{self, Extreme, Size};
 use super::emit::Emit;
-use super::lacking::{self, Extreme, Size};
 use super::mask::Comparison;
 use super::target::*;
 use super::template::{Template, commuting, reversed, unary};
@@ -53,13 +53,13 @@ pub fn of(op: Op) -> Option<Template> {
         },
         Op::v_ldexp_f32 => |e| {
             let (a, exponent) = (e.reg(0), e.arg(1));
-            let new = lacking::scale_f32(e, a, exponent);
+            let new = avx2_fallback::scale_f32(e, a, exponent);
             e.set(new);
         },
         Op::v_cvt_f32_i32 => unary!(F32_FROM_I32),
         Op::v_cvt_f32_u32 => |e| {
             let a = e.arg(0);
-            let new = lacking::f32_from_u32(e, a);
+            let new = avx2_fallback::f32_from_u32(e, a);
             e.set(new);
         },
         Op::v_cvt_f32_ubyte0 => |e| ubyte(e, 0),
@@ -79,12 +79,12 @@ pub fn of(op: Op) -> Option<Template> {
         },
         Op::v_cvt_u32_f32 => |e| {
             let a = e.reg(0);
-            let new = lacking::u32_from_f32(e, a);
+            let new = avx2_fallback::u32_from_f32(e, a);
             e.set(new);
         },
         Op::v_cvt_f32_f16 => |e| {
             let a = e.reg(0);
-            let halves = lacking::low_words(e, a);
+            let halves = avx2_fallback::low_words(e, a);
             let new = e.widened(F32_FROM_F16, halves);
             e.set(new);
         },
@@ -148,15 +148,15 @@ fn add_f32(e: &mut Emit<'_>, subtract: bool) {
 
 fn extreme(e: &mut Emit<'_>, which: Extreme) {
     let (a, b) = (e.reg(0), e.arg(1));
-    let new = lacking::extreme(e, Size::Single, which, a, b);
+    let new = avx2_fallback::extreme(e, Size::Single, which, a, b);
     e.set(new);
 }
 
 fn extreme_of_three(e: &mut Emit<'_>, which: Extreme) {
     let (a, b) = (e.reg(0), e.arg(1));
-    let two = lacking::extreme(e, Size::Single, which, a, b);
+    let two = avx2_fallback::extreme(e, Size::Single, which, a, b);
     let c = e.arg(2);
-    let new = lacking::extreme(e, Size::Single, which, two, c);
+    let new = avx2_fallback::extreme(e, Size::Single, which, two, c);
     e.set(new);
 }
 

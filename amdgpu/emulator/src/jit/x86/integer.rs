@@ -3,8 +3,8 @@
 use isa::Op;
 
 use super::assembler::Arg;
+use super::avx2_fallback;
 use super::emit::Emit;
-use super::lacking;
 use super::mask::{Comparison, Order};
 use super::target::*;
 use super::template::{Template, commuting, ordered, reversed};
@@ -32,7 +32,7 @@ pub fn of(op: Op) -> Option<Template> {
         },
         Op::v_ffbh_u32 => |e| {
             let a = e.reg(0);
-            let new = lacking::leading_zeros(e, a);
+            let new = avx2_fallback::leading_zeros(e, a);
             e.set(new);
         },
         Op::v_add_u32 | Op::v_add_i32 => commuting!(ADD_I32),
@@ -107,7 +107,7 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_bfi_b32 => |e| {
             let mask = e.reg(0);
             let (b, c) = (e.reg(1), e.arg(2));
-            let new = lacking::select_bits(e, mask, b, c);
+            let new = avx2_fallback::select_bits(e, mask, b, c);
             e.set(new);
         },
         Op::v_alignbit_b32 => |e| align(e, 1),

@@ -6,8 +6,8 @@
 use isa::Op;
 
 use super::assembler::{Arg, broadcast};
+use super::avx2_fallback::{self, Extreme, Size};
 use super::emit::{Emit, SCALARS};
-use super::lacking::{self, Extreme, Size};
 use super::mask::Comparison::{self, *};
 use super::mask::Order::*;
 use super::target::*;
@@ -61,7 +61,7 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_cvt_f64_u32 => |e| {
             let results = halves(e, |e, half| {
                 let a = doubled(e, 0, half);
-                lacking::f64_from_u32(e, a)
+                avx2_fallback::f64_from_u32(e, a)
             });
             set(e, results);
         },
@@ -209,7 +209,7 @@ fn binary(e: &mut Emit<'_>, vector: Vector) {
 fn extreme(e: &mut Emit<'_>, which: Extreme) {
     let results = halves(e, |e, half| {
         let (a, b) = (source_register(e, 0, half), source(e, 1, half));
-        lacking::extreme(e, Size::Double, which, a, b)
+        avx2_fallback::extreme(e, Size::Double, which, a, b)
     });
     set(e, results);
 }
@@ -218,7 +218,7 @@ fn extreme(e: &mut Emit<'_>, which: Extreme) {
 fn from_dwords(e: &mut Emit<'_>, vector: Vector) {
     let results = halves(e, |e, half| {
         let a = doubled(e, 0, half);
-        let narrow = lacking::dwords_of_qwords(e, a);
+        let narrow = avx2_fallback::dwords_of_qwords(e, a);
         e.widened(vector, narrow)
     });
     set(e, results);
@@ -305,7 +305,7 @@ fn shifted(e: &mut Emit<'_>, half: usize, value: usize, count: usize, low: u32, 
             (_, 0) => in_register(e, value),
             (Shift::Left, count) => e.unary_imm(SHL_64, value, count),
             (Shift::Right, count) => e.unary_imm(SHR_64, value, count),
-            (Shift::RightSigned, count) => lacking::shift_signed_64(e, value, count),
+            (Shift::RightSigned, count) => avx2_fallback::shift_signed_64(e, value, count),
         };
     }
     let value = in_register(e, value);
@@ -318,7 +318,7 @@ fn shifted(e: &mut Emit<'_>, half: usize, value: usize, count: usize, low: u32, 
     match shift {
         Shift::Left => e.op(SHL_EACH_64, value, Arg::Register(count)),
         Shift::Right => e.op(SHR_EACH_64, value, Arg::Register(count)),
-        Shift::RightSigned => lacking::shift_signed_each_64(e, value, count),
+        Shift::RightSigned => avx2_fallback::shift_signed_each_64(e, value, count),
     }
 }
 

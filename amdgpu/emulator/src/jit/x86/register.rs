@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::future::Next;
+use super::liveness::Next;
 
 /// Name of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Target instruction sets: vector width, number of registers, and the table of instructions available on both.
 //!
 //! Templates refer to an instruction by its row in the table below; the target selects one of its two encodings. Operations that
-//! only one target has as an instruction are in [`super::lacking`].
+//! only one target has as an instruction are in [`super::avx2_fallback`].
 
 use iced_x86::{Code, Register};
 

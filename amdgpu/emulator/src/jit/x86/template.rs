@@ -8,7 +8,7 @@ use isa::{Inst, Op};
 
 use super::emit::Emit;
 use super::{comparison, float, integer, qword};
-use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
 use crate::{SrcKind, Uop};
 

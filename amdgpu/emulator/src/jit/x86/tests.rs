@@ -3,12 +3,13 @@
 //! All registers must have the same bits afterwards, except that all NaNs are equal. Every test runs at every level that has
 //! native code and that this machine supports.
 
+use fastrand::Rng;
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
 use super::template;
-use crate::exec::lane_body_tests::{Random, edges};
-use crate::exec::lane_op::{Kind, Operation};
-use crate::exec::{vop1, vop2, vop3, vop3p, vopc};
+use crate::exec::format::{vop1, vop2, vop3, vop3p, vopc};
+use crate::exec::lane::body::tests::operands::edges;
+use crate::exec::lane::op::{Kind, Operation};
 use crate::program::{Options, Program};
 use crate::wave::sreg;
 use crate::workgroup::run_wave;
@@ -49,13 +50,13 @@ fn operation(op: Op) -> Option<(Operation, Format)> {
     let level = Level::Base;
     if op == Op::v_pk_mov_b32 {
         // It has no `Operation`; `v_pk_mul_f32` has the same operands, two dwords per source.
-        return vop3p::operation(Op::v_pk_mul_f32, level).map(|operation| (operation, Format::Vop3p));
+        return vop3p::operation(Op::v_pk_mul_f32, level, false).map(|operation| (operation, Format::Vop3p));
     }
     None.or_else(|| vop1::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop2::operation(op, level).map(|operation| (operation, Format::Vop3)))
+        .or_else(|| vop2::operation(op, level, false).map(|operation| (operation, Format::Vop3)))
         .or_else(|| vopc::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop3::operation(op, level).map(|operation| (operation, Format::Vop3)))
-        .or_else(|| vop3p::operation(op, level).map(|operation| (operation, Format::Vop3p)))
+        .or_else(|| vop3::operation(op, level, false).map(|operation| (operation, Format::Vop3)))
+        .or_else(|| vop3p::operation(op, level, false).map(|operation| (operation, Format::Vop3p)))
 }
 
 /// Every operation with a template.
@@ -72,8 +73,8 @@ fn lowered() -> Vec<(Op, Operation, Format)> {
 }
 
 /// A random form of an operation on registers from `0..spread`.
-fn random_form(random: &mut Random, (op, operation, format): (Op, Operation, Format), spread: u64) -> Inst {
-    let mut pick = |count: u64| random.next() % count;
+fn random_form(random: &mut Rng, (op, operation, format): (Op, Operation, Format), spread: u64) -> Inst {
+    let mut pick = |count: u64| random.u64(..count);
     let shape = operation.shape;
     let even = |kind: Kind, register: u64| if kind.wide() { register & !1 } else { register };
     let vector = |pick: &mut dyn FnMut(u64) -> u64, kind: Kind| match pick(8) {
@@ -131,23 +132,23 @@ fn random_form(random: &mut Random, (op, operation, format): (Op, Operation, For
 }
 
 /// A wave with random registers, including edge cases of all types.
-fn wave(random: &mut Random, exec: u64, lds: &mut [u8]) -> Wave {
+fn wave(random: &mut Rng, exec: u64, lds: &mut [u8]) -> Wave {
     let mut wave = Wave::new(usize::from(VECTORS));
     for lanes in &mut wave.vgprs {
         for value in &mut lanes.0 {
-            *value = match random.next() % 4 {
-                0 => edges(random.next()),
-                1 => (random.next() as u32 >> 9 | 0x3f80_0000) ^ (random.next() as u32 & 0x8080_0000),
-                _ => random.next() as u32,
+            *value = match random.u64(..4) {
+                0 => edges(random.u64(..)),
+                1 => (random.u32(..) >> 9 | 0x3f80_0000) ^ (random.u32(..) & 0x8080_0000),
+                _ => random.u32(..),
             };
         }
     }
     for scalar in &mut wave.sgprs[..106] {
-        *scalar = if random.next() & 1 == 0 { edges(random.next()) } else { random.next() as u32 };
+        *scalar = if random.bool() { edges(random.u64(..)) } else { random.u32(..) };
     }
-    wave.set_sgpr64(sreg::VCC, random.next());
+    wave.set_sgpr64(sreg::VCC, random.u64(..));
     wave.set_sgpr64(sreg::EXEC, exec);
-    lds.iter_mut().for_each(|byte| *byte = random.next() as u8);
+    lds.iter_mut().for_each(|byte| *byte = random.u8(..));
     wave.lds = lds.as_mut_ptr();
     wave.lds_size = lds.len() as u32;
     wave
@@ -251,7 +252,7 @@ macro_rules! at_every_level {
             $(
                 #[test]
                 fn $test() {
-                    if $level <= Level::detect() {
+                    if $level.available() {
                         super::$test($level);
                     }
                 }
@@ -279,7 +280,7 @@ fn padding() -> Vec<Inst> {
 }
 
 fn every_lowered_operation_gives_the_bits_of_its_micro_op(level: Level) {
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     let mut lds = [0; LDS];
     let all = lowered();
     assert!(all.len() > 100, "{} operations", all.len());
@@ -306,8 +307,8 @@ fn every_lowered_operation_gives_the_bits_of_its_micro_op(level: Level) {
 }
 
 /// A random scalar operation to mix with vector operations.
-fn random_scalar(random: &mut Random) -> Inst {
-    let mut pick = |count: u64| random.next() % count;
+fn random_scalar(random: &mut Rng) -> Inst {
+    let mut pick = |count: u64| random.u64(..count);
     let register = |n: u64| Operand::Sgpr(n as u8);
     match pick(6) {
         0 => inst(Op::s_add_i32, Format::Sop2, register(pick(16)), &[register(pick(24)), Operand::Int(3)]),
@@ -320,8 +321,8 @@ fn random_scalar(random: &mut Random) -> Inst {
 }
 
 /// A random LDS read with one of four address registers.
-fn random_read(random: &mut Random, spread: u64) -> Inst {
-    let mut pick = |count: u64| random.next() % count;
+fn random_read(random: &mut Rng, spread: u64) -> Inst {
+    let mut pick = |count: u64| random.u64(..count);
     let op = [
         Op::ds_read_b32,
         Op::ds_read_b64,
@@ -343,20 +344,19 @@ fn random_read(random: &mut Random, spread: u64) -> Inst {
 }
 
 /// Sets address registers as kernels do: uniform, contiguous, partly random, and uniform per row of 16 lanes.
-fn place_addresses(random: &mut Random, wave: &mut Wave) {
-    let base = random.next() as u32 % LDS as u32;
+fn place_addresses(random: &mut Rng, wave: &mut Wave) {
+    let base = random.u32(..LDS as u32);
     for lane in 0..64 {
         let number = lane as u32;
         wave.vgprs[56].0[lane] = base & !3;
         wave.vgprs[57].0[lane] = 4 * number + (base & 0xfc);
-        wave.vgprs[58].0[lane] =
-            if random.next() & 3 == 0 { random.next() as u32 } else { base ^ (8 * number) };
+        wave.vgprs[58].0[lane] = if random.u8(..4) == 0 { random.u32(..) } else { base ^ (8 * number) };
         wave.vgprs[59].0[lane] = 64 * (number / 16) + (base & 0x1fc);
     }
 }
 
 fn random_runs(level: Level, seed: u64, values: Values, fits: fn(&Operation) -> bool) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut lds = [0; LDS];
     let all: Vec<_> = lowered()
         .into_iter()
@@ -368,12 +368,12 @@ fn random_runs(level: Level, seed: u64, values: Values, fits: fn(&Operation) -> 
         .collect();
     for round in 0..150 {
         let spread = [8, 24, 56][round % 3];
-        let insts: Vec<Inst> = (0..10 + random.next() % 50)
-            .map(|_| match random.next() % 8 {
+        let insts: Vec<Inst> = (0..10 + random.u64(..50))
+            .map(|_| match random.u64(..8) {
                 0 => random_scalar(&mut random),
                 1 if values == Values::Bits => random_read(&mut random, spread),
                 _ => {
-                    let choice = all[random.next() as usize % all.len()];
+                    let choice = all[random.usize(..all.len())];
                     random_form(&mut random, choice, spread)
                 }
             })
@@ -419,7 +419,7 @@ fn random_runs_of_double_operations_give_the_same_numbers(level: Level) {
 
 fn a_mask_stays_while_others_are_computed_beside_it(level: Level) {
     let v = Operand::Vgpr;
-    let mut random = Random(21);
+    let mut random = Rng::with_seed(21);
     let mut lds = [0; LDS];
     for others in 0..9 {
         let compare_to = |to: Operand, a: u8| {
@@ -451,7 +451,7 @@ fn a_run_is_compiled_only_after_the_entries_asked_for(level: Level) {
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
     let program = Program::of(options(level), &insts);
     let mut lds = [0; LDS];
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     for entry in 0..5 {
         assert_eq!(program.native.compiled(), usize::from(entry > 3));
         let mut wave = wave(&mut random, !0, &mut lds);
@@ -466,7 +466,7 @@ fn an_unusual_mode_stays_with_micro_ops(level: Level) {
     let v = Operand::Vgpr;
     insts.push(inst(Op::v_add_f32, Format::Vop2, v(0), &[v(1), v(2)]));
     let mut lds = [0; LDS];
-    let mut start = wave(&mut Random(5), !0, &mut lds);
+    let mut start = wave(&mut Rng::with_seed(5), !0, &mut lds);
     start.mode.denorm_f32 = 0;
     start.vgprs[1].0.fill(1);
     start.vgprs[2].0.fill(1);

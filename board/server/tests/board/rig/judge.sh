@@ -1,7 +1,7 @@
 # Fake judge for tests of the server: the submitted source controls the events it emits.
 read -r job
 say() { printf '%s\n' "$1"; }
-say '{"status":"COMPILING","message":"Compiling HIP kernel with hipcc..."}'
+say '{"status":"COMPILING","message":"Compiling HIP kernel with clang..."}'
 case "$job" in
     *//die*) echo "no toolchain" >&2; exit 3 ;;
     *//hang*) sleep 1000 & wait ;;

@@ -1,0 +1,42 @@
+//! The contract of the board: the statuses, events, counters, results, records and routes that judge, server, command line and web pages
+//! exchange.
+//!
+//! The crate consists of types and their names. It does not handle HTTP, databases, processes or devices. [`typescript`] generates the
+//! types of the web pages, `board/ui/src/contract.ts`, from the same definitions.
+
+#![warn(missing_docs)]
+
+mod account;
+mod counters;
+mod device;
+mod endpoint;
+mod event;
+mod leaderboard;
+mod named;
+mod problem;
+mod result;
+pub mod route;
+mod status;
+mod submission;
+mod typescript;
+
+pub use account::{AccountLimits, Budget, Health, Me};
+pub use counters::{Counter, Counters};
+pub use device::{DeviceInfo, DeviceState, Devices, Estimate, EstimateBody, Queue, QueueEntry};
+pub use endpoint::Endpoint;
+pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
+pub use leaderboard::{Leaderboard, LeaderboardEntry};
+pub use problem::{
+    CasePlace, CaseSet, ParameterDirection, ProblemCase, ProblemDetail, ProblemParameter, ProblemSummary,
+    ProblemTolerance, Problems, Starter,
+};
+pub use result::{
+    BenchmarkResult, DebugInfo, Difference, Isa, IsaLine, IsaListing, KernelFacts, Roofline, SampleArray,
+    SampleNumber, SampleResult, SampleValue, SampleValues, TestResult, Verdict,
+};
+pub use status::Status;
+pub use submission::{
+    CaseResult, Comparison, ErrorBody, State, SubmissionDetail, SubmissionSummary, Submissions, SubmitBody,
+    Submitted, VisibilityBody,
+};
+pub use typescript::typescript;

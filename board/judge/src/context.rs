@@ -1,0 +1,60 @@
+//! What every step of judging a submission uses: the job, the tools, and the events.
+
+use board_contract::{Endpoint, Event};
+
+use crate::code::Code;
+use crate::compile::{Compiled, Compiler};
+use crate::ending::{Ending, seconds};
+use crate::gpu::Gpu;
+use crate::job::Job;
+use crate::rules;
+use crate::tools::Tools;
+
+/// A submission that is being judged.
+pub(crate) struct Context<'a> {
+    pub job: &'a Job,
+    pub tools: &'a Tools,
+    pub emit: &'a mut dyn FnMut(Event),
+}
+
+impl Context<'_> {
+    /// Ends a submission that breaks a source rule.
+    pub fn obey_rules(&mut self) -> Result<(), Ending> {
+        let whole = self.job.endpoint == Endpoint::Sandbox;
+        match rules::breach(&self.job.source, whole) {
+            None => Ok(()),
+            Some(breach) => Err(Box::new(Event::Rejected {
+                message: breach.message(),
+                details: breach.details(),
+                rule: breach.rule.to_owned(),
+            })),
+        }
+    }
+
+    /// Emits the start of the compilation.
+    pub fn compiling(&mut self) {
+        (self.emit)(Event::Compiling { message: "Compiling HIP kernel with clang...".to_owned() });
+    }
+
+    /// Returns the compiler for a GPU.
+    pub fn compiler<'b>(&'b self, gpu: &'b Gpu) -> Compiler<'b> {
+        Compiler::new(self.tools, gpu.target, seconds(self.job.limits.compile_s))
+    }
+
+    /// Emits the result of the compilation. Returns whether the submission continues.
+    pub fn compiled(&mut self, compiled: &Compiled, code: &Code, gpu: &Gpu, workgroup: u32) -> bool {
+        let alone = self.job.endpoint == Endpoint::Compile;
+        let listings = code.listings();
+        (self.emit)(Event::Compiled {
+            compile_ms: compiled.took.as_secs_f64() * 1e3,
+            cached: compiled.cached,
+            kernels: code.facts(gpu, workgroup),
+            warnings: compiled.warnings.clone(),
+            isa: alone.then(|| listings.clone()),
+        });
+        if !alone {
+            (self.emit)(Event::Isa { kernels: listings });
+        }
+        !alone
+    }
+}

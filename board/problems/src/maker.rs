@@ -1,0 +1,110 @@
+//! Random inputs, and inputs whose numbers depend on each other.
+
+use crate::case::Case;
+use crate::dtype::Dtype;
+use crate::parameter::Parameter;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use std::collections::BTreeMap;
+
+/// Random numbers of one input: a separate stream for every seed, problem, case and name.
+pub(crate) struct Random(ChaCha8Rng);
+
+impl Random {
+    /// Starts the stream of an input.
+    pub(crate) fn new(slug: &str, case: &Case, seed: u64, name: &str) -> Self {
+        let mut key = [0; 32];
+        let parts = [seed, hash(slug), hash(&case.name), hash(name)];
+        for (place, part) in key.chunks_exact_mut(8).zip(parts) {
+            place.copy_from_slice(&part.to_le_bytes());
+        }
+        Self(ChaCha8Rng::from_seed(key))
+    }
+
+    /// Fills bytes with random bits.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
+    /// Returns a number from `[low, high)`, with all 53 bits random.
+    pub(crate) fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        let unit = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        low + (high - low) * unit
+    }
+
+    /// Returns an integer from `low` to `high`, inclusive.
+    pub(crate) fn integer(&mut self, low: i64, high: i64) -> i64 {
+        let span = u128::from(high.abs_diff(low)) + 1;
+        let offset = (u128::from(self.0.next_u64()) * span) >> 64;
+        (i128::from(low) + offset as i128) as i64
+    }
+
+    /// Returns a random permutation of `0..count`.
+    pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.integer(0, last as i64) as usize);
+        }
+        order
+    }
+}
+
+/// FNV-1a hash, used only to separate the streams.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Generates inputs whose numbers depend on each other.
+pub(crate) struct Maker<'a> {
+    slug: &'a str,
+    parameters: &'a [Parameter],
+    case: &'a Case,
+    dtype: Dtype,
+    seed: u64,
+    made: BTreeMap<String, Vec<u8>>,
+}
+
+impl<'a> Maker<'a> {
+    pub(crate) fn new(
+        slug: &'a str,
+        parameters: &'a [Parameter],
+        case: &'a Case,
+        dtype: Dtype,
+        seed: u64,
+    ) -> Self {
+        Self { slug, parameters, case, dtype, seed, made: BTreeMap::new() }
+    }
+
+    /// Returns the generated inputs by name.
+    pub(crate) fn finish(self) -> BTreeMap<String, Vec<u8>> {
+        self.made
+    }
+
+    pub(crate) fn size(&self, name: &str) -> usize {
+        usize::try_from(self.case.size(name)).unwrap_or(0)
+    }
+
+    pub(crate) fn random(&self, name: &str) -> Random {
+        Random::new(self.slug, self.case, self.seed, name)
+    }
+
+    pub(crate) fn floats(&mut self, name: &str, values: impl IntoIterator<Item = f64>) {
+        let element = self.element(name);
+        let mut bytes = Vec::new();
+        values.into_iter().for_each(|value| element.encode(value, &mut bytes));
+        self.made.insert(name.to_owned(), bytes);
+    }
+
+    pub(crate) fn integers(&mut self, name: &str, values: impl IntoIterator<Item = i64>) {
+        let element = self.element(name);
+        let mut bytes = Vec::new();
+        values.into_iter().for_each(|value| element.encode_integer(value.into(), &mut bytes));
+        self.made.insert(name.to_owned(), bytes);
+    }
+
+    fn element(&self, name: &str) -> Dtype {
+        let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
+        parameter.unwrap_or_else(|| panic!("no parameter {name}")).element.dtype(self.dtype)
+    }
+}

@@ -1,0 +1,13 @@
+//! The session's process: serves one client, and moves to another worker on request.
+
+pub(crate) mod chunks;
+mod control_thread;
+pub(crate) mod executor;
+mod housekeeping;
+mod main_thread;
+mod manifest;
+pub(crate) mod migrate_in;
+pub(crate) mod migrate_out;
+mod shared;
+pub(crate) mod snapshot;
+mod welcome;

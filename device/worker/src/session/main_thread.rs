@@ -1,0 +1,211 @@
+//! The main thread of a session: serves one connection after another, and migrates the session between two requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use transport::{Link, greet};
+use wire::{
+    Arrival, Header, Hello, MAX_LINKS, Opcode, ReceiveCounter, RejectCode, WireError, capability,
+    decode_request,
+};
+
+use crate::config::SessionConfig;
+use crate::control::ToSupervisor;
+use crate::error::one_line;
+use crate::request::inbox::{Broken, Inbox};
+use crate::request::{Dispatcher, Next, Receipt};
+use crate::session::control_thread::PROGRAMS_TURN;
+use crate::session::migrate_out::{Departure, Leaving, Stay};
+use crate::session::shared::{MainWork, Shared, end};
+
+/// Time limit for the queued work of a client that has said goodbye.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+impl Shared {
+    /// The main thread: serves one connection after another until the session ends.
+    pub(super) fn serve(
+        self: &Arc<Shared>,
+        config: &SessionConfig,
+        mut dispatcher: Dispatcher,
+        mut counter: ReceiveCounter,
+        mut grace: Duration,
+    ) -> ! {
+        loop {
+            let attachment = match self.wait_for_work(grace) {
+                Some(MainWork::Attachment(attachment)) => attachment,
+                Some(MainWork::Departure(departure)) => {
+                    self.depart(departure, &dispatcher, counter.received());
+                    // This side closed the connection, so the client has the grace period of a lost one.
+                    grace = config.grace_lost;
+                    continue;
+                }
+                None => self.end("its client did not reconnect in time"),
+            };
+            let link = attachment.link.clone();
+            let welcome = self.welcome(&attachment, counter.received());
+            if let Err(error) = self.outgoing.outbox.attach(link.clone(), &welcome, attachment.hello.received)
+            {
+                tracing::warn!("session {}: cannot resume the connection: {error}", self.session_id);
+                let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
+                self.end("the frame count of its client does not match");
+            }
+            counter.told_by_handshake();
+            let Hello { client, pid, capabilities, .. } = attachment.hello;
+            self.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
+            *self.client.lock() = (client, pid);
+            if self.pending.lock().departure.is_some() {
+                self.outgoing.outbox.detach();
+                continue;
+            }
+            *self.reading.lock() = Some(link.clone());
+            let broken = self.read(Inbox::new(link).noting(&self.activity), &mut dispatcher, &mut counter);
+            *self.reading.lock() = None;
+            self.outgoing.outbox.detach();
+            if self.ending.load(Ordering::Relaxed) {
+                self.end("the client disconnected after its goodbye");
+            }
+            match &broken {
+                Broken::Protocol(error) => {
+                    tracing::warn!("session {}: connection closed: {error}", self.session_id);
+                }
+                other => tracing::debug!("session {}: {other}", self.session_id),
+            }
+            grace = if broken.is_closed() { config.grace_closed } else { config.grace_lost };
+        }
+    }
+
+    /// Handles the requests of one connection until it breaks.
+    fn read(&self, mut inbox: Inbox, dispatcher: &mut Dispatcher, counter: &mut ReceiveCounter) -> Broken {
+        loop {
+            let step = self.read_one(&mut inbox, dispatcher, counter);
+            match step {
+                Ok(Next::GoOn) => {}
+                Ok(Next::End) => {
+                    self.ending.store(true, Ordering::Relaxed);
+                    let outgoing = Arc::clone(&self.outgoing);
+                    // A watchdog: work that never ends must not keep the process alive after its client has left.
+                    let _ = std::thread::Builder::new().spawn(move || {
+                        std::thread::sleep(FAREWELL);
+                        end(&outgoing, "its queued work did not finish in time after the goodbye");
+                    });
+                }
+                Err(broken) => return broken,
+            }
+        }
+    }
+
+    fn read_one(
+        &self,
+        inbox: &mut Inbox,
+        dispatcher: &mut Dispatcher,
+        counter: &mut ReceiveCounter,
+    ) -> Result<Next, Broken> {
+        let header = inbox.header()?;
+        match counter.arrive_request(&header)? {
+            Arrival::Duplicate => {
+                inbox.skip(header.payload_len)?;
+                Ok(Next::GoOn)
+            }
+            Arrival::Unsequenced => {
+                let payload = inbox.read_vec(header.payload_len)?;
+                match header.known() {
+                    Ok(Opcode::Spread) => self.spread(inbox, &payload)?,
+                    _ => self.unsequenced(&header, &payload)?,
+                }
+                Ok(Next::GoOn)
+            }
+            Arrival::Next(number) => {
+                let receipt = Receipt { counter: &mut *counter, outbox: &self.outgoing.outbox };
+                let next = dispatcher.request(number, &header, inbox, receipt)?;
+                // Single writer, so a plain load and store suffice; other threads only read.
+                let count = |counter: &AtomicU64, more: u64| {
+                    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+                };
+                count(&self.requests, 1);
+                count(&self.round_trips, u64::from(!header.is_posted()));
+                count(&self.bytes_received, Header::BYTES as u64 + header.payload_len);
+                if counter.ack_due() && counter.take_ack().is_some() {
+                    self.outgoing.outbox.acknowledge();
+                }
+                Ok(next)
+            }
+        }
+    }
+
+    fn unsequenced(&self, header: &Header, payload: &[u8]) -> Result<(), Broken> {
+        match header.known() {
+            Ok(Opcode::Ack) => {
+                let (ack, _) = decode_request::<wire::Ack>(payload)?;
+                self.outgoing.outbox.acknowledged(ack.received)?;
+            }
+            Ok(Opcode::Ping) => self.outgoing.outbox.pong(),
+            Ok(Opcode::Pong) => {}
+            _ => tracing::warn!(
+                "session {}: ignored unexpected {}",
+                self.session_id,
+                wire::name(header.opcode)
+            ),
+        }
+        Ok(())
+    }
+
+    /// Handles Spread: from here on both directions of the connection use several links.
+    fn spread(&self, inbox: &mut Inbox, payload: &[u8]) -> Result<(), Broken> {
+        let (wire::Spread { links }, _) = decode_request(payload)?;
+        let mut joined = self.strands.lock();
+        let strands: Vec<Link> = (1..links.min(MAX_LINKS)).map_while(|place| joined.remove(&place)).collect();
+        drop(joined);
+        if strands.is_empty() || strands.len() + 1 != usize::from(links) {
+            let (what, value) = ("the number of links to spread over", links.into());
+            return Err(WireError::Value { what, value }.into());
+        }
+        inbox.spread(strands.clone())?;
+        self.outgoing.outbox.spread(strands);
+        Ok(())
+    }
+
+    /// Migrates the session. Returns if it stays.
+    fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
+        let (client, pid) = self.client.lock().clone();
+        let leaving = Leaving {
+            device: &*self.device,
+            dispatcher,
+            exchange: &self.exchange,
+            session_id: self.session_id,
+            secret: self.secret,
+            client: &client,
+            pid,
+            worker: &self.worker,
+            received,
+            is_reached_into: self.is_reached_into.load(Ordering::Relaxed),
+        };
+        match leaving.leave(&departure) {
+            Ok(endpoint) => {
+                // Order matters: once the receiver sees Done, the worker must already know where the session is.
+                let _ = self.control.send(&ToSupervisor::Left { endpoint }, None);
+                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+                self.end("it was migrated or suspended");
+            }
+            Err(Stay::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
+                self.departing.store(false, Ordering::SeqCst);
+                let shared = Arc::clone(self);
+                // If no thread can be started, the link closes, which tells the requester of the failure.
+                let _ = std::thread::Builder::new().spawn(move || {
+                    std::thread::sleep(PROGRAMS_TURN);
+                    shared.ask_to_depart(departure);
+                });
+            }
+            Err(Stay::Decided) => {
+                self.departing.store(false, Ordering::SeqCst);
+                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+            }
+            Err(stay) => {
+                let text = one_line(&stay);
+                tracing::info!("session {} was not migrated: {text}", wire::SessionId(self.session_id));
+                self.departing.store(false, Ordering::SeqCst);
+                let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Migration, sending side: stops a session between two requests, waits until its work is done and every reply is sent, and
+//! writes it out.
+//!
+//! Nothing is written before that. State that cannot be migrated is refused with the reason, and the session continues: its
+//! client has only lost a connection, and reconnects.
+
+use std::collections::HashSet;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backend::{Device, DeviceError, Holding, Scope};
+use transport::{Link, TransportError, greet};
+use wire::{FinishMove, MAX_HANDSHAKE_BYTES, decision};
+
+use crate::request::Dispatcher;
+use crate::request::exchange::Exchange;
+use crate::request::graphs::Graphs;
+use crate::session::chunks::ChunkWriter;
+use crate::session::manifest::{self, Manifest};
+use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
+
+/// Poll interval while waiting for the session to become idle.
+const LOOK: Duration = Duration::from_millis(2);
+/// Write timeout for each piece.
+const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for the decision of the receiver, who may first restore the session elsewhere.
+const DECISION_PATIENCE: Duration = Duration::from_secs(600);
+/// Limit on code objects that are migrated only because the client was told that the worker has them: it may refer to them by hash.
+const TOLD_IMAGES_BYTES: u64 = 256 << 20;
+const PAGE: usize = 4096;
+
+/// A request to hand the session over.
+pub(crate) struct Departure {
+    pub(crate) link: Link,
+    pub(crate) deadline: Instant,
+}
+
+/// Reason why the session stays.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stay {
+    #[error("{0}")]
+    Refused(String),
+    /// A stream waits for the program, which must be allowed to continue first.
+    #[error("a stream waits for the program: for a host function to return, or for a value in memory")]
+    WaitsForProgram,
+    #[error("its work did not finish in time{0}")]
+    TooLong(&'static str),
+    #[error("its state cannot be migrated")]
+    Device(#[from] DeviceError),
+    #[error("the snapshot could not be written")]
+    Write(#[from] SnapshotError),
+    #[error("the session could not be handed over")]
+    Link(#[from] TransportError),
+    #[error("the requester decided that the session stays")]
+    Decided,
+}
+
+/// A session stopped between two requests.
+pub(crate) struct Leaving<'a> {
+    pub(crate) device: &'a dyn Device,
+    pub(crate) dispatcher: &'a Dispatcher,
+    pub(crate) exchange: &'a Exchange,
+    pub(crate) session_id: u64,
+    pub(crate) secret: [u8; 32],
+    pub(crate) client: &'a str,
+    pub(crate) pid: u32,
+    pub(crate) worker: &'a str,
+    /// Number of requests that have arrived.
+    pub(crate) received: u64,
+    /// Whether its client accesses device memory directly, at any time.
+    pub(crate) is_reached_into: bool,
+}
+
+impl Leaving<'_> {
+    /// Hands the session over. `Ok` means that the session must end here, and holds its new endpoint if that is known.
+    pub(crate) fn leave(&self, departure: &Departure) -> Result<Option<String>, Stay> {
+        let link = &departure.link;
+        self.rest(departure.deadline)?;
+        link.set_write_timeout(Some(CHUNK_PATIENCE)).map_err(TransportError::from)?;
+        let mut chunks = BufWriter::new(ChunkWriter::new(link));
+        self.write(&mut chunks)?;
+        let chunks = chunks.into_inner().map_err(|error| SnapshotError::from(error.into_error()))?;
+        chunks.finish().map_err(SnapshotError::from)?;
+        link.set_read_timeout(Some(DECISION_PATIENCE)).map_err(TransportError::from)?;
+        let FinishMove { decision, endpoint } = greet::expect(link, MAX_HANDSHAKE_BYTES)?;
+        match decision {
+            decision::SUSPEND => Ok(None),
+            decision::MOVE => Ok(Some(endpoint)),
+            _ => Err(Stay::Decided),
+        }
+    }
+
+    /// Waits until no work is left and every reply is sent.
+    fn rest(&self, deadline: Instant) -> Result<(), Stay> {
+        if self.is_reached_into {
+            let text = "its client is on this machine and accesses device memory directly";
+            return Err(Stay::Refused(text.to_owned()));
+        }
+        if self.exchange.is_used() {
+            return Err(Stay::Refused("it has shared memory with other sessions".to_owned()));
+        }
+        loop {
+            let idle = self.device.query(Scope::Everything)?;
+            if idle && self.dispatcher.is_quiet() {
+                return Ok(());
+            }
+            if !idle && self.device.waits_for_host() {
+                return Err(Stay::WaitsForProgram);
+            }
+            if Instant::now() >= deadline {
+                return Err(Stay::TooLong(match idle {
+                    true => ": a compilation is still running",
+                    false => ": a kernel is still running",
+                }));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Writes the snapshot. The session must be idle.
+    pub(crate) fn write(&self, to: impl Write) -> Result<(), Stay> {
+        let outgoing = &self.dispatcher.outgoing;
+        // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
+        outgoing.mirrors.worked();
+        outgoing.tell_changes();
+        let mut inventory = self.device.capture()?;
+        inventory.streams.retain(|it| !Graphs::is_own(it.stream));
+        inventory.events.retain(|it| !Graphs::is_own(it.event));
+        let told = self.dispatcher.store.as_ref();
+        let told = told.map(|store| store.told_code_objects(TOLD_IMAGES_BYTES)).unwrap_or_default();
+        let (changes_taken, mirrors) = outgoing.mirrors.capture();
+        let (acknowledged, sent) = outgoing.outbox.progress();
+        let mut graphs = 0;
+        let called_off = self.dispatcher.graphs.capture(|_| {
+            graphs += 1;
+            Ok::<(), SnapshotError>(())
+        })?;
+        // Modules' images come first, since modules refer to them by index.
+        let mut images: Vec<Arc<[u8]>> = inventory.images.drain(..).collect();
+        let hash = |image: &Arc<[u8]>| *blake3::hash(image).as_bytes();
+        let mut known: HashSet<[u8; 32]> = images.iter().map(hash).collect();
+        let others = self.dispatcher.images.iter().cloned().chain(told);
+        images.extend(others.filter(|image| known.insert(hash(image))));
+        let arena = self.device.arena();
+        let manifest = Manifest {
+            session_id: self.session_id,
+            secret: self.secret,
+            client: self.client.to_owned(),
+            pid: self.pid,
+            worker: self.worker.to_owned(),
+            taken_at: manifest::now(),
+            arena: (arena.base, arena.bytes),
+            devices: manifest::describe(self.device),
+            received: self.received,
+            acknowledged,
+            frames: sent - acknowledged,
+            images: images.len() as u64,
+            graphs,
+            called_off,
+            changes_taken,
+            mirrors,
+            spans: outgoing.spans.is_on(),
+            span_clock: outgoing.spans.clock(),
+            inventory,
+        };
+        let mut file = Writer::new(to)?;
+        let text =
+            serde_json::to_vec(&manifest).map_err(|error| SnapshotError::from(io::Error::from(error)))?;
+        file.section(Kind::Manifest, &text)?;
+        for image in &images {
+            file.section(Kind::Image, image)?;
+        }
+        self.dispatcher.graphs.capture(|graph| file.section(Kind::Graph, graph))?;
+        outgoing.outbox.kept(|frame| file.section(Kind::Frame, frame))?;
+        for (holding, _) in manifest.inventory.holdings() {
+            let mut written = Ok(());
+            self.device.show(holding, &mut |offset, bytes| {
+                written = write_memory(&mut file, holding, offset, bytes);
+                written.is_ok()
+            })?;
+            written?;
+        }
+        file.finish()?;
+        Ok(())
+    }
+}
+
+/// Writes memory without its all-zero pages.
+fn write_memory(
+    file: &mut Writer<impl Write>,
+    holding: Holding,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), SnapshotError> {
+    let (tag, number) = match holding {
+        Holding::At(address) => (0, address),
+        Holding::Memory(memory) => (1, memory),
+    };
+    let mut put = |start: usize, end: usize| {
+        for at in (start..end).step_by(MEMORY_BYTES) {
+            let piece = &bytes[at..end.min(at + MEMORY_BYTES)];
+            let mut payload = vec![tag];
+            payload.extend_from_slice(&number.to_le_bytes());
+            payload.extend_from_slice(&(offset + at as u64).to_le_bytes());
+            payload.extend_from_slice(piece);
+            file.section(Kind::Memory, &payload)?;
+        }
+        Ok(())
+    };
+    let mut start = None;
+    for at in (0..bytes.len()).step_by(PAGE) {
+        let page = &bytes[at..bytes.len().min(at + PAGE)];
+        match (page.iter().all(|byte| *byte == 0), start) {
+            (true, Some(from)) => {
+                put(from, at)?;
+                start = None;
+            }
+            (false, None) => start = Some(at),
+            _ => {}
+        }
+    }
+    start.map_or(Ok(()), |from| put(from, bytes.len()))
+}

@@ -1,0 +1,96 @@
+//! The Welcome of a session: its capabilities, its devices, and whether its client may access its memory directly.
+
+use std::sync::atomic::Ordering;
+
+use wire::{Welcome, capability};
+
+use crate::session::shared::{Attachment, Shared};
+
+impl Shared {
+    /// Builds the Welcome of a connection.
+    pub(super) fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
+        let mut capabilities =
+            capability::PACKED | capability::STRANDS | capability::SPANS | capability::HEARTBEAT;
+        if self.device.capabilities().placed_modules {
+            capabilities |= capability::PLACED_MODULES;
+        }
+        if self.shares_memory {
+            capabilities |= capability::SHARED_MEMORY;
+        }
+        if self.limits_host {
+            capabilities |= capability::HOST_LIMIT;
+        }
+        if self.has_compiler {
+            capabilities |= capability::COMPILE;
+        }
+        if self.resumed {
+            capabilities |= capability::RESUMED;
+        }
+        let mut known = Vec::new();
+        if let Some(store) = &self.store {
+            capabilities |= capability::UPLOADS;
+            // Only for new sessions: a client that reconnects has this list already, plus what it uploaded since.
+            if attachment.hello.session_id == 0 && attachment.hello.capabilities & capability::UPLOADS != 0 {
+                known.extend_from_slice(store.told());
+            }
+        }
+        let arena = self.device.arena();
+        let devices = self.device.info().iter().zip(0..).map(|(info, ordinal)| wire::DeviceSnapshot {
+            ordinal,
+            isa: info.isa.clone(),
+            properties: wire::Bytes(info.properties_bytes().to_vec()),
+            attributes: info.attributes.clone(),
+            limits: info.limits.clone(),
+            total_memory: info.total_memory,
+            quota: info.quota,
+            least_priority: info.least_priority,
+            greatest_priority: info.greatest_priority,
+            driver_version: info.driver_version,
+            runtime_version: info.runtime_version,
+        });
+        Welcome {
+            version: attachment.version,
+            capabilities,
+            session_id: self.session_id,
+            session_secret: self.secret,
+            received,
+            arena_base: arena.base,
+            arena_bytes: arena.bytes,
+            grace_ms: u32::try_from(self.grace_lost.as_millis()).unwrap_or(u32::MAX),
+            worker: self.worker.clone(),
+            devices: devices.collect(),
+            known: wire::Bytes(known),
+            neighbour: self.neighbour(attachment),
+        }
+    }
+
+    /// Process id of this executor if the client runs as the same user on this machine, otherwise 0. Uses the kernel's peer
+    /// credentials. Such a client may copy between its memory and device memory itself (process_vm_readv and process_vm_writev).
+    fn neighbour(&self, attachment: &Attachment) -> u32 {
+        match attachment.link.unix_peer() {
+            // Clients use it only when a session starts.
+            Some(peer)
+                if self.is_reachable
+                    && attachment.hello.session_id == 0
+                    && peer.uid == self.owner
+                    && peer.pid == attachment.hello.pid =>
+            {
+                // Yama may restrict ptrace access to ancestors: this grants it to the client. Without Yama the call fails, which
+                // is harmless.
+                // SAFETY: passes integers and touches no memory.
+                unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
+                // SAFETY: returns a number and cannot fail.
+                if unsafe { libc::geteuid() } == self.owner {
+                    // The client's user has all rights to this process already, and confined processes are blocked by their own
+                    // filters. An executor that runs as a dedicated user stays non-dumpable: root has the privilege to access it
+                    // anyway, or copies over the socket.
+                    // SAFETY: passes integers and touches no memory.
+                    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+                }
+                self.is_reached_into.store(true, Ordering::Relaxed);
+                std::process::id()
+            }
+            _ => 0,
+        }
+    }
+}

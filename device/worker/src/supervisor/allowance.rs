@@ -1,0 +1,198 @@
+//! The worker's side of limits: the shared limits page of its sessions, the assignment of seats on it, and recent usage.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use limits::{LimitConfig, Page};
+use parking_lot::Mutex;
+
+use crate::error::WorkerError;
+use crate::status::DeviceLimits;
+use crate::supervisor::ledgers::{LedgerConfig, Ledgers};
+use crate::supervisor::tenants::Tenants;
+
+/// Interval between two usage samples.
+const LOOK: Duration = Duration::from_secs(1);
+/// Number of samples kept.
+const LOOKS: usize = 60;
+
+/// Limits shared by the sessions of a worker or of a tenant.
+pub(crate) struct Allowance {
+    limits: LimitConfig,
+    page: Arc<Page>,
+    ledgers: Option<Ledgers>,
+    free: Arc<Mutex<Vec<u32>>>,
+    /// Usage samples: time, and the device time used until then, by device.
+    looks: Mutex<VecDeque<(Instant, Vec<u64>)>>,
+}
+
+impl Allowance {
+    pub(crate) fn new(limits: LimitConfig, devices: u32, seats: u32) -> io::Result<Allowance> {
+        let page = Arc::new(Page::create(&limits, devices, seats)?);
+        let free = Arc::new(Mutex::new((0..page.seats()).rev().collect()));
+        let looks = Mutex::new(VecDeque::from([(Instant::now(), vec![0; page.devices() as usize])]));
+        Ok(Allowance { limits, page, ledgers: None, free, looks })
+    }
+
+    /// Additionally limits memory to what each GPU's ledger grants.
+    pub(crate) fn within(mut self, config: &LedgerConfig) -> Result<Allowance, WorkerError> {
+        self.ledgers = Some(Ledgers::open(config, &self.limits, &self.page)?);
+        Ok(self)
+    }
+
+    /// Grants sessions `bytes` more of a device, if they are available.
+    pub(crate) fn grow(&self, device: u32, bytes: u64) -> bool {
+        self.ledgers.as_ref().is_some_and(|ledgers| ledgers.grow(&self.page, device, bytes))
+    }
+
+    /// Assigns a seat to a new session.
+    pub(crate) fn take_seat(&self) -> io::Result<SeatGuard> {
+        let seat = self.free.lock().pop().ok_or_else(|| io::Error::other("too many sessions"))?;
+        Ok(SeatGuard { page: Arc::clone(&self.page), free: Arc::clone(&self.free), seat })
+    }
+
+    /// Returns the device time used by the session in a seat, by device.
+    pub(crate) fn spent_by(&self, seat: u32) -> Vec<u64> {
+        (0..self.page.devices()).map(|device| self.page.spent_by(seat, device)).collect()
+    }
+
+    pub(crate) fn status(&self, device: u32) -> DeviceLimits {
+        if device >= self.page.devices() {
+            return DeviceLimits::default();
+        }
+        let account = self.page.account(device);
+        let looks = self.looks.lock();
+        let since = |ago: usize| {
+            let Some((last, now)) = looks.back() else { return 0.0 };
+            let Some((then, before)) = looks.get(looks.len().saturating_sub(1 + ago)) else { return 0.0 };
+            let spent = now[device as usize].saturating_sub(before[device as usize]) as f64;
+            (100.0 * spent / last.duration_since(*then).as_nanos().max(1) as f64) as f32
+        };
+        let compute = self.limits.compute.unwrap_or(100.0);
+        DeviceLimits {
+            memory: self.limits.memory,
+            compute_percent: compute,
+            compute_request_percent: self.limits.request.unwrap_or(compute),
+            qos: self.limits.qos,
+            used_percent: since(1),
+            used_percent_minute: since(LOOKS),
+            spent_ns: account.spent,
+            launches: account.launches,
+            throttled: account.waits,
+            throttled_ns: account.waited,
+            refused: account.refused,
+            host_memory: self.page.host_limit(),
+            host_memory_used: self.page.host_used(),
+        }
+    }
+
+    fn look(&self) {
+        let spent = (0..self.page.devices()).map(|device| self.page.account(device).spent).collect();
+        let mut looks = self.looks.lock();
+        if looks.len() > LOOKS {
+            looks.pop_front();
+        }
+        looks.push_back((Instant::now(), spent));
+    }
+}
+
+/// Starts a thread that samples usage once a second, if there are limits.
+pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
+    if !tenants.are_limited() {
+        return Ok(());
+    }
+    let look = move || {
+        loop {
+            std::thread::sleep(LOOK);
+            tenants.allowances().iter().for_each(|allowance| allowance.look());
+        }
+    };
+    std::thread::Builder::new().name("measure".to_owned()).spawn(look).map(drop)
+}
+
+/// Starts a thread that returns unused memory beyond the request to the ledger, if the GPU has one.
+pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
+    if tenants.shared().is_none_or(|allowance| allowance.ledgers.is_none()) {
+        return Ok(());
+    }
+    let trim = move || {
+        if let Some(allowance) = tenants.shared()
+            && let Some(ledgers) = &allowance.ledgers
+        {
+            ledgers.keep_trim(&allowance.page);
+        }
+    };
+    std::thread::Builder::new().name("trim".to_owned()).spawn(trim).map(drop)
+}
+
+/// An assigned seat. Dropped when its process has exited, which frees what the process held.
+pub(crate) struct SeatGuard {
+    page: Arc<Page>,
+    free: Arc<Mutex<Vec<u32>>>,
+    seat: u32,
+}
+
+impl SeatGuard {
+    pub(crate) fn number(&self) -> u32 {
+        self.seat
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.page.file().as_raw_fd()
+    }
+}
+
+impl Drop for SeatGuard {
+    fn drop(&mut self) {
+        self.page.vacate(self.seat);
+        self.free.lock().push(self.seat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use limits::SessionSlot;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_with_all_it_held_when_its_process_has_ended() {
+        let limits = LimitConfig { memory: Some(1 << 20), compute: Some(25.0), ..LimitConfig::default() };
+        let allowance = Allowance::new(limits, 1, 1).unwrap();
+        let taken = allowance.take_seat().unwrap();
+        assert!(allowance.take_seat().is_err());
+        let seat = SessionSlot::new(Arc::clone(&allowance.page), taken.number()).unwrap();
+        seat.take(0, 1 << 20).unwrap();
+        seat.charge(0, limits::now(), 1000);
+        assert_eq!(allowance.spent_by(taken.number()), [1000]);
+        drop(taken);
+        let again = allowance.take_seat().unwrap();
+        assert_eq!(allowance.spent_by(again.number()), [0]);
+        assert!(
+            SessionSlot::new(Arc::clone(&allowance.page), again.number()).unwrap().take(0, 1 << 20).is_ok()
+        );
+        let status = allowance.status(0);
+        assert_eq!((status.memory, status.compute_percent, status.spent_ns), (Some(1 << 20), 25.0, 1000));
+    }
+
+    #[test]
+    fn use_is_told_for_the_last_second_and_the_last_minute() {
+        let allowance = Allowance::new(LimitConfig::default(), 1, 1).unwrap();
+        let start = Instant::now();
+        let mut looks = VecDeque::new();
+        for second in 0..=90u64 {
+            // Idle at first, then half of the time.
+            let spent = second.saturating_sub(60) * 500_000_000;
+            looks.push_back((start + Duration::from_secs(second), vec![spent]));
+            if looks.len() > LOOKS + 1 {
+                looks.pop_front();
+            }
+        }
+        *allowance.looks.lock() = looks;
+        let status = allowance.status(0);
+        assert_eq!((status.used_percent, status.used_percent_minute), (50.0, 25.0));
+    }
+}

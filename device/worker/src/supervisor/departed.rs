@@ -1,0 +1,120 @@
+//! Former sessions: where their clients find them now, or that they have to wait.
+//!
+//! Reported only to clients that prove the session's secret. Bounded: the oldest is forgotten first, and its client is then told
+//! that the session is gone.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+const MOST: usize = 4096;
+/// How long [`DepartedSessions::redirect`] waits for a session that is just leaving.
+const LEAVING: Duration = Duration::from_secs(3);
+/// A client is considered waiting if it asked within this time; a waiting client asks more often.
+const ASKING: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug)]
+pub(crate) struct DepartedSession {
+    /// Tenant that owns the session.
+    pub(crate) tenant: String,
+    pub(crate) secret: [u8; 32],
+    /// Current endpoint; `None` if the session is suspended.
+    pub(crate) endpoint: Option<String>,
+    /// When its client last asked for it.
+    pub(crate) asked: Instant,
+    /// Whether its process was killed for lack of memory, so that the session no longer exists.
+    pub(crate) killed: bool,
+}
+
+impl DepartedSession {
+    pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> DepartedSession {
+        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), killed: false }
+    }
+
+    pub(crate) fn killed(tenant: String, secret: [u8; 32]) -> DepartedSession {
+        DepartedSession { killed: true, ..DepartedSession::new(tenant, secret, None) }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct DepartedSessions {
+    /// With a sequence number: the order in which they left.
+    sessions: Mutex<HashMap<u64, (u64, DepartedSession)>>,
+    changed: Condvar,
+}
+
+impl DepartedSessions {
+    pub(crate) fn insert(&self, id: u64, departed: DepartedSession) {
+        let mut sessions = self.sessions.lock();
+        let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
+        sessions.insert(id, (next, departed));
+        if sessions.len() > MOST
+            && let Some(oldest) = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)
+        {
+            sessions.remove(&oldest);
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Option<DepartedSession> {
+        self.sessions.lock().get(&id).map(|(_, departed)| departed.clone())
+    }
+
+    /// Like [`DepartedSessions::find`], but records that the session's client asked.
+    pub(crate) fn ask(&self, id: u64) -> Option<DepartedSession> {
+        let mut sessions = self.sessions.lock();
+        let (_, departed) = sessions.get_mut(&id)?;
+        departed.asked = Instant::now();
+        Some(departed.clone())
+    }
+
+    /// Forgets a session that has come back.
+    pub(crate) fn remove(&self, id: u64) {
+        self.sessions.lock().remove(&id);
+    }
+
+    /// Sets the new endpoint of a session that has left or is just leaving. Returns false if there is none.
+    pub(crate) fn redirect(&self, id: u64, endpoint: String) -> bool {
+        let deadline = Instant::now() + LEAVING;
+        let mut sessions = self.sessions.lock();
+        loop {
+            if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| !departed.killed) {
+                departed.endpoint = Some(endpoint);
+                return true;
+            }
+            if self.changed.wait_until(&mut sessions, deadline).timed_out() {
+                return false;
+            }
+        }
+    }
+
+    /// Whether a client waits for its session to come back.
+    pub(crate) fn has_suspended(&self) -> bool {
+        let waits = |it: &DepartedSession| !it.killed && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        self.sessions.lock().values().any(|(_, departed)| waits(departed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_forgotten_and_a_suspended_session_can_be_redirected() {
+        let departed = DepartedSessions::default();
+        let session = DepartedSession::new(String::new(), [1; 32], None);
+        for id in 0..=MOST as u64 {
+            departed.insert(id, session.clone());
+        }
+        assert!(departed.find(0).is_none() && departed.ask(1).is_some());
+        assert!(departed.has_suspended());
+        assert!(departed.redirect(7, "there:1".to_owned()));
+        assert_eq!(departed.find(7).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
+        departed.remove(7);
+        assert!(departed.find(7).is_none());
+        let departed = DepartedSessions::default();
+        departed.insert(1, DepartedSession::killed(String::new(), [1; 32]));
+        assert!(!departed.has_suspended() && departed.ask(1).is_some_and(|it| it.killed));
+    }
+}

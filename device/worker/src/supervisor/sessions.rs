@@ -1,0 +1,527 @@
+//! The supervisor's table of sessions: one process each, reached through its control socket.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use limits::OutOfMemoryKills;
+use parking_lot::{Condvar, Mutex};
+use toolchain::Toolchain;
+use wire::{Field, Hello};
+
+use crate::control::{Control, ToSession, ToSupervisor};
+use crate::error::WorkerError;
+use crate::status::{SessionReport, SessionStatus};
+use crate::supervisor::allowance::SeatGuard;
+use crate::supervisor::broker::Broker;
+use crate::supervisor::child;
+use crate::supervisor::compiler_process::CompilerProcess;
+use crate::supervisor::departed::{DepartedSession, DepartedSessions};
+use crate::supervisor::oom;
+use crate::supervisor::tenants::{Tenant, Who};
+
+/// Timeout for a session's report; a session that misses it is listed without numbers.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout for the exit of a session's process whose control socket has closed.
+const LEAVING: Duration = Duration::from_secs(15);
+
+struct Session {
+    tenant: Arc<Tenant>,
+    secret: [u8; 32],
+    control: Arc<Control>,
+    client: String,
+    pid: u32,
+    peer: String,
+    /// Process id of the session's executor.
+    process: u32,
+    since: Instant,
+    report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
+    /// Its seat on the limits page.
+    seat: Option<u32>,
+}
+
+/// Programs and their arguments, started with a control socket as file descriptor 3.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub session: Vec<PathBuf>,
+    /// Complete environment of session processes.
+    pub session_environment: Vec<(OsString, OsString)>,
+    pub compiler: Vec<PathBuf>,
+}
+
+/// All sessions by id.
+pub(crate) struct Sessions {
+    sessions: Mutex<HashMap<u64, Session>>,
+    gone: Condvar,
+    limit: usize,
+    programs: Programs,
+    worker: String,
+    tickets: AtomicU64,
+    broker: Broker,
+    departed: DepartedSessions,
+}
+
+impl Sessions {
+    pub(crate) fn new(limit: usize, programs: Programs, worker: String) -> Sessions {
+        Sessions {
+            sessions: Mutex::new(HashMap::new()),
+            gone: Condvar::new(),
+            limit,
+            programs,
+            worker,
+            tickets: AtomicU64::new(0),
+            broker: Broker::default(),
+            departed: DepartedSessions::default(),
+        }
+    }
+
+    /// Returns the secret of a current or former session, but only to the tenant that owns it.
+    pub(crate) fn secret_of(&self, id: u64, who: &Who) -> Option<[u8; 32]> {
+        let tenant = &who.tenant()?.name;
+        let sessions = self.sessions.lock();
+        let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
+        drop(sessions);
+        let found =
+            here.or_else(|| self.departed.find(id).map(|departed| (departed.tenant, departed.secret)));
+        found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
+    }
+
+    /// Whether a session is running here, or was and is remembered.
+    pub(crate) fn knows(&self, id: u64) -> bool {
+        self.has(id) || self.departed.find(id).is_some()
+    }
+
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.sessions.lock().contains_key(&id)
+    }
+
+    /// Waits until the process of a session that no longer accepts orders has exited.
+    pub(crate) fn wait_until_gone(&self, id: u64) {
+        let deadline = Instant::now() + LEAVING;
+        let mut sessions = self.sessions.lock();
+        while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+    }
+
+    /// Sessions that were here and have left.
+    pub(crate) fn departed(&self) -> &DepartedSessions {
+        &self.departed
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.lock().is_empty() && !self.departed.has_suspended()
+    }
+
+    /// Returns why a tenant cannot start another session: a text that names the limit that is reached.
+    pub(crate) fn full(&self, tenant: &Tenant) -> Option<String> {
+        let sessions = self.sessions.lock();
+        if sessions.len() >= self.limit {
+            return Some(format!("{} sessions are running, which is this worker's limit", self.limit));
+        }
+        let own = sessions.values().filter(|session| session.tenant.name == tenant.name).count();
+        let limit = tenant.max_sessions.filter(|limit| own >= *limit)?;
+        Some(format!("{own} sessions of {} are running, and its limit is {limit}", tenant.name))
+    }
+
+    /// Ends the sessions of a tenant that was removed.
+    pub(crate) fn end_of(&self, tenant: &str) {
+        for (id, session) in self.sessions.lock().iter().filter(|(_, it)| it.tenant.name == tenant) {
+            tracing::info!(
+                "session {} of {} ended: tenant {tenant} was removed",
+                wire::SessionId(*id),
+                session.client
+            );
+            // SAFETY: the descriptor stays open as long as the session is in the map.
+            unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
+        }
+    }
+
+    /// Starts a process for a new session and hands it the connection.
+    pub(crate) fn start(
+        self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
+        hello: &Hello,
+        version: u16,
+        peer: &str,
+        connection: OwnedFd,
+    ) -> Result<u64, WorkerError> {
+        let failed = |what| move |source| WorkerError::Io { what, source };
+        let mut random = [0; 40];
+        getrandom::fill(&mut random)
+            .map_err(|error| failed("cannot get random bytes")(std::io::Error::other(error.to_string())))?;
+        let (secret, id) = random.split_at(32);
+        let mut key = [0; 32];
+        key.copy_from_slice(secret);
+        // Never 0, which means "no session yet".
+        let id = id.iter().fold(0u64, |id, byte| id << 8 | u64::from(*byte)) | 1;
+
+        let (ours, theirs) = Control::pair().map_err(failed("cannot create a control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
+        drop(theirs);
+        let config = Box::new(tenant.config.clone());
+        let seat = seat(tenant, &ours)?;
+        let has_compiler = has_compiler(tenant);
+        let start = ToSession::Start {
+            config,
+            session_id: id,
+            secret: key,
+            worker: self.worker.clone(),
+            has_compiler,
+        };
+        let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
+        sent.map_err(failed("cannot send orders to the session's process"))?;
+
+        let control = Arc::new(ours);
+        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
+        let session = Session {
+            tenant: Arc::clone(tenant),
+            secret: key,
+            control: Arc::clone(&control),
+            client: hello.client.clone(),
+            pid: hello.pid,
+            peer: peer.to_owned(),
+            process: child.id(),
+            since: Instant::now(),
+            report: Arc::clone(&report),
+            seat: seat.as_ref().map(SeatGuard::number),
+        };
+        self.sessions.lock().insert(id, session);
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        let watch = move || sessions.watch(id, &tenant, child, seat, &control, &report);
+        std::thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(watch)
+            .map_err(failed("cannot start a thread for the session"))?;
+        Ok(id)
+    }
+
+    /// Starts a process for a session that arrives over a link.
+    pub(crate) fn resume(
+        self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
+        link: &OwnedFd,
+    ) -> Result<(), WorkerError> {
+        let failed = |what| move |source| WorkerError::Io { what, source };
+        let (ours, theirs) = Control::pair().map_err(failed("cannot create a control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
+        drop(theirs);
+        let seat = seat(tenant, &ours)?;
+        let order = ToSession::Resume {
+            config: Box::new(tenant.config.clone()),
+            worker: self.worker.clone(),
+            has_compiler: has_compiler(tenant),
+        };
+        ours.send(&order, Some(link.as_raw_fd()))
+            .map_err(failed("cannot send orders to the session's process"))?;
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        std::thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours)))
+            .map_err(failed("cannot start a thread for the session"))?;
+        Ok(())
+    }
+
+    /// Supervises a process that restores a session, from before the session's id is known.
+    fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<SeatGuard>, control: Arc<Control>) {
+        let first = loop {
+            match control.receive() {
+                // The restoring process may need more device memory before its session is in the map.
+                Ok(Some((ToSupervisor::Grow { ticket, device, bytes }, _))) => {
+                    grow(tenant, &control, ticket, device, bytes);
+                }
+                other => break other,
+            }
+        };
+        let Ok(Some((ToSupervisor::Arrived { session_id, secret, client, pid }, _))) = first else {
+            let _ = reap(child);
+            return;
+        };
+        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
+        let session = Session {
+            tenant: Arc::clone(tenant),
+            secret,
+            control: Arc::clone(&control),
+            client,
+            pid,
+            peer: "resumed".to_owned(),
+            process: child.id(),
+            since: Instant::now(),
+            report: Arc::clone(&report),
+            seat: seat.as_ref().map(SeatGuard::number),
+        };
+        let mut sessions = self.sessions.lock();
+        // If the session is returning to this worker, its old process may still be exiting.
+        let deadline = Instant::now() + LEAVING;
+        while sessions.contains_key(&session_id)
+            && self.departed.find(session_id).is_some()
+            && !self.gone.wait_until(&mut sessions, deadline).timed_out()
+        {}
+        let refused = if session_id == 0 {
+            Some("the session has no id".to_owned())
+        } else if sessions.contains_key(&session_id) {
+            Some(format!("session {} is already running here", wire::SessionId(session_id)))
+        } else if sessions.len() >= self.limit {
+            Some(format!("{} sessions are running, which is this worker's limit", self.limit))
+        } else {
+            None
+        };
+        let order = match refused {
+            Some(text) => ToSession::Refused { ticket: 0, text },
+            None => {
+                tracing::info!(
+                    "session {} of {} (pid {pid}) resumed",
+                    wire::SessionId(session_id),
+                    session.client
+                );
+                sessions.insert(session_id, session);
+                self.departed.remove(session_id);
+                ToSession::Adopted
+            }
+        };
+        drop(sessions);
+        let sent = control.send(&order, None);
+        match order {
+            ToSession::Adopted if sent.is_ok() => {
+                self.watch(session_id, tenant, child, seat, &control, &report);
+            }
+            ToSession::Adopted => {
+                self.sessions.lock().remove(&session_id);
+                let _ = reap(child);
+            }
+            _ => {
+                let _ = reap(child);
+            }
+        }
+    }
+
+    /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
+    pub(crate) fn depart(&self, id: u64, patience_ms: u32, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&ToSession::Depart { patience_ms }, Some(link.as_raw_fd())).is_ok()
+    }
+
+    /// Hands a new connection to a running session. Returns false if it cannot.
+    pub(crate) fn reattach(
+        &self,
+        id: u64,
+        hello: &Hello,
+        version: u16,
+        peer: &str,
+        connection: &OwnedFd,
+    ) -> bool {
+        let mut sessions = self.sessions.lock();
+        let Some(session) = sessions.get_mut(&id) else { return false };
+        session.peer = peer.to_owned();
+        attach(&session.control, hello, version, connection).is_ok()
+    }
+
+    /// Hands an additional link to a running session. Returns false if it cannot.
+    pub(crate) fn join(&self, id: u64, place: u16, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&ToSession::Join { place }, Some(link.as_raw_fd())).is_ok()
+    }
+
+    /// Requests a report from every session, or from those of one tenant.
+    pub(crate) fn report(&self, tenant: Option<&str>) -> Vec<(SessionStatus, SessionReport)> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut asked = Vec::new();
+        for (id, session) in self.sessions.lock().iter() {
+            if tenant.is_some_and(|tenant| session.tenant.name != tenant) {
+                continue;
+            }
+            let _ = session.control.send(&ToSession::Report { ticket }, None);
+            let status = SessionStatus {
+                id: *id,
+                tenant: session.tenant.name.clone(),
+                client: session.client.clone(),
+                pid: session.pid,
+                peer: session.peer.clone(),
+                process: session.process,
+                age_s: session.since.elapsed().as_secs(),
+                spent_ns: match (&session.tenant.allowance, session.seat) {
+                    (Some(allowance), Some(seat)) => allowance.spent_by(seat),
+                    _ => Vec::new(),
+                },
+                ..SessionStatus::default()
+            };
+            asked.push((status, Arc::clone(&session.report)));
+        }
+        let deadline = Instant::now() + REPORT_TIMEOUT;
+        let mut reports = Vec::new();
+        for (mut status, slot) in asked {
+            let mut report = slot.0.lock();
+            while report.0 < ticket && !slot.1.wait_until(&mut report, deadline).timed_out() {}
+            let report = report.1.clone();
+            status.connected = report.connected;
+            status.requests = report.requests;
+            status.round_trips = report.round_trips;
+            status.bytes_received = report.bytes_received;
+            status.bytes_sent = report.bytes_sent;
+            status.load_percent.clone_from(&report.load_percent);
+            status.memory_used = report.memory_used.clone();
+            reports.push((status, report));
+        }
+        reports.sort_by_key(|(status, _)| std::cmp::Reverse(status.age_s));
+        reports
+    }
+
+    /// Ends every session and waits for their processes to exit.
+    pub(crate) fn end_all(&self) {
+        let mut sessions = self.sessions.lock();
+        for session in sessions.values() {
+            // SAFETY: the descriptor stays open as long as the session is in the map.
+            unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
+        }
+        // Longer than `reap` waits before it kills a process that does not exit.
+        let deadline = Instant::now() + LEAVING + Duration::from_secs(1);
+        while !sessions.is_empty() && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+    }
+
+    fn spawn(&self, theirs: &Control) -> std::io::Result<Child> {
+        let Some(mut command) = child::command(&self.programs.session, theirs) else {
+            return Err(std::io::Error::other("no executor program is configured for sessions"));
+        };
+        command.env_clear().envs(self.programs.session_environment.iter().cloned());
+        oom::go_first(&mut command);
+        command.spawn()
+    }
+
+    /// Starts the compiler service of a session and sends the session its socket. Replaces one that has exited.
+    fn start_compiler(
+        &self,
+        tenant: &Tenant,
+        control: &Control,
+        seat: Option<&SeatGuard>,
+        service: &mut Option<CompilerProcess>,
+    ) {
+        // First, so that a session has one service at a time.
+        *service = None;
+        let seat = tenant.config.limits.zip(seat);
+        let started = CompilerProcess::start(&self.programs.compiler, &tenant.config.compiler, seat);
+        let (refused, socket) = match started {
+            Ok((process, socket)) => {
+                *service = Some(process);
+                (None, Some(socket))
+            }
+            Err(error) => (Some(format!("it could not be started: {error}")), None),
+        };
+        // The session may have ended, so a failed send is ignored.
+        let _ = control.send(&ToSession::Compiler { refused }, socket.as_ref().map(AsRawFd::as_raw_fd));
+    }
+
+    /// Serves a session's messages until its process has exited.
+    fn watch(
+        &self,
+        id: u64,
+        tenant: &Tenant,
+        child: Child,
+        seat: Option<SeatGuard>,
+        control: &Control,
+        report: &(Mutex<(u64, SessionReport)>, Condvar),
+    ) {
+        let mut compiler = None;
+        let kills = OutOfMemoryKills::now();
+        while let Ok(Some((message, attached))) = control.receive::<ToSupervisor>() {
+            match self.broker.serve(id, &tenant.name, control, message, attached) {
+                None => {}
+                Some(ToSupervisor::Compiler {}) => {
+                    self.start_compiler(tenant, control, seat.as_ref(), &mut compiler);
+                }
+                Some(ToSupervisor::Report { ticket, report: fresh }) => {
+                    *report.0.lock() = (ticket, fresh);
+                    report.1.notify_all();
+                }
+                Some(ToSupervisor::Grow { ticket, device, bytes }) => {
+                    grow(tenant, control, ticket, device, bytes);
+                }
+                Some(ToSupervisor::Left { endpoint }) => {
+                    let secret = self.sessions.lock().get(&id).map(|session| session.secret);
+                    if let Some(secret) = secret {
+                        tracing::info!(
+                            "session {} is {}",
+                            wire::SessionId(id),
+                            endpoint.as_deref().unwrap_or("suspended")
+                        );
+                        let departed = DepartedSession::new(tenant.name.clone(), secret, endpoint);
+                        self.departed.insert(id, departed);
+                    }
+                }
+                Some(_) => break,
+            }
+        }
+        self.broker.forget(id);
+        // Kills every compiler of the session before its seat is freed.
+        drop(compiler);
+        let ended = reap(child);
+        // Frees the seat only now: the process has exited and uses no shared device any more.
+        drop(seat);
+        let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
+        let mut sessions = self.sessions.lock();
+        let session = sessions.remove(&id);
+        if let Some(session) = session.as_ref().filter(|_| killed) {
+            // Before the session leaves the map as other threads see it.
+            self.departed.insert(id, DepartedSession::killed(tenant.name.clone(), session.secret));
+        }
+        drop(sessions);
+        self.gone.notify_all();
+        let client = session.map(|session| session.client).unwrap_or_default();
+        match ended {
+            Ok(status) if status.success() => {
+                tracing::info!("session {} of {client} ended", wire::SessionId(id))
+            }
+            Ok(_) if killed => tracing::error!("session {} of {client}: {}", wire::SessionId(id), oom::TEXT),
+            Ok(status) => tracing::error!("session {} of {client} crashed: {status}", wire::SessionId(id)),
+            Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
+        }
+    }
+}
+
+/// Answers a session's request for more device memory than was granted.
+fn grow(tenant: &Tenant, control: &Control, ticket: u64, device: u32, bytes: u64) {
+    let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
+    let _ = control.send(&ToSession::Grown { ticket, granted }, None);
+}
+
+/// Whether sessions can compile. Checked for each session, because a toolchain may be installed at any time.
+fn has_compiler(tenant: &Tenant) -> bool {
+    Toolchain::find(tenant.config.compiler.toolchain.as_deref()).is_ok()
+}
+
+/// Assigns a new process a seat on its tenant's limits page, if there is one.
+fn seat(tenant: &Tenant, control: &Control) -> Result<Option<SeatGuard>, WorkerError> {
+    let failed = |what| move |source| WorkerError::Io { what, source };
+    let (Some(allowance), Some(limits)) = (&tenant.allowance, tenant.config.limits) else { return Ok(None) };
+    let seat = allowance.take_seat().map_err(failed("no free seat on the limits page"))?;
+    let order = ToSession::Sit { limits, seat: seat.number() };
+    let sent = control.send(&order, Some(seat.descriptor()));
+    sent.map_err(failed("cannot send orders to the session's process"))?;
+    Ok(Some(seat))
+}
+
+/// Waits for the exit of a process whose control socket is closed. Kills it after a timeout: hostile code may close the socket
+/// and keep running.
+fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
+    let deadline = Instant::now() + LEAVING;
+    let mut pause = Duration::from_millis(1);
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()
+}
+
+fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    hello.put(&mut bytes);
+    control.send(&ToSession::Attach { hello: bytes, version }, Some(connection.as_raw_fd()))
+}
