@@ -18,7 +18,6 @@ const NO_RUST_USERS: &[&str] = &["hip-client", "loader-audit", "pyflame", "e2e"]
 const NOT_DOCUMENTED_YET: &[&str] = &[
     "wire",
     "transport",
-    "mirror",
     "limits",
     "worker",
     "sandbox",

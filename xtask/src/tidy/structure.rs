@@ -1,5 +1,5 @@
 //! Checks of the client's crates: large import cycles between files, and structs with many public fields. The limits may only
-//! become smaller; the aim is 5 files and 12 fields.
+//! become smaller.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ pub struct Limits {
 }
 
 pub const LIMITS: &[Limits] = &[
-    Limits { folder: "client/hip-client/src", cycle: 26, fields: 31 },
-    Limits { folder: "client/session/src", cycle: 5, fields: 14 },
+    Limits { folder: "client/hip-client/src", cycle: 5, fields: 12 },
+    Limits { folder: "client/session/src", cycle: 5, fields: 12 },
 ];
 
 type Imports = BTreeMap<String, BTreeSet<String>>;
