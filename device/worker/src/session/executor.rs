@@ -3,13 +3,13 @@
 //! The main thread reads requests. A control thread carries out what the supervisor requests, a housekeeping thread sends
 //! acknowledgements and measures load. Whatever ends the session ends the process, and the kernel frees all its resources.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
 use limits::{HostMemory, SessionSlot};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use transport::{Link, greet};
 use wire::{ReceiveCounter, RejectCode};
 
