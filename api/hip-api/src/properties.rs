@@ -3,7 +3,7 @@
 //! HIP 5.2, 6 and 7 use the same attribute numbers, so these need no translation. HIP 5.2 has five more: the architecture number,
 //! which is supported here, and four (name, uuid, features, architecture name) that do not fit into an `int`.
 
-#![allow(non_upper_case_globals, reason = "vendor constants are matched under their own names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 use core::ffi::{c_char, c_int};
 

@@ -1,6 +1,6 @@
 //! Test fixtures: a worker process, and a minimal client that encodes the wire protocol itself.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader};

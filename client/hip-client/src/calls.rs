@@ -4,7 +4,7 @@
 //! then answers locally, posts, or calls. Pointer contracts are HIP's: pointers are null or valid as its documentation
 //! says.
 
-#![allow(non_snake_case, non_upper_case_globals, reason = "functions and constants carry the vendor's names")]
+#![allow(non_snake_case, non_upper_case_globals, reason = "functions and constants are named as in HIP")]
 #![allow(
     clippy::missing_safety_doc,
     clippy::too_many_arguments,
@@ -47,10 +47,12 @@ pub mod cxx;
 pub mod device;
 pub mod error;
 pub mod event;
+mod function;
 pub mod graph;
 mod include;
 pub mod ipc;
 pub mod launch;
+mod launch_request;
 pub mod library;
 pub mod link;
 pub mod managed;

@@ -3,7 +3,7 @@
 //! A graph exists only in this process until it is instantiated (see [`executable`]). Nodes have their own handles, so
 //! that a node of a destroyed graph is rejected instead of dereferenced.
 
-#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 mod allocate;
 pub mod block;

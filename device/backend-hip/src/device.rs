@@ -431,9 +431,12 @@ impl Device for Hip {
                         pacer.hold(&self.shared, stream, &command)?;
                     }
                     let begun = self.shared.begin_span(stream);
-                    self.shared.run(stream, command)?;
-                    self.shared.end_span(stream, id, tag, task, begun);
-                    Ok(())
+                    let queued = self.shared.run(stream, command);
+                    match queued {
+                        Ok(()) => self.shared.end_span(stream, id, tag, task, begun),
+                        Err(_) => self.shared.drop_span(stream, begun),
+                    }
+                    queued
                 }
                 None => self.shared.run(stream, command),
             },

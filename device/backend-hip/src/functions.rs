@@ -35,7 +35,7 @@ macro_rules! functions {
         fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;
     )* })*) => {
         /// Functions that the library exports; a field is `None` if the library lacks it.
-        #[allow(non_snake_case, reason = "vendor names stay exact in vendor places")]
+        #[allow(non_snake_case, reason = "named as in HIP")]
         pub struct Functions {
             $($(pub(crate) $name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*)*
             path: PathBuf,

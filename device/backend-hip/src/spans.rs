@@ -140,6 +140,12 @@ impl Shared {
         }
     }
 
+    /// Returns the start event of a command that was refused to the pool.
+    pub(crate) fn drop_span(&self, stream: Stream, begun: Option<Begun>) {
+        let mut state = self.spans.state.lock();
+        state.spare.entry(stream.device).or_default().extend(begun.map(|begun| begun.start));
+    }
+
     fn span_lost(&self) {
         if let Some(notifier) = self.notifier.get() {
             notifier.span_lost();

@@ -53,7 +53,7 @@ reals! {
 macro_rules! leveled {
     ($(#[$doc:meta])* unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
         $(#[$doc])*
-        #[allow(clippy::too_many_arguments, reason = "the level is one more argument than the loop has")]
+        #[allow(clippy::too_many_arguments, reason = "the loop's arguments, and the level")]
         unsafe fn $name<$($G: $B),*>(level: Level, $($argument: $T),*) {
             #[inline(always)]
             unsafe fn body<$($G: $B),*>($($argument: $T),*) $body

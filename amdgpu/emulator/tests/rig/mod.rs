@@ -1,5 +1,5 @@
 //! Shared test harness: compiles kernels with the real toolchain, provides device memory, and launches kernels.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -5,7 +5,7 @@
 
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident)*) => {
-        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "ordinals of the constants below")]
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "the variants only number the constants below")]
         enum Bit { $($name),* }
 
         impl Flags {

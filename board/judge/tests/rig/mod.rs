@@ -1,6 +1,6 @@
 //! Test rig: a judge with a software MI300X, as on the board.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -19,7 +19,7 @@ const STRUCT_LETTERS: usize = 96;
 /// Formats one argument according to its type.
 macro_rules! shown {
     ($out:expr, $name:expr, $value:expr) => {{
-        #[allow(unused_imports, reason = "which of them is used depends on the type")]
+        #[allow(unused_imports, reason = "the type decides which of them is used")]
         use $crate::abi::arguments::{ShownAsDebug, ShownAsNothing, ShownAsSuch};
         (&&&$crate::abi::arguments::Shown($value)).show($name, $out)
     }};

@@ -4,7 +4,7 @@
 //! `calls/<family>.rs`, so a row without an implementation does not compile; `absent` rows return an error and report
 //! that once.
 
-#![allow(non_snake_case, reason = "the exports carry the vendor's names")]
+#![allow(non_snake_case, reason = "exports are named as in HIP")]
 #![allow(
     clippy::missing_safety_doc,
     clippy::too_many_arguments,
@@ -20,8 +20,7 @@ use crate::abi::arguments::shown;
 use crate::calls;
 use crate::state::thread;
 use crate::telemetry::members::Members;
-use crate::telemetry::observe;
-use crate::telemetry::report;
+use crate::telemetry::{observe, report};
 
 /// Return types of the C functions, with the values for errors that HIP has no code for.
 trait Returned {

@@ -1,6 +1,6 @@
 //! Extension functions that AMD's library does not have. Programs look them up by name (`dlsym`) and work without them.
 
-#![allow(non_snake_case, reason = "they are named like the functions they stand beside")]
+#![allow(non_snake_case, reason = "named after the HIP functions that they extend")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
+use session::progress::WatchTarget;
 
 pub use super::stream_attribute::*;
 pub use super::stream_value::*;
 use super::{Status, event, set};
-use crate::state::streams;
 use crate::graph::capture::View;
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
-use session::progress::WatchTarget;
+use crate::state::streams;
 
 pub unsafe fn hipStreamAttachMemAsync(
     on: hipStream_t,
@@ -74,7 +74,8 @@ pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut 
         return Err(hipErrorInvalidValue);
     }
     // A mask without any unit counts as no mask, as in AMD's runtime.
-    let known = runtime.tables.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
+    let known =
+        runtime.tables.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
     for word in 0..words {
         let all = match units.saturating_sub(word * 32) {
             0 => 0,

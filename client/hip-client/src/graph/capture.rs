@@ -4,7 +4,7 @@
 //! when all have been joined. Calls that cannot be captured invalidate the captures they would break, with HIP's errors
 //! for that.
 
-#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -232,8 +232,7 @@ impl Captures {
 
     /// Work on the null stream would implicitly wait for blocking streams, which execute nothing while capturing.
     fn implicit(&self, streams: &Table<Stream>, state: &mut State) -> Option<hipError_t> {
-        let blocking =
-            |id: u64| streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
+        let blocking = |id: u64| streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
         let broken: Vec<u64> =
             state.streams.iter().filter(|(id, _)| blocking(**id)).map(|(_, it)| it.capture).collect();
         state.invalidate(|id, _| broken.contains(&id)).then_some(hipErrorStreamCaptureImplicit)

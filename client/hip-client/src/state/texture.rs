@@ -4,7 +4,7 @@
 //! memory. Builds the descriptor and tracks the objects created. Images (arrays, pitched textures, filtering) are refused
 //! before they get here.
 
-#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+#![allow(non_upper_case_globals, reason = "constants are named as in HIP")]
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! A simulated worker that implements only the protocol: one flat memory, a digest of the launches in order of arrival,
 //! and all session rules. The connection is tested and measured against it.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};

@@ -1,6 +1,6 @@
 //! Simulated machines: folders with the files that the kernel provides for one.
 
-#![allow(dead_code, reason = "each test uses some of it")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -29,13 +29,13 @@ scalar_ops! {
     s_setvskip No = B32 B32; |w, a, b| w.vskip = a >> (b & 31) & 1 == 1
 }
 
-#[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
+#[expect(non_camel_case_types, reason = "handlers are named after AMD's mnemonics")]
 struct s_set_gpr_idx_on;
 
 impl Body for s_set_gpr_idx_on {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let index = scalar::dword(wave, &uop.src[0], 0) & 0xff;
+        let index = uop.src[0].dword(wave, 0) & 0xff;
         wave.gpr_index_mode = 1;
         wave.sgprs[sreg::M0] = wave.sgprs[sreg::M0] & 0xffff_0f00 | index | (uop.imm as u32 & 15) << 12;
         Flow::Next
