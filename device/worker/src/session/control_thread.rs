@@ -61,18 +61,18 @@ impl Shared {
         let attachment = Attachment { link, hello, version };
         // First, so that the old connection is the one that closes.
         self.outgoing.outbox.detach();
-        self.strands.lock().clear();
-        self.pending.lock().attachment = Some(attachment);
-        self.arrived.notify_all();
+        self.connection.strands.lock().clear();
+        self.connection.pending.lock().attachment = Some(attachment);
+        self.connection.arrived.notify_all();
     }
 
     /// Keeps a link until the client sends Spread.
     fn join(&self, place: u16, fd: OwnedFd) {
         let link = Link::from_fd(fd);
         // Before the reply: the client may use the link as soon as it receives that.
-        self.strands.lock().insert(place, link.clone());
+        self.connection.strands.lock().insert(place, link.clone());
         if greet::send(&link, &wire::Joined {}).is_err() {
-            self.strands.lock().remove(&place);
+            self.connection.strands.lock().remove(&place);
         }
     }
 
@@ -88,7 +88,7 @@ impl Shared {
         // Enforces the deadline from a separate thread: the main thread may itself be blocked by work that does not end.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(patience + PROGRAMS_TURN);
-            let mut pending = shared.pending.lock();
+            let mut pending = shared.connection.pending.lock();
             let late = pending.departure.take_if(|it| it.deadline <= Instant::now());
             drop(pending);
             if let Some(departure) = late {
@@ -97,10 +97,10 @@ impl Shared {
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         });
-        self.pending.lock().departure = Some(departure);
+        self.connection.pending.lock().departure = Some(departure);
         // Order matters: a connection that starts after this point finds the departure and detaches itself.
         self.outgoing.outbox.detach();
-        self.arrived.notify_all();
+        self.connection.arrived.notify_all();
     }
 }
 

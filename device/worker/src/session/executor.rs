@@ -3,13 +3,13 @@
 //! The main thread reads requests. A control thread carries out what the supervisor requests, a housekeeping thread sends
 //! acknowledgements and measures load. Whatever ends the session ends the process, and the kernel frees all its resources.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
 use limits::{HostMemory, SessionSlot};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use transport::{Link, greet};
 use wire::{ReceiveCounter, RejectCode};
 
@@ -26,7 +26,7 @@ use crate::seat::occupy_seat;
 use crate::session::chunks::ChunkReader;
 use crate::session::control_thread::decode_hello;
 use crate::session::migrate_in::Arriving;
-use crate::session::shared::{Attachment, Shared};
+use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
 use crate::store::Store;
 
 /// Read timeout between two chunks of a migrating session, and how long a refused one is drained.
@@ -92,7 +92,7 @@ fn begin(
     };
     let identity = Identity { shares_memory, ..identity };
     let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, &resources, false);
-    shared.pending.lock().attachment = Some(Attachment { link, hello, version });
+    shared.connection.pending.lock().attachment = Some(Attachment { link, hello, version });
     shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
 }
 
@@ -141,8 +141,8 @@ fn resume(
         Ok(manifest) => manifest,
         Err(error) => return refuse(one_line(&error)),
     };
-    *shared.client.lock() = (manifest.client.clone(), manifest.pid);
-    shared.requests.store(manifest.received, Ordering::Relaxed);
+    *shared.connection.client.lock() = (manifest.client.clone(), manifest.pid);
+    shared.counters.requests.store(manifest.received, Ordering::Relaxed);
     let arrived =
         ToSupervisor::Arrived { session_id, secret, client: manifest.client.clone(), pid: manifest.pid };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
@@ -187,39 +187,31 @@ fn equip(
     let exchange = Arc::new(Exchange::new(Some(Arc::clone(&control))));
     let (sender, receiver) = mpsc::channel();
     let shared = Arc::new(Shared {
+        facts: Facts {
+            session_id,
+            secret,
+            worker,
+            has_compiler,
+            resumed,
+            shares_memory,
+            limits_host: config.limits_host_memory(),
+            owner: resources.owner,
+            is_reachable: device.capabilities().direct_writes && !observed,
+            grace_lost: config.grace_lost,
+            grace_closed: config.grace_closed,
+        },
+        connection: ConnectionState::default(),
+        counters: Counters::default(),
         exchange,
         store,
-        shares_memory,
-        owner: resources.owner,
-        limits_host: config.limits_host_memory(),
         growth,
-        is_reachable: device.capabilities().direct_writes && !observed,
         outgoing: Arc::new(Outgoing::new(Arc::clone(&device))),
         device,
-        session_id,
-        secret,
-        worker,
-        has_compiler,
         compiler: Arc::clone(&compiler),
-        grace_lost: config.grace_lost,
-        grace_closed: config.grace_closed,
-        reading: Mutex::default(),
-        activity: Arc::default(),
-        wants_beats: AtomicBool::new(false),
-        pending: Mutex::default(),
         control: Arc::clone(&control),
-        resumed,
-        client: Mutex::default(),
-        is_reached_into: AtomicBool::new(false),
         departing: AtomicBool::new(false),
         verdicts: (Mutex::new(sender), Mutex::new(receiver)),
-        strands: Mutex::default(),
-        arrived: Condvar::new(),
         ending: AtomicBool::new(false),
-        loads: Mutex::new(Vec::new()),
-        requests: AtomicU64::new(0),
-        round_trips: AtomicU64::new(0),
-        bytes_received: AtomicU64::new(0),
     });
     let ender = Arc::clone(&shared);
     let farewell = Arc::new(move || ender.end("the client said goodbye"));

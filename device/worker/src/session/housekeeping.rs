@@ -36,7 +36,7 @@ impl Shared {
             // connection.
             let is_alone = received == seen && self.is_alone();
             alone = is_alone.then(|| alone.unwrap_or_else(Instant::now));
-            if alone.is_some_and(|since: Instant| since.elapsed() >= self.grace_closed) {
+            if alone.is_some_and(|since: Instant| since.elapsed() >= self.facts.grace_closed) {
                 self.end("its client disconnected while its work was still running");
             }
             if received == seen {
@@ -52,7 +52,7 @@ impl Shared {
                 let load = now.iter().zip(&before).map(|(now, before)| {
                     (now.saturating_sub(*before) as f32 / elapsed * 100.0).clamp(0.0, 100.0)
                 });
-                *self.loads.lock() = load.collect();
+                *self.counters.loads.lock() = load.collect();
                 before = now;
             }
         }
@@ -63,11 +63,11 @@ impl Shared {
         let devices = 0..self.device.info().len() as u32;
         SessionReport {
             memory_used: devices.map(|at| self.device.memory(at).map_or(0, |memory| memory.used)).collect(),
-            load_percent: self.loads.lock().clone(),
+            load_percent: self.counters.loads.lock().clone(),
             connected: self.outgoing.outbox.is_connected(),
-            requests: self.requests.load(Ordering::Relaxed),
-            round_trips: self.round_trips.load(Ordering::Relaxed),
-            bytes_received: self.bytes_received.load(Ordering::Relaxed),
+            requests: self.counters.requests.load(Ordering::Relaxed),
+            round_trips: self.counters.round_trips.load(Ordering::Relaxed),
+            bytes_received: self.counters.bytes_received.load(Ordering::Relaxed),
             bytes_sent: self.outgoing.outbox.sent(),
         }
     }
@@ -77,10 +77,10 @@ impl Shared {
     fn beat(&self, before: &mut Beaten) {
         let requests = self.outgoing.outbox.received();
         let same_frame = std::mem::replace(&mut before.requests, requests) == requests;
-        if self.activity.is_busy(&mut before.bytes)
+        if self.connection.activity.is_busy(&mut before.bytes)
             && same_frame
-            && self.wants_beats.load(Ordering::Relaxed)
-            && self.reading.lock().is_some()
+            && self.connection.wants_beats.load(Ordering::Relaxed)
+            && self.connection.reading.lock().is_some()
         {
             self.outgoing.outbox.pong();
         }
@@ -88,8 +88,8 @@ impl Shared {
 
     /// Whether the client closed its end while its requests are still being read, and no other connection has arrived since.
     fn is_alone(&self) -> bool {
-        let ended = self.reading.lock().as_ref().is_some_and(Link::has_ended);
-        let pending = self.pending.lock();
+        let ended = self.connection.reading.lock().as_ref().is_some_and(Link::has_ended);
+        let pending = self.connection.pending.lock();
         ended
             && pending.attachment.is_none()
             && pending.departure.is_none()

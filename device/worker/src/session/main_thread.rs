@@ -46,30 +46,31 @@ impl Shared {
             let welcome = self.welcome(&attachment, counter.received());
             if let Err(error) = self.outgoing.outbox.attach(link.clone(), &welcome, attachment.hello.received)
             {
-                tracing::warn!("session {}: cannot resume the connection: {error}", self.session_id);
+                tracing::warn!("session {}: cannot resume the connection: {error}", self.facts.session_id);
                 let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
                 self.end("the frame count of its client does not match");
             }
             counter.told_by_handshake();
             let Hello { client, pid, capabilities, .. } = attachment.hello;
-            self.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
-            *self.client.lock() = (client, pid);
-            if self.pending.lock().departure.is_some() {
+            self.connection.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
+            *self.connection.client.lock() = (client, pid);
+            if self.connection.pending.lock().departure.is_some() {
                 self.outgoing.outbox.detach();
                 continue;
             }
-            *self.reading.lock() = Some(link.clone());
-            let broken = self.read(Inbox::new(link).noting(&self.activity), &mut dispatcher, &mut counter);
-            *self.reading.lock() = None;
+            *self.connection.reading.lock() = Some(link.clone());
+            let broken =
+                self.read(Inbox::new(link).noting(&self.connection.activity), &mut dispatcher, &mut counter);
+            *self.connection.reading.lock() = None;
             self.outgoing.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
                 self.end("the client disconnected after its goodbye");
             }
             match &broken {
                 Broken::Protocol(error) => {
-                    tracing::warn!("session {}: connection closed: {error}", self.session_id);
+                    tracing::warn!("session {}: connection closed: {error}", self.facts.session_id);
                 }
-                other => tracing::debug!("session {}: {other}", self.session_id),
+                other => tracing::debug!("session {}: {other}", self.facts.session_id),
             }
             grace = if broken.is_closed() { config.grace_closed } else { config.grace_lost };
         }
@@ -122,9 +123,9 @@ impl Shared {
                 let count = |counter: &AtomicU64, more: u64| {
                     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
                 };
-                count(&self.requests, 1);
-                count(&self.round_trips, u64::from(!header.is_posted()));
-                count(&self.bytes_received, Header::BYTES as u64 + header.payload_len);
+                count(&self.counters.requests, 1);
+                count(&self.counters.round_trips, u64::from(!header.is_posted()));
+                count(&self.counters.bytes_received, Header::BYTES as u64 + header.payload_len);
                 if counter.ack_due() && counter.take_ack().is_some() {
                     self.outgoing.outbox.acknowledge();
                 }
@@ -143,7 +144,7 @@ impl Shared {
             Ok(Opcode::Pong) => {}
             _ => tracing::warn!(
                 "session {}: ignored unexpected {}",
-                self.session_id,
+                self.facts.session_id,
                 wire::name(header.opcode)
             ),
         }
@@ -153,7 +154,7 @@ impl Shared {
     /// Handles Spread: from here on both directions of the connection use several links.
     fn spread(&self, inbox: &mut Inbox, payload: &[u8]) -> Result<(), Broken> {
         let (wire::Spread { links }, _) = decode_request(payload)?;
-        let mut joined = self.strands.lock();
+        let mut joined = self.connection.strands.lock();
         let strands: Vec<Link> = (1..links.min(MAX_LINKS)).map_while(|place| joined.remove(&place)).collect();
         drop(joined);
         if strands.is_empty() || strands.len() + 1 != usize::from(links) {
@@ -167,24 +168,24 @@ impl Shared {
 
     /// Migrates the session. Returns if it stays.
     fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
-        let (client, pid) = self.client.lock().clone();
+        let (client, pid) = self.connection.client.lock().clone();
         let leaving = Leaving {
             device: &*self.device,
             dispatcher,
             exchange: &self.exchange,
-            session_id: self.session_id,
-            secret: self.secret,
+            session_id: self.facts.session_id,
+            secret: self.facts.secret,
             client: &client,
             pid,
-            worker: &self.worker,
+            worker: &self.facts.worker,
             received,
-            is_reached_into: self.is_reached_into.load(Ordering::Relaxed),
+            is_reached_into: self.connection.is_reached_into.load(Ordering::Relaxed),
         };
         match leaving.leave(&departure) {
             Ok(endpoint) => {
                 // Order matters: once the receiver sees Done, the worker must already know where the session is.
                 let _ = self.control.send(&ToSupervisor::Left { endpoint }, None);
-                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+                let _ = greet::send(&departure.link, &wire::Done { session: self.facts.session_id });
                 self.end("it was migrated or suspended");
             }
             Err(Stay::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
@@ -198,11 +199,11 @@ impl Shared {
             }
             Err(Stay::Decided) => {
                 self.departing.store(false, Ordering::SeqCst);
-                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+                let _ = greet::send(&departure.link, &wire::Done { session: self.facts.session_id });
             }
             Err(stay) => {
                 let text = one_line(&stay);
-                tracing::info!("session {} was not migrated: {text}", wire::SessionId(self.session_id));
+                tracing::info!("session {} was not migrated: {text}", wire::SessionId(self.facts.session_id));
                 self.departing.store(false, Ordering::SeqCst);
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }

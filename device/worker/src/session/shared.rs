@@ -26,52 +26,70 @@ const LAST_UPLOADS: Duration = Duration::from_secs(10);
 
 /// State that the threads of a session share.
 pub(super) struct Shared {
+    pub(super) facts: Facts,
+    pub(super) connection: ConnectionState,
+    pub(super) counters: Counters,
     pub(super) exchange: Arc<Exchange>,
     pub(super) store: Option<Arc<Store>>,
-    /// Whether sessions share a memory limit, so that another one may take memory this one has not allocated yet.
-    pub(super) shares_memory: bool,
-    /// User id that the worker runs as.
-    pub(super) owner: u32,
-    /// Whether an operator limit may refuse host memory that the machine has.
-    pub(super) limits_host: bool,
     pub(super) growth: Arc<Growth>,
-    /// Whether device memory is memory of this process and may be written directly by the client (no observer has to see the
-    /// writes).
-    pub(super) is_reachable: bool,
     pub(super) device: Arc<dyn Device>,
     pub(super) outgoing: Arc<Outgoing>,
+    pub(super) compiler: Arc<CompileClient>,
+    pub(super) control: Arc<Control>,
+    pub(super) departing: AtomicBool,
+    /// The supervisor's decision whether to accept a resumed session.
+    pub(super) verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
+    pub(super) ending: AtomicBool,
+}
+
+/// What stays the same for the whole session.
+pub(super) struct Facts {
     pub(super) session_id: u64,
     pub(super) secret: [u8; 32],
     pub(super) worker: String,
     pub(super) has_compiler: bool,
-    pub(super) compiler: Arc<CompileClient>,
+    /// Whether the session began in another process and was resumed here.
+    pub(super) resumed: bool,
+    /// Whether sessions share a memory limit, so that another one may take memory this one has not allocated yet.
+    pub(super) shares_memory: bool,
+    /// Whether an operator limit may refuse host memory that the machine has.
+    pub(super) limits_host: bool,
+    /// User id that the worker runs as.
+    pub(super) owner: u32,
+    /// Whether device memory is memory of this process and may be written directly by the client (no observer has to see the
+    /// writes).
+    pub(super) is_reachable: bool,
     pub(super) grace_lost: Duration,
     pub(super) grace_closed: Duration,
+}
+
+/// The current connection, and what the main thread is to do next.
+#[derive(Default)]
+pub(super) struct ConnectionState {
     pub(super) pending: Mutex<PendingWork>,
+    /// Signalled when `pending` has work.
+    pub(super) arrived: Condvar,
+    /// Program name and process id, from the client's latest Hello.
+    pub(super) client: Mutex<(String, u32)>,
     /// The connection that requests are read from.
     pub(super) reading: Mutex<Option<Link>>,
     /// Activity of the main thread on that connection.
     pub(super) activity: Arc<Activity>,
     /// Whether the client counts heartbeats as signs of life.
     pub(super) wants_beats: AtomicBool,
-    pub(super) control: Arc<Control>,
-    /// Whether the session began in another process and was resumed here.
-    pub(super) resumed: bool,
-    /// Program name and process id, from the client's latest Hello.
-    pub(super) client: Mutex<(String, u32)>,
     /// Whether the client was told that it may access device memory directly.
     pub(super) is_reached_into: AtomicBool,
-    pub(super) departing: AtomicBool,
-    /// The supervisor's decision whether to accept a resumed session.
-    pub(super) verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
     /// Links that have joined the connection and are not used yet, by index.
     pub(super) strands: Mutex<BTreeMap<u16, Link>>,
-    pub(super) arrived: Condvar,
-    pub(super) ending: AtomicBool,
-    pub(super) loads: Mutex<Vec<f32>>,
+}
+
+/// Numbers for the worker's status.
+#[derive(Default)]
+pub(super) struct Counters {
     pub(super) requests: AtomicU64,
     pub(super) round_trips: AtomicU64,
     pub(super) bytes_received: AtomicU64,
+    pub(super) loads: Mutex<Vec<f32>>,
 }
 
 /// A client connection of this session.
@@ -116,10 +134,10 @@ impl Shared {
     /// Waits up to `grace` for a connection or a departure.
     pub(super) fn wait_for_work(&self, grace: Duration) -> Option<MainWork> {
         let deadline = Instant::now() + grace;
-        let mut pending = self.pending.lock();
+        let mut pending = self.connection.pending.lock();
         loop {
             let work = pending.take();
-            if work.is_some() || self.arrived.wait_until(&mut pending, deadline).timed_out() {
+            if work.is_some() || self.connection.arrived.wait_until(&mut pending, deadline).timed_out() {
                 return work.or_else(|| pending.take());
             }
         }

@@ -14,16 +14,16 @@ impl Shared {
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }
-        if self.shares_memory {
+        if self.facts.shares_memory {
             capabilities |= capability::SHARED_MEMORY;
         }
-        if self.limits_host {
+        if self.facts.limits_host {
             capabilities |= capability::HOST_LIMIT;
         }
-        if self.has_compiler {
+        if self.facts.has_compiler {
             capabilities |= capability::COMPILE;
         }
-        if self.resumed {
+        if self.facts.resumed {
             capabilities |= capability::RESUMED;
         }
         let mut known = Vec::new();
@@ -51,13 +51,13 @@ impl Shared {
         Welcome {
             version: attachment.version,
             capabilities,
-            session_id: self.session_id,
-            session_secret: self.secret,
+            session_id: self.facts.session_id,
+            session_secret: self.facts.secret,
             received,
             arena_base: arena.base,
             arena_bytes: arena.bytes,
-            grace_ms: u32::try_from(self.grace_lost.as_millis()).unwrap_or(u32::MAX),
-            worker: self.worker.clone(),
+            grace_ms: u32::try_from(self.facts.grace_lost.as_millis()).unwrap_or(u32::MAX),
+            worker: self.facts.worker.clone(),
             devices: devices.collect(),
             known: wire::Bytes(known),
             neighbour: self.neighbour(attachment),
@@ -70,9 +70,9 @@ impl Shared {
         match attachment.link.unix_peer() {
             // Clients use it only when a session starts.
             Some(peer)
-                if self.is_reachable
+                if self.facts.is_reachable
                     && attachment.hello.session_id == 0
-                    && peer.uid == self.owner
+                    && peer.uid == self.facts.owner
                     && peer.pid == attachment.hello.pid =>
             {
                 // Yama may restrict ptrace access to ancestors: this grants it to the client. Without Yama the call fails, which
@@ -80,14 +80,14 @@ impl Shared {
                 // SAFETY: passes integers and touches no memory.
                 unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
                 // SAFETY: returns a number and cannot fail.
-                if unsafe { libc::geteuid() } == self.owner {
+                if unsafe { libc::geteuid() } == self.facts.owner {
                     // The client's user has all rights to this process already, and confined processes are blocked by their own
                     // filters. An executor that runs as a dedicated user stays non-dumpable: root has the privilege to access it
                     // anyway, or copies over the socket.
                     // SAFETY: passes integers and touches no memory.
                     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
                 }
-                self.is_reached_into.store(true, Ordering::Relaxed);
+                self.connection.is_reached_into.store(true, Ordering::Relaxed);
                 std::process::id()
             }
             _ => 0,
