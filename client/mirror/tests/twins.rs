@@ -27,7 +27,10 @@ impl Memory {
         Memory { start: start.cast(), bytes }
     }
 
-    #[allow(clippy::mut_from_ref, reason = "the tests write memory that a twin reads, never at the same time")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the tests write memory that a twin reads, never at the same time"
+    )]
     fn slice(&self) -> &mut [u8] {
         // SAFETY: the mapping is ours; the tests hold no slice while the twin accesses the memory.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }

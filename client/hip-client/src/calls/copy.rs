@@ -8,13 +8,13 @@ use hip_api::types::*;
 
 pub use super::copy_batch::*;
 pub use super::copy_box::*;
-use crate::state::streams;
-use crate::state::stream::StreamRef;
 use super::{Status, set};
 use crate::graph::node::{Copy as CopyNode, Work};
 use crate::state::memory::{Kind, Place};
 use crate::state::registry;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
+use crate::state::streams;
 use crate::state::variables;
 
 /// When the call returns.
@@ -67,9 +67,8 @@ pub(super) fn copy(
     let (to_view, to_place) = runtime.locate(destination, length)?;
     let (from_view, from_place) = runtime.locate(source, length)?;
     runtime.check_kind(kind, to_place, from_place, destination, source)?;
-    let kept = runtime.record(at, || {
-        Ok(Work::Copy(CopyNode::Flat { to: destination, from: source, bytes, kind }))
-    });
+    let kept =
+        runtime.record(at, || Ok(Work::Copy(CopyNode::Flat { to: destination, from: source, bytes, kind })));
     if let Some(kept) = kept {
         return kept;
     }

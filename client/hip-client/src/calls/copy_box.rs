@@ -8,12 +8,12 @@ use hip_api::types::*;
 
 use super::Status;
 use super::copy::{Until, end_write, is_ours, must_wait, wait_if};
-use crate::state::stream::StreamRef;
 use crate::graph::block::Block;
 use crate::graph::node::{Copy, Work};
 use crate::process::soname;
 use crate::state::memory::Place;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
 
 /// One side of a copy: rows `pitch` bytes apart, slices `rows` rows apart.
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +92,8 @@ pub(super) fn copy_box(
     if until == Until::Done {
         runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     }
-    let kept = runtime.record(at, || {
-        Ok(Work::Copy(Copy::Rows { to: to.block(&extent), from: from.block(&extent), kind }))
-    });
+    let kept = runtime
+        .record(at, || Ok(Work::Copy(Copy::Rows { to: to.block(&extent), from: from.block(&extent), kind })));
     if let Some(kept) = kept {
         return kept;
     }

@@ -286,14 +286,22 @@ pub unsafe fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> Status {
     if peer as usize == index {
         return Err(hipErrorInvalidDevice);
     }
-    if device.settings.peers.lock().insert(peer as usize) { Ok(()) } else { Err(hipErrorPeerAccessAlreadyEnabled) }
+    if device.settings.peers.lock().insert(peer as usize) {
+        Ok(())
+    } else {
+        Err(hipErrorPeerAccessAlreadyEnabled)
+    }
 }
 
 pub unsafe fn hipDeviceDisablePeerAccess(peer: c_int) -> Status {
     let runtime = runtime()?;
     runtime.device(peer)?;
     let (_, device) = runtime.current()?;
-    if device.settings.peers.lock().remove(&(peer as usize)) { Ok(()) } else { Err(hipErrorPeerAccessNotEnabled) }
+    if device.settings.peers.lock().remove(&(peer as usize)) {
+        Ok(())
+    } else {
+        Err(hipErrorPeerAccessNotEnabled)
+    }
 }
 
 pub unsafe fn hipDeviceGetP2PAttribute(

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::state::streams;
 use crate::graph::node::Work;
 use crate::state::objects::Event;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::streams;
 use session::progress::{Completion, WatchTarget};
 
 /// After the program has polled this many events, new ones are watched from the start.

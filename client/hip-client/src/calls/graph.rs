@@ -30,8 +30,8 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::{Status, set, text};
-use crate::graph::executable::Executable;
 use crate::graph::dot;
+use crate::graph::executable::Executable;
 use crate::graph::node::Work;
 use crate::process::soname;
 use crate::state::runtime::{Runtime, runtime};

@@ -7,8 +7,6 @@ use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use crate::state::streams;
-use crate::state::stream::StreamRef;
 use super::{Status, event, set};
 use crate::graph::node::{Arguments, Host, Kernel, Work};
 use crate::process::soname;
@@ -16,6 +14,8 @@ use crate::state::kernarg::{Kernarg, KernargError};
 use crate::state::module::Function;
 use crate::state::occupancy::groups_per_compute_unit;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
+use crate::state::streams;
 use crate::state::thread::{self, CallConfiguration};
 use crate::telemetry::report;
 

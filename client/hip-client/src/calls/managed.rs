@@ -7,10 +7,10 @@ use std::ops::Range;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::state::mirroring::refuse;
 use crate::process::env;
 use crate::state::advice::{Advice, HOST, NOWHERE};
 use crate::state::memory::{Allocation, Kind};
+use crate::state::mirroring::refuse;
 use crate::state::runtime::{Runtime, runtime};
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {

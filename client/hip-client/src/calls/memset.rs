@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::Status;
-use crate::state::streams;
-use crate::state::stream::StreamRef;
 use crate::graph::node::{Fill, Work};
 use crate::state::memory::Place;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
+use crate::state::streams;
 
 /// Fills `count` elements of `width` bytes.
 fn fill(
@@ -28,9 +28,8 @@ fn fill(
         return Err(hipErrorInvalidValue);
     }
     let (view, place) = runtime.locate(destination as u64, bytes)?;
-    let kept = runtime.record(at, || {
-        Ok(Region::flat(destination, bytes as usize, bytes as usize, 1).node(value, width))
-    });
+    let kept = runtime
+        .record(at, || Ok(Region::flat(destination, bytes as usize, bytes as usize, 1).node(value, width)));
     if let Some(kept) = kept {
         return kept;
     }

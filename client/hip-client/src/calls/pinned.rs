@@ -5,9 +5,9 @@ use std::ffi::{c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::state::mirroring::refuse;
 use crate::process::env;
 use crate::state::memory::{Allocation, Kind};
+use crate::state::mirroring::refuse;
 use crate::state::runtime::runtime;
 
 pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {

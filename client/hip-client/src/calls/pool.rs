@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, ipc, set};
-use crate::state::streams;
 use crate::graph::node::Work;
 use crate::state::descriptor::{self, Kind};
 use crate::state::objects::Pool;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::streams;
 
 pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
     let runtime = runtime()?;

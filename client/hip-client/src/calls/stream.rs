@@ -9,10 +9,10 @@ use hip_api::types::*;
 pub use super::stream_attribute::*;
 pub use super::stream_value::*;
 use super::{Status, event, set};
-use crate::state::streams;
 use crate::graph::capture::View;
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::streams;
 use session::progress::WatchTarget;
 
 pub unsafe fn hipStreamAttachMemAsync(
@@ -74,7 +74,8 @@ pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut 
         return Err(hipErrorInvalidValue);
     }
     // A mask without any unit counts as no mask, as in AMD's runtime.
-    let known = runtime.tables.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
+    let known =
+        runtime.tables.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
     for word in 0..words {
         let all = match units.saturating_sub(word * 32) {
             0 => 0,

@@ -8,9 +8,9 @@ use std::ffi::{c_uint, c_void};
 use hip_api::types::*;
 
 use super::Status;
-use crate::state::stream::StreamRef;
 use crate::state::memory::Place;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::stream::StreamRef;
 use crate::telemetry::report;
 
 /// Bytes of a value.

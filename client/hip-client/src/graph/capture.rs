@@ -232,8 +232,7 @@ impl Captures {
 
     /// Work on the null stream would implicitly wait for blocking streams, which execute nothing while capturing.
     fn implicit(&self, streams: &Table<Stream>, state: &mut State) -> Option<hipError_t> {
-        let blocking =
-            |id: u64| streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
+        let blocking = |id: u64| streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
         let broken: Vec<u64> =
             state.streams.iter().filter(|(id, _)| blocking(**id)).map(|(_, it)| it.capture).collect();
         state.invalidate(|id, _| broken.contains(&id)).then_some(hipErrorStreamCaptureImplicit)

@@ -29,7 +29,8 @@ impl Executable {
         let nodes = flatten(runtime, graph)?;
         let index = nodes.iter().enumerate().map(|(index, it)| (it.handle, index)).collect();
         let objects = Holdings::default();
-        let mut state = ExecutableState { nodes, index, facing: Vec::new(), noted: Vec::new(), slots: 0, objects };
+        let mut state =
+            ExecutableState { nodes, index, facing: Vec::new(), noted: Vec::new(), slots: 0, objects };
         state.lower(runtime, |_| true)?;
         state.objects = graph.with_objects(|it| it.retained());
         let device = graph.device;

@@ -23,15 +23,9 @@ pub enum HostSide {
     /// A function of the program.
     Call(Host),
     /// Host bytes that are sent with the launch and written to a block of the device.
-    Source {
-        from: Block,
-        to: Block,
-    },
+    Source { from: Block, to: Block },
     /// Like `Source`, but read when the copy's turn comes, because an earlier node may write them.
-    SourceLater {
-        from: Block,
-        to: Block,
-    },
+    SourceLater { from: Block, to: Block },
     /// The destination of bytes from the device.
     Target(Block),
     /// An action of the library.

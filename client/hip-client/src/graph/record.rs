@@ -13,11 +13,7 @@ use crate::state::stream::StreamRef;
 impl Runtime {
     /// Adds work of a capturing stream as a node; `None` if the stream is not capturing and the work must be executed.
     #[inline]
-    pub fn record(
-        &self,
-        at: StreamRef,
-        work: impl FnOnce() -> Result<Work, hipError_t>,
-    ) -> Option<Status> {
+    pub fn record(&self, at: StreamRef, work: impl FnOnce() -> Result<Work, hipError_t>) -> Option<Status> {
         if self.captures.is_idle() {
             return None;
         }

@@ -162,7 +162,12 @@ impl Runtime {
     }
 
     /// Writes the addresses of managed variables into a module: it has a pointer to each, under the variable's name.
-    pub(super) fn place_variables(&self, device: usize, binary: u64, module: &Module) -> Result<(), hipError_t> {
+    pub(super) fn place_variables(
+        &self,
+        device: usize,
+        binary: u64,
+        module: &Module,
+    ) -> Result<(), hipError_t> {
         let variables = variables::of_binary(binary);
         if variables.is_empty() {
             return Ok(());

@@ -99,7 +99,10 @@ impl Runtime {
 
     fn drop_physical(&self, memory: u64, physical: &Physical) -> Result<(), hipError_t> {
         let used = |count: &AtomicU32| count.load(Ordering::SeqCst) > 0;
-        if used(&physical.references) || used(&physical.mappings) || self.tables.physical.remove(memory).is_none() {
+        if used(&physical.references)
+            || used(&physical.mappings)
+            || self.tables.physical.remove(memory).is_none()
+        {
             return Ok(());
         }
         if !physical.imported {
@@ -112,7 +115,12 @@ impl Runtime {
     pub fn retain_physical(&self, address: u64) -> Result<u64, hipError_t> {
         let layout = self.virtual_memory.layout.lock();
         let memory = layout.mapping_at(address).ok_or(hipErrorInvalidValue)?.memory;
-        self.tables.physical.get(memory).ok_or(hipErrorInvalidValue)?.references.fetch_add(1, Ordering::SeqCst);
+        self.tables
+            .physical
+            .get(memory)
+            .ok_or(hipErrorInvalidValue)?
+            .references
+            .fetch_add(1, Ordering::SeqCst);
         Ok(memory)
     }
 

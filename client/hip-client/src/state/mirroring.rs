@@ -81,7 +81,11 @@ impl Runtime {
     pub fn expose(&self, start: u64) -> Status {
         // Avoids a deadlock: a thread that a stream waits for must not wait for a thread that waits for the stream.
         let waits = !thread::holds_stream();
-        let Some(_one) = (if waits { Some(self.host_memory.exposing.lock()) } else { self.host_memory.exposing.try_lock() }) else {
+        let Some(_one) = (if waits {
+            Some(self.host_memory.exposing.lock())
+        } else {
+            self.host_memory.exposing.try_lock()
+        }) else {
             return Ok(());
         };
         let found =
@@ -166,7 +170,8 @@ impl Runtime {
                 let room = bytes + inside;
                 let base = self.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
                 let operation = wire::Allocate { device: ordinal, kind: PINNED, address: base, bytes: room };
-                self.allocate_mirror_side(&operation).inspect_err(|_| self.memory.release_view(base, room))?;
+                self.allocate_mirror_side(&operation)
+                    .inspect_err(|_| self.memory.release_view(base, room))?;
                 base + inside
             }
         };

@@ -64,7 +64,11 @@ impl Runtime {
     }
 
     /// Like [`allocate_remote`](Self::allocate_remote), with a body of any size.
-    pub fn allocate_remote_with<O: Operation>(&self, operation: &O, body: &Arc<[u8]>) -> Result<(), hipError_t> {
+    pub fn allocate_remote_with<O: Operation>(
+        &self,
+        operation: &O,
+        body: &Arc<[u8]>,
+    ) -> Result<(), hipError_t> {
         if !self.shares_memory() {
             return self.post_shared(operation, body);
         }
@@ -147,7 +151,8 @@ impl Runtime {
 
     /// Whether a stream is known to be idle: a copy has synchronized with it, and nothing was sent since.
     pub fn has_waited_for(&self, stream: u64) -> bool {
-        *self.waits.idle_stream.lock() == (stream, self.connection.requests()) && !self.connection.mirrors().any()
+        *self.waits.idle_stream.lock() == (stream, self.connection.requests())
+            && !self.connection.mirrors().any()
     }
 
     /// Runs `function` in this process when the stream reaches it.

@@ -168,7 +168,8 @@ pub fn default_stream(
     make: impl FnOnce() -> Result<u64, hipError_t>,
     destroy: fn(u64),
 ) -> Result<u64, hipError_t> {
-    let known = STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.id));
+    let known =
+        STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.id));
     if let Some(stream) = known {
         return Ok(stream);
     }

@@ -69,7 +69,10 @@ pub fn called<F: Function>(_: Level) -> Kernel {
 }
 
 /// For common integer types: AVX-512 gains too little for its code size.
-#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other processors have only one level"))]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(unused_variables, reason = "other processors have only one level")
+)]
 pub fn medium<F: Function>(level: Level) -> Kernel {
     #[cfg(target_arch = "x86_64")]
     if level >= Level::Avx2 {

@@ -6,8 +6,8 @@ use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted, stream};
 use super::{get, handles};
-use crate::state::streams;
 use crate::state::runtime::runtime;
+use crate::state::streams;
 use crate::state::thread;
 
 const ADD_DEPENDENCIES: c_uint = 0;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::super::{Status, set};
+use super::find;
 use super::{add, with};
 use crate::graph::Graph;
-use super::find;
 use crate::graph::node::Work;
 use crate::state::runtime::Runtime;
 

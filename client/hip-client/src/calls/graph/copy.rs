@@ -6,8 +6,8 @@ use hip_api::types::*;
 
 use super::super::copy::symbol_range;
 use super::super::{Status, set};
-use super::{add, get, with};
 use super::find;
+use super::{add, get, with};
 use crate::graph::block::Block;
 use crate::graph::lower;
 use crate::graph::node::{Copy, Work};

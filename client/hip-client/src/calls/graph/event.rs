@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::super::{Status, event, set};
-use super::{add, with};
 use super::find;
+use super::{add, with};
 use crate::graph::node::Work;
 use crate::state::objects::Event;
 use crate::state::runtime::{Runtime, runtime};

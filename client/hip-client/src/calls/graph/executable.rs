@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_uint};
 use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted};
-use super::get;
 use super::find;
-use crate::state::streams;
+use super::get;
 use crate::graph::executable::{Executable, Mismatch};
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
+use crate::state::streams;
 
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 const UPLOAD: u64 = 2;

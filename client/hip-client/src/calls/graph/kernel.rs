@@ -4,8 +4,8 @@ use hip_api::types::*;
 
 use super::super::launch::kernel_node;
 use super::super::{Status, set};
-use super::{add, get, with};
 use super::find;
+use super::{add, get, with};
 use crate::graph::node::{Kernel, Work};
 use crate::state::runtime::{Runtime, runtime};
 

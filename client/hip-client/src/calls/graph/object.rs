@@ -42,7 +42,8 @@ pub unsafe fn hipUserObjectRelease(object: hipUserObject_t, count: c_uint) -> St
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    if let Some(found) = runtime.graphs.user_objects.get(object as u64).filter(|it| it.references() >= count) {
+    if let Some(found) = runtime.graphs.user_objects.get(object as u64).filter(|it| it.references() >= count)
+    {
         found.release(&runtime.graphs.user_objects, count);
     }
     Ok(())
