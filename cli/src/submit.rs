@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long)]
     dtype: Option<String>,
     /// What to do with the kernel: checker, benchmark, full, sample, sandbox or compile
-    #[arg(long, default_value = "full")]
+    #[arg(long, default_value = Endpoint::Full.name())]
     endpoint: String,
     /// URL of the board [default: REMORA_BOARD, else http://127.0.0.1:3000]
     #[arg(long, value_name = "URL")]

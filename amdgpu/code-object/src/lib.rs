@@ -5,6 +5,8 @@
 //! offsets are checked, sizes are subject to the [`limits`] below, and an invalid file is an [`Error`], never a panic. ELF files
 //! of other machines, relocatable objects, and code objects older than version 3 are rejected.
 
+#![warn(missing_docs)]
+
 mod bundle;
 mod compressed;
 mod descriptor;

@@ -16,7 +16,9 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// A line in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
+    /// Path of the source file, as the compiler recorded it.
     pub file: Arc<str>,
+    /// Line number, starting at 1.
     pub line: u32,
 }
 
@@ -54,6 +56,7 @@ impl SourceLines {
         lines
     }
 
+    /// Whether there is no line information.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

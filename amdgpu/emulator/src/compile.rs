@@ -5,11 +5,13 @@
 
 use isa::{Arch, Inst, Operand};
 
+use crate::condition;
 use crate::wave::sreg;
 use crate::{Lanes, Level, Src, SrcKind, Uop};
 
 /// High dwords of the apertures: a FLAT address with one of these as its high dword refers to LDS or private memory.
 pub const SHARED_APERTURE: u32 = 0x0001_0000;
+/// High dword of generic addresses that mean private memory.
 pub const PRIVATE_APERTURE: u32 = 0x0002_0000;
 
 /// Operand type, which determines how a constant is widened.
@@ -24,6 +26,7 @@ pub enum Type {
     Bf16,
     /// Any 32-bit integer or untyped operand; inline floats are f32 bits.
     B32,
+    /// 32-bit float; inline floats are f32 bits.
     F32,
     /// 64-bit unsigned or untyped: literals are zero-extended, inline integers sign-extended.
     B64,
@@ -36,7 +39,9 @@ pub enum Type {
 /// State of the compiler of one program, passed to each format's `compile` function.
 #[derive(Debug)]
 pub struct Compiler {
+    /// Instruction set of the program.
     pub arch: Arch,
+    /// CPU level that handlers are chosen for.
     pub level: Level,
     /// Index of the first AccVGPR in the wave's register file.
     pub accum_offset: u16,
@@ -48,6 +53,7 @@ pub struct Compiler {
     pub insts: Vec<Inst>,
     /// Address of the program's first byte, and offset of the instruction being compiled.
     pub base: u64,
+    /// Offset of the instruction being compiled, in bytes from `base`.
     pub offset: u32,
     /// Micro-ops to run before the one being compiled, with the same `inst`.
     pub before: Vec<Uop>,
@@ -56,13 +62,21 @@ pub struct Compiler {
 /// Reason why an instruction became a trap micro-op.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Unsupported {
+    /// No handler exists for the mnemonic.
     #[error("instruction {0} is not supported by this emulator")]
     Instruction(&'static str),
+    /// A handler exists, but not for this form of the instruction.
     #[error("{mnemonic}: {what}")]
-    Form { mnemonic: &'static str, what: &'static str },
+    Form {
+        /// Mnemonic of the instruction.
+        mnemonic: &'static str,
+        /// What is not supported.
+        what: &'static str,
+    },
 }
 
 impl Compiler {
+    /// Creates a compiler without constants and instructions.
     pub fn new(arch: Arch, level: Level, accum_offset: u16, vgpr_count: u16, base: u64) -> Compiler {
         Compiler {
             arch,
@@ -101,8 +115,7 @@ impl Compiler {
                     Operand::Execz => sreg::EXECZ,
                     _ => sreg::SCC,
                 };
-                let mut uop = self
-                    .uop(crate::exec::format::sop1::materialise(), self.insts.len().saturating_sub(1) as u32);
+                let mut uop = self.uop(condition::handler(), self.insts.len().saturating_sub(1) as u32);
                 uop.dst = what as u16;
                 self.before.push(uop);
                 Ok(Src { kind: SrcKind::Scalar, index: what as u16 })

@@ -12,7 +12,9 @@ pub(crate) mod lane;
 pub(crate) mod math;
 
 pub use format::sopp::is_dropped;
-use format::{ds, flat, mubuf, smem, sop1, sop2, sopc, sopk, sopp, vop1, vop2, vop3, vop3p, vopc};
+use format::{
+    ds, flat, mubuf, smem, sop1, sop2, sopc, sopk, sopp, typed_buffer, vop1, vop2, vop3, vop3p, vopc,
+};
 use isa::{Format, Inst};
 
 use crate::Uop;
@@ -29,7 +31,8 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         Format::Smem => smem::compile(compiler, inst, inst_index),
         Format::Ds => ds::compile(compiler, inst, inst_index),
         Format::Flat | Format::Global | Format::Scratch => flat::compile(compiler, inst, inst_index),
-        Format::Mubuf | Format::Mtbuf => mubuf::compile(compiler, inst, inst_index),
+        Format::Mubuf | Format::Mtbuf => typed_buffer::compile(compiler, inst, inst_index)
+            .unwrap_or_else(|| mubuf::compile(compiler, inst, inst_index)),
         Format::Vop1 => vop1::compile(compiler, inst, inst_index),
         Format::Vop2 => vop2::compile(compiler, inst, inst_index),
         Format::Vopc => vopc::compile(compiler, inst, inst_index),

@@ -6,21 +6,49 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// An access to an address that the dispatch may not access.
-    IllegalAddress { address: u64, write: bool },
+    IllegalAddress {
+        /// The address.
+        address: u64,
+        /// Whether it is a write.
+        write: bool,
+    },
     /// An atomic on an address that is not a multiple of its size.
-    Misaligned { address: u64 },
+    Misaligned {
+        /// The address.
+        address: u64,
+    },
     /// An access past the private memory (stack) of a work-item.
-    PrivateOverflow { offset: u64, size: u32 },
+    PrivateOverflow {
+        /// Offset of the access in bytes.
+        offset: u64,
+        /// Size of the private memory in bytes.
+        size: u32,
+    },
     /// `s_trap`: the kernel itself gave up (`abort`, `assert`, `__builtin_trap`).
-    Trap { id: u16 },
+    Trap {
+        /// Number of the trap.
+        id: u16,
+    },
     /// An encoding or operation that the emulator does not support; the text names it.
-    IllegalInstruction { text: String },
+    IllegalInstruction {
+        /// Description.
+        text: String,
+    },
     /// The host has unmapped a page that kernels may access.
-    MissingPage { address: u64 },
+    MissingPage {
+        /// The address.
+        address: u64,
+    },
     /// A jump to an address that is not an instruction of the module.
-    IllegalTarget { address: u64 },
+    IllegalTarget {
+        /// The address.
+        address: u64,
+    },
     /// A hostcall (a kernel's request to the host) that is malformed or not supported.
-    Hostcall { text: String },
+    Hostcall {
+        /// Description.
+        text: String,
+    },
     /// The watchdog's deadline passed.
     Timeout,
     /// The caller cancelled the dispatch.
@@ -28,9 +56,15 @@ pub enum FaultKind {
     /// Every wave of a workgroup is waiting, and none can continue.
     Deadlock,
     /// The dispatch needs more than the device has, or is invalid.
-    Resources { text: String },
+    Resources {
+        /// Description.
+        text: String,
+    },
     /// A bug in this emulator: one of its threads panicked.
-    Internal { text: String },
+    Internal {
+        /// Description.
+        text: String,
+    },
 }
 
 impl FaultKind {
@@ -84,13 +118,17 @@ impl fmt::Display for FaultKind {
 /// A fault and its location. Only the first fault of a dispatch is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// What happened.
     pub kind: FaultKind,
+    /// Name of the kernel.
     pub kernel: Box<str>,
     /// Address of the instruction, and its offset from the kernel's entry; zero when no instruction caused the fault.
     pub pc: u64,
+    /// Offset of the instruction from the entry of the kernel, in bytes.
     pub offset: i64,
     /// The instruction, disassembled.
     pub instruction: Box<str>,
+    /// Index of the workgroup.
     pub workgroup: [u32; 3],
     /// Work-item within the workgroup, for faults caused by one lane.
     pub work_item: Option<[u32; 3]>,

@@ -5,6 +5,7 @@
 
 use isa::{Flags, Format, Inst, Operand};
 
+use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave};
 
@@ -30,7 +31,7 @@ impl Body for Gate {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         // SAFETY: a wave that executes this micro-op runs the program that owns it.
-        let inner = unsafe { &(&(*wave.program).inner)[uop.imm as usize] };
+        let inner = unsafe { &Program::of(wave).inner[uop.imm as usize] };
         if wave.vskip {
             return Flow::Next;
         }

@@ -28,6 +28,7 @@ pub trait Pages: Send + Sync {
 pub struct Heap {
     /// Address of [`BLOCK_BYTES`] bytes that kernels may access, zeroed before the first dispatch that uses them.
     pub block: u64,
+    /// Source of further pages.
     pub pages: Arc<dyn Pages>,
 }
 

@@ -12,12 +12,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
-use crate::dispatch::Dispatch;
 use crate::fault::FaultKind;
 use crate::heap::Pages;
 use crate::memory::{Access, Range};
 use crate::printf::render_message;
-use crate::{Flow, Wave};
 
 /// Callback that receives formatted output.
 pub type Output = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -98,7 +96,11 @@ struct Messages {
 }
 
 impl Hostcall {
-    pub fn new(dispatch: &Dispatch) -> Hostcall {
+    pub fn new(
+        output: Option<Output>,
+        error_output: Option<Output>,
+        pages: Option<Arc<dyn Pages>>,
+    ) -> Hostcall {
         let mut buffer = Buffer::zeroed(layout::SIZE);
         let base = buffer.address();
         let mut put = |at: usize, value: u64| buffer.write(at, &value.to_le_bytes());
@@ -118,9 +120,9 @@ impl Hostcall {
         Hostcall {
             buffer,
             messages: Mutex::default(),
-            output: dispatch.output.clone(),
-            error_output: dispatch.error_output.clone().or_else(|| dispatch.output.clone()),
-            pages: dispatch.heap.as_ref().map(|heap| heap.pages.clone()),
+            error_output: error_output.or_else(|| output.clone()),
+            output,
+            pages,
         }
     }
 
@@ -146,7 +148,7 @@ impl Hostcall {
     }
 
     /// Serves all requests on the ready stack.
-    fn serve(&self) -> Result<(), FaultKind> {
+    pub fn serve(&self) -> Result<(), FaultKind> {
         if self.word(layout::READY_STACK).load(Ordering::Acquire) == 0 {
             return Ok(());
         }
@@ -246,18 +248,4 @@ fn payload(index: usize, lane: usize) -> usize {
 
 fn refused(text: &str) -> FaultKind {
     FaultKind::Hostcall { text: text.to_owned() }
-}
-
-/// Serves pending hostcalls of the wave's dispatch. Returns `otherwise`, or a fault if a request failed.
-pub(crate) fn poll(wave: &mut Wave, otherwise: Flow) -> Flow {
-    // SAFETY: `context` is null or points to the running workgroup's.
-    let Some(context) = (unsafe { wave.context.as_ref() }) else { return otherwise };
-    let Some(hostcall) = &context.grid().hostcall else { return otherwise };
-    match hostcall.serve() {
-        Ok(()) => otherwise,
-        Err(kind) => {
-            wave.fault = Some((kind, None));
-            Flow::Fault
-        }
-    }
 }

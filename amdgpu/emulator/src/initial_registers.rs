@@ -1,7 +1,10 @@
 //! InitialRegisters state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
 
+use std::sync::Arc;
+
 use code_object::Descriptor;
 use isa::Arch;
+use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
 use crate::wave::{Scalars, sreg};
@@ -148,4 +151,32 @@ pub(crate) fn work_item_ids(size: [u32; 3], dims: u8, first: u32) -> Lanes {
         }
     }
     lanes
+}
+
+/// Cache of the work-item IDs of the last dispatch: the next dispatch usually has workgroups of the same shape.
+#[derive(Debug, Default)]
+pub(crate) struct WorkItems(Mutex<Option<CachedIds>>);
+
+/// v0 of each wave of a full workgroup, with the parameters that determine it.
+#[derive(Debug)]
+struct CachedIds {
+    workgroup: [u32; 3],
+    id_dims: u8,
+    lanes: Arc<[Lanes]>,
+}
+
+impl WorkItems {
+    /// v0 of each of `waves` waves of a full workgroup.
+    pub fn get(&self, workgroup: [u32; 3], id_dims: u8, waves: u32) -> Arc<[Lanes]> {
+        let mut last = self.0.lock();
+        if let Some(last) = &*last
+            && (last.workgroup, last.id_dims) == (workgroup, id_dims)
+        {
+            return Arc::clone(&last.lanes);
+        }
+        let lanes: Arc<[Lanes]> =
+            (0..waves).map(|wave| work_item_ids(workgroup, id_dims, 64 * wave)).collect();
+        *last = Some(CachedIds { workgroup, id_dims, lanes: Arc::clone(&lanes) });
+        lanes
+    }
 }

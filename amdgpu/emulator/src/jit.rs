@@ -11,6 +11,7 @@ pub(crate) use x86::Native;
 /// When runs of micro-ops are compiled to native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compilation {
+    /// Runs are never compiled.
     Never,
     /// After a run was entered this many times; 0 compiles immediately.
     After(u32),

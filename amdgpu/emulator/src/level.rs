@@ -6,7 +6,8 @@
 use crate::{Flow, Handler, Uop, Wave};
 
 /// Body of a handler. `run` must be `#[inline(always)]`; otherwise the wrapper's target features do not apply to it.
-pub trait Body {
+pub(crate) trait Body {
+    /// Executes one micro-op of one wave.
     fn run(wave: &mut Wave, uop: &Uop) -> Flow;
 }
 
@@ -87,7 +88,7 @@ impl Level {
 /// Returns the function that runs `B` at `level`.
 ///
 /// The result may only be called on a machine where `level <= Level::detect()`.
-pub fn handler<B: Body>(level: Level) -> Handler {
+pub(crate) fn handler<B: Body>(level: Level) -> Handler {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::V4 => run_v4::<B>,

@@ -7,18 +7,25 @@
 //! code object and [`Gpu::launch`] runs one of its kernels. An error in a kernel is reported as a [`Fault`]; it never crashes the
 //! process.
 
+#![warn(missing_docs)]
+
 mod buffer;
 pub mod compile;
+mod condition;
+mod context;
 mod dispatch;
 #[expect(clippy::needless_range_loop, reason = "lane loops index several arrays at once")]
 pub mod exec;
 mod fault;
 mod gate;
+mod grid;
 pub mod guard;
 pub mod heap;
 mod hostcall;
 mod initial_registers;
 mod jit;
+mod launch;
+mod launch_stats;
 mod level;
 pub mod memory;
 pub mod module;
@@ -27,18 +34,22 @@ mod printf;
 mod printf_buffer;
 mod program;
 pub mod rate;
+mod run_loop;
 mod schedule;
 mod uop;
 mod wave;
 mod workgroup;
 
-pub use dispatch::{Dispatch, Gpu, GpuConfig, LaunchStats};
+pub use dispatch::Gpu;
 pub use fault::{Fault, FaultKind};
 pub use heap::{Heap, Pages};
 pub use hostcall::Output;
 pub use isa::Mode;
 pub use jit::Compilation;
-pub use level::{Body, Level, handler};
+pub use launch::{Dispatch, GpuConfig};
+pub use launch_stats::LaunchStats;
+pub use level::Level;
+pub(crate) use level::{Body, handler};
 pub use memory::{Access, Memory};
 pub use module::{LoadedKernel, Module};
 pub use printf::render_message;

@@ -11,16 +11,20 @@ use parking_lot::RwLock;
 /// Access that a kernel has to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Kernels may read and write.
     ReadWrite,
+    /// Kernels may only read.
     ReadOnly,
 }
 
 /// A range of addresses that a kernel may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
+    /// First address.
     pub start: u64,
     /// First address past the range.
     pub end: u64,
+    /// What kernels may do there.
     pub access: Access,
 }
 
@@ -28,6 +32,7 @@ impl Range {
     /// A range that contains no address.
     pub const EMPTY: Range = Range { start: u64::MAX, end: 0, access: Access::ReadOnly };
 
+    /// Whether `start..end` lies within the range and may be read, or written if `write`.
     #[inline(always)]
     pub fn covers(&self, start: u64, end: u64, write: bool) -> bool {
         start >= self.start && end <= self.end && (!write || self.access == Access::ReadWrite)
@@ -37,10 +42,22 @@ impl Range {
 /// Error of adding a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// The range is empty or wraps around.
     #[error("range {start:#x}+{len:#x} is empty or wraps around")]
-    BadRange { start: u64, len: u64 },
+    BadRange {
+        /// First address of the range.
+        start: u64,
+        /// Size of the range in bytes.
+        len: u64,
+    },
+    /// The range overlaps another one.
     #[error("range {start:#x}+{len:#x} overlaps a registered range")]
-    Overlap { start: u64, len: u64 },
+    Overlap {
+        /// First address of the range.
+        start: u64,
+        /// Size of the range in bytes.
+        len: u64,
+    },
 }
 
 /// Table of permitted ranges, shared by all dispatches of a context.
@@ -52,6 +69,7 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Creates an empty table.
     pub fn new() -> Memory {
         Memory::default()
     }
@@ -117,11 +135,14 @@ impl Memory {
 /// which is shared between threads. So a kernel reads the table about once per range it uses. Cleared when the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeCache {
+    /// The last range that each slot found.
     pub entries: [Range; RangeCache::SIZE],
+    /// Generation of the memory table that the entries are from.
     pub generation: u64,
 }
 
 impl RangeCache {
+    /// Number of slots.
     pub const SIZE: usize = 64;
 
     /// Cache slot of an instruction.
@@ -135,6 +156,7 @@ impl RangeCache {
         self.entries.iter().find(|range| address >= range.start && address < range.end).copied()
     }
 
+    /// Forgets all ranges; the next ones are from `generation` of the memory table.
     pub fn clear(&mut self, generation: u64) {
         self.entries = [Range::EMPTY; RangeCache::SIZE];
         self.generation = generation;

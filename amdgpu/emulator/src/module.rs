@@ -14,14 +14,32 @@ use crate::program::{Options, Program};
 /// Error of loading a module.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The code object is for another architecture.
     #[error("code object is for {found}, the device is {device:?}")]
-    Architecture { found: String, device: Arch },
+    Architecture {
+        /// Target of the code object.
+        found: String,
+        /// Instruction set of the device.
+        device: Arch,
+    },
+    /// A relocation needs a symbol that is not defined.
     #[error("relocation at {address:#x} needs symbol {symbol}, which is not defined")]
-    UndefinedSymbol { address: u64, symbol: String },
+    UndefinedSymbol {
+        /// The address.
+        address: u64,
+        /// Name of the symbol.
+        symbol: String,
+    },
+    /// A relocation has an unknown type.
     #[error("relocation at {address:#x} has an unknown type")]
-    UnknownRelocation { address: u64 },
+    UnknownRelocation {
+        /// The address.
+        address: u64,
+    },
+    /// A symbol or relocation lies outside the loaded image.
     #[error("a segment or relocation lies outside the code object's load range")]
     OutOfRange,
+    /// The image cannot be added to the memory table.
     #[error("the module's address range overlaps memory that is already registered")]
     Memory(#[from] memory::Error),
 }
@@ -123,14 +141,17 @@ impl Module {
         }
     }
 
+    /// Address at which the module is loaded.
     pub fn base(&self) -> u64 {
         self.image.base
     }
 
+    /// The code object.
     pub fn object(&self) -> &CodeObject {
         &self.image.object
     }
 
+    /// The kernel with this name.
     pub fn kernel(&self, name: &str) -> Option<&Arc<LoadedKernel>> {
         self.kernels.get(name)
     }
@@ -153,6 +174,7 @@ fn accepts(arch: Arch, processor: &str) -> bool {
 /// A launchable kernel. Its code is compiled at the first launch and cached.
 #[derive(Debug)]
 pub struct LoadedKernel {
+    /// Metadata of the kernel.
     pub kernel: Kernel,
     image: Arc<Image>,
     /// Compiled programs by CPU level; devices may run at different levels.
@@ -164,10 +186,12 @@ impl LoadedKernel {
         LoadedKernel { kernel, image, codes: Default::default() }
     }
 
+    /// Name of the kernel.
     pub fn name(&self) -> &str {
         &self.kernel.name
     }
 
+    /// Instruction set of the kernel.
     pub fn arch(&self) -> Arch {
         self.image.arch
     }

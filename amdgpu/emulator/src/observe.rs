@@ -8,6 +8,8 @@ mod accesses;
 mod block;
 mod check;
 mod check_text;
+mod conflict;
+mod count;
 mod global_shadow;
 mod kernel_name;
 mod listing;
@@ -24,8 +26,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 pub use block::{Block, BlockLine};
-pub use check::{Accessor, CheckReport, Finding, Problem};
+pub use check::{Accessor, CheckReport, Finding};
 pub use check_text::check_text;
+pub use conflict::Problem;
 pub use profile::{Executed, KernelProfile, LocalTraffic, Place, Traffic};
 pub use profile_text::profile_text;
 pub use trace::TraceOptions;
@@ -33,7 +36,7 @@ pub use trace::TraceOptions;
 use crate::memory::Range;
 use crate::module::LoadedKernel;
 use crate::program::Program;
-use crate::workgroup::{WaveContext, far};
+use crate::run_loop::far;
 use crate::{Fault, FaultKind, Flow, LaunchStats, Level, Memory, Wave};
 use accesses::{Accesses, Shape};
 use check::{Check, Checker};
@@ -53,8 +56,11 @@ pub struct ObserveOptions {
     pub kernel: Option<String>,
     /// Only this launch among those of matching kernels, counted from 0.
     pub launch: Option<u64>,
+    /// Trace one wave.
     pub trace: Option<TraceOptions>,
+    /// Count executions and memory traffic.
     pub profile: bool,
+    /// Check memory accesses.
     pub check: bool,
 }
 
@@ -201,21 +207,22 @@ pub(crate) struct ObservedLaunch {
 
 impl ObservedLaunch {
     /// Starts observing a workgroup.
-    pub fn workgroup(&self, context: &WaveContext, waves: usize) -> WorkgroupObserver {
+    pub fn workgroup(&self, workgroup: [u32; 3], linear: u64, waves: usize) -> WorkgroupObserver {
         let tracer = self.observer.trace.as_ref().filter(|_| self.traced);
         let observer = &self.observer;
         let counts = observer.profile.is_some().then(|| self.counts.lock().pop().unwrap_or_default());
         let checker = observer.check.is_some().then(|| {
             let mut shadow = self.shadows.lock().pop().unwrap_or_else(LocalShadow::new);
             shadow.start();
-            Checker::new(context, shadow)
+            Checker::new(linear, shadow)
         });
         WorkgroupObserver {
+            launch: self,
             counts,
             checker,
             accesses: Accesses::new(),
             code: None,
-            tracer: tracer.and_then(|trace| trace.workgroup(self, context, waves)),
+            tracer: tracer.and_then(|trace| trace.workgroup(self, workgroup, waves)),
         }
     }
 
@@ -254,6 +261,8 @@ impl Code {
 /// Observer of one workgroup.
 #[derive(Debug)]
 pub(crate) struct WorkgroupObserver {
+    /// The launch, which outlives its workgroups.
+    launch: *const ObservedLaunch,
     accesses: Accesses,
     /// Shapes of the program that ran last.
     code: Option<Arc<Code>>,
@@ -344,9 +353,8 @@ impl WorkgroupObserver {
 pub(crate) fn run(wave: &mut Wave, observer: &mut WorkgroupObserver) -> Flow {
     let mut left = i64::from(wave.budget);
     loop {
-        // SAFETY: the wave runs a program of its kernel and has a context; both outlive it.
-        let (program, grid) = unsafe { (&*wave.program, (*wave.context).grid()) };
-        let Some(launch) = &grid.observed else { return crate::workgroup::run_wave(wave) };
+        // SAFETY: the wave runs a program of its kernel, and the observer belongs to its launch; both outlive it.
+        let (program, launch) = unsafe { (Program::of(wave), &*observer.launch) };
         let pc = wave.pc;
         let flow = observer.step(launch, wave, program, pc);
         wave.executed += 1;

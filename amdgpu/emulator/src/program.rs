@@ -15,8 +15,11 @@ use crate::{Body, Flow, Lanes, Level, Uop, Wave, gate, handler};
 /// The micro-ops of one function.
 #[derive(Debug)]
 pub struct Program {
+    /// Micro-ops in code order; the last one is a jump.
     pub uops: Box<[Uop]>,
+    /// Decoded instructions, indexed by `Uop::inst`.
     pub insts: Box<[Inst]>,
+    /// Broadcast constants, indexed by constant sources.
     pub constants: Box<[Lanes]>,
     /// Micro-ops that are executed through a wrapper micro-op, see `gate.rs`.
     pub(crate) inner: Box<[Uop]>,
@@ -36,9 +39,13 @@ pub struct Program {
 /// Compilation options of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Instruction set.
     pub arch: Arch,
+    /// CPU level of the handlers.
     pub level: Level,
+    /// Index of the first AccVGPR.
     pub accum_offset: u16,
+    /// Number of vector registers of a wave.
     pub vgpr_count: u16,
 }
 
@@ -196,9 +203,19 @@ impl Program {
         &self.reasons
     }
 
+    /// The program that a wave runs.
+    ///
+    /// # Safety
+    /// The wave must have entered a program, and the program must still exist.
+    #[inline(always)]
+    pub(crate) unsafe fn of<'a>(wave: &Wave) -> &'a Program {
+        // SAFETY: `enter` is the only function that sets the pointer; the caller guarantees the rest.
+        unsafe { &*wave.program.cast::<Program>() }
+    }
+
     /// Points `wave` at micro-op `at` of this program.
     pub fn enter(&self, wave: &mut Wave, at: usize) {
-        wave.program = self;
+        wave.program = std::ptr::from_ref(self).cast();
         wave.constants = self.constants.as_ptr();
         wave.insts = self.insts.as_ptr();
         wave.pc = at;
@@ -208,7 +225,7 @@ impl Program {
 #[cfg(test)]
 impl Program {
     /// Creates a program from instructions that were never encoded.
-    pub(crate) fn of(options: Options, insts: &[Inst]) -> Program {
+    pub(crate) fn from_insts(options: Options, insts: &[Inst]) -> Program {
         let mut program = Program::compile(options, 0x1000, &[]);
         let Options { arch, level, accum_offset, vgpr_count } = options;
         let mut compiler = Compiler::new(arch, level, accum_offset, vgpr_count, 0x1000);
@@ -250,7 +267,7 @@ impl Body for Trap {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         // SAFETY: a wave that executes a trap micro-op runs the program that owns the micro-op.
-        let program = unsafe { &*wave.program };
+        let program = unsafe { Program::of(wave) };
         let text = program.reasons[uop.imm as usize].clone();
         wave.fault = Some((FaultKind::IllegalInstruction { text }, None));
         Flow::Fault

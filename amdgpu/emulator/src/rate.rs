@@ -5,8 +5,8 @@ use std::time::Duration;
 use isa::Arch;
 
 use crate::program::{Options, Program};
+use crate::run_loop::run_wave;
 use crate::wave::Wave;
-use crate::workgroup::run_wave;
 use crate::{Flow, Level};
 
 /// Sixteen `v_fma_f32`/`v_fmac_f32` on eight accumulators, then `s_sub_u32 s0, s0, 1`, `s_cmp_lg_u32 s0, 0`,
@@ -47,19 +47,23 @@ const INSTRUCTIONS_PER_ROUND: u64 = 19;
 /// Result of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
+    /// CPU level that was measured.
     pub level: Level,
     /// Instructions, counted once per wave of 64 lanes.
     pub wave_instructions: u64,
+    /// Float operations; a fused multiply-add counts as two.
     pub flops: u64,
     /// CPU time of the thread, so that other load on the machine does not count.
     pub elapsed: Duration,
 }
 
 impl Rate {
+    /// Instructions per second, each executed by one wave.
     pub fn wave_instructions_per_second(&self) -> f64 {
         self.wave_instructions as f64 / self.elapsed.as_secs_f64()
     }
 
+    /// Float operations per second.
     pub fn flops_per_second(&self) -> f64 {
         self.flops as f64 / self.elapsed.as_secs_f64()
     }

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::dispatch::{Grid, LaunchStats};
 use crate::fault::{Fault, FaultKind};
+use crate::grid::Grid;
 use crate::guard::Entered;
+use crate::launch_stats::LaunchStats;
 use crate::workgroup::{Outcome, Workgroup};
 
 /// Minimum number of waves for which other threads are woken; for fewer, waking costs more than running them.

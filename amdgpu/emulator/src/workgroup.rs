@@ -1,13 +1,18 @@
 //! A workgroup in flight: its waves, LDS and barrier, and the loop that runs it for a time slice.
 
+use std::ptr::NonNull;
+
 use crate::buffer::Buffer;
-use crate::dispatch::Grid;
+use crate::context::WaveContext;
 use crate::fault::{Fault, FaultKind};
+use crate::grid::Grid;
+use crate::hostcall::Hostcall;
 use crate::memory::Range;
 use crate::observe::{self, WorkgroupObserver};
 use crate::program::Program;
-use crate::wave::sreg;
-use crate::{Flow, Wave};
+use crate::run_loop::run_wave;
+use crate::wave::{Scalars, sreg};
+use crate::{Flow, Lanes, Wave};
 
 /// Micro-ops a wave may run before other waves get their turn. Checked only at jumps.
 const QUANTUM: u32 = 8192;
@@ -15,29 +20,54 @@ const QUANTUM: u32 = 8192;
 /// Dispatch number that belongs to no dispatch.
 const NONE: u64 = u64::MAX;
 
-/// Execution context of a wave: its dispatch and its workgroup.
+/// The context of a workgroup's waves.
 #[derive(Debug)]
-pub struct WaveContext {
-    pub(crate) grid: *const Grid,
-    pub(crate) workgroup: [u32; 3],
+struct WorkgroupContext {
+    grid: *const Grid,
+    workgroup: [u32; 3],
     /// Work-items per dimension; smaller than the launch's workgroup size in a partial workgroup.
-    pub(crate) size: [u32; 3],
-    pub(crate) linear_workgroup: u64,
+    size: [u32; 3],
+    linear_workgroup: u64,
     /// The dispatch for which the waves' range caches are valid.
     dispatch: u64,
 }
 
-impl WaveContext {
+impl WorkgroupContext {
     #[inline]
-    pub(crate) fn grid(&self) -> &Grid {
+    fn grid(&self) -> &Grid {
         // SAFETY: a grid outlives its workgroups.
         unsafe { &*self.grid }
     }
+}
 
-    /// Returns the memory range that contains `address`, if kernels of this dispatch may access it.
-    pub(crate) fn find(&self, address: u64) -> Option<Range> {
+impl WaveContext for WorkgroupContext {
+    fn find(&self, address: u64) -> Option<Range> {
         let own = self.grid().own.iter().find(|range| address >= range.start && address < range.end);
         own.copied().or_else(|| self.grid().memory.find(address))
+    }
+
+    fn linear_workgroup(&self) -> u64 {
+        self.linear_workgroup
+    }
+
+    fn initial(&self, index: u32) -> (&Scalars, &Lanes) {
+        let grid = self.grid();
+        (grid.initial.sgprs(), &grid.work_items[index as usize])
+    }
+
+    fn arrive(&self, waiting: &mut Option<u64>, members: u32) -> bool {
+        self.grid().arrive(waiting, members)
+    }
+
+    fn serve_hostcalls(&self) -> Result<(), FaultKind> {
+        self.grid().hostcall.as_ref().map_or(Ok(()), Hostcall::serve)
+    }
+
+    fn enter(&self, wave: &mut Wave, address: u64) -> bool {
+        let grid = self.grid();
+        let program = grid.kernel.program_at(grid.level, address);
+        let found = program.and_then(|program| Some((program, program.index_of(address)?)));
+        found.inspect(|(program, at)| program.enter(wave, *at)).is_some()
     }
 }
 
@@ -63,7 +93,7 @@ struct Slot {
 /// Position and register hash of a wave. A wave that returns to the same mark is spinning until memory changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    program: *const Program,
+    program: *const (),
     pc: usize,
     registers: u64,
 }
@@ -164,7 +194,7 @@ pub(crate) struct Workgroup {
     slots: Vec<Slot>,
     live: usize,
     lds: Buffer,
-    context: Box<WaveContext>,
+    context: Box<WorkgroupContext>,
     /// Observer state of this workgroup, if the dispatch is observed.
     observer: Option<Box<WorkgroupObserver>>,
 }
@@ -179,7 +209,7 @@ impl Workgroup {
             slots: Vec::new(),
             live: 0,
             lds: Buffer::zeroed(0),
-            context: Box::new(WaveContext {
+            context: Box::new(WorkgroupContext {
                 grid,
                 workgroup: [0; 3],
                 size: [1; 3],
@@ -233,7 +263,7 @@ impl Workgroup {
             }
         }
         let observed = grid.observed.as_ref();
-        self.observer = observed.map(|launch| Box::new(launch.workgroup(&self.context, self.live)));
+        self.observer = observed.map(|launch| Box::new(launch.workgroup(workgroup, linear, self.live)));
     }
 
     /// Prepares storage, which may come from another dispatch, for `grid`: sets everything that is equal for all its workgroups.
@@ -269,7 +299,7 @@ impl Workgroup {
             wave.lds_size = grid.lds_size;
             wave.private = slot.private.as_mut_ptr();
             wave.private_size = grid.private_size;
-            wave.context = context;
+            wave.context = Some(NonNull::from(&mut *context));
             wave.fault = None;
             wave.native = grid.native;
             // The cached ranges belong to the previous dispatch, which may have had access to other memory.
@@ -384,7 +414,7 @@ impl Workgroup {
             None,
         ));
         // SAFETY: a wave that ran has a program, which outlives the wave.
-        let program = unsafe { &*wave.program };
+        let program = unsafe { Program::of(wave) };
         let pc = program.address_of(wave.pc);
         let instruction = match kind {
             FaultKind::IllegalInstruction { .. } => String::new(),
@@ -414,81 +444,5 @@ fn advance(wave: &mut Wave, observer: Option<&mut WorkgroupObserver>) -> Flow {
     match observer {
         None => run_wave(wave),
         Some(observer) => observe::run(wave, observer),
-    }
-}
-
-/// Runs a wave until a micro-op needs the scheduler (end, barrier, fault, yield), or the budget is used up.
-pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
-    // SAFETY: the wave entered a program of its kernel, and programs live as long as the kernel. A program's last micro-op is a
-    // jump, so `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
-    unsafe {
-        let mut uops = (*wave.program).uops.as_ptr();
-        let mut pc = wave.pc;
-        let mut start = pc;
-        let mut left = i64::from(wave.budget);
-        loop {
-            let uop = &*uops.add(pc);
-            let flow = (uop.run)(wave, uop);
-            if flow == Flow::Next {
-                pc += 1;
-                continue;
-            }
-            if flow == Flow::Skip {
-                pc = wave.pc;
-                continue;
-            }
-            let count = (pc + 1 - start) as u64;
-            wave.executed += count;
-            left -= count as i64;
-            match flow {
-                Flow::Jump => {
-                    pc = wave.pc;
-                    start = pc;
-                }
-                Flow::Far => {
-                    if !far(wave) {
-                        wave.pc = pc;
-                        return Flow::Fault;
-                    }
-                    uops = (*wave.program).uops.as_ptr();
-                    pc = wave.pc;
-                    start = pc;
-                }
-                Flow::Fault | Flow::Retry => {
-                    wave.pc = pc;
-                    return flow;
-                }
-                _ => {
-                    wave.pc = pc + 1;
-                    return flow;
-                }
-            }
-            if left <= 0 {
-                return Flow::Jump;
-            }
-        }
-    }
-}
-
-/// Enters the program that contains address `wave.far`. Returns false and sets the fault if there is none.
-pub(crate) fn far(wave: &mut Wave) -> bool {
-    let address = wave.far;
-    // SAFETY: the wave runs a program of its kernel, which is alive.
-    let current = unsafe { &*wave.program };
-    if let Some(at) = current.index_of(address) {
-        wave.pc = at;
-        return true;
-    }
-    // SAFETY: a wave that runs programs has a context (its workgroup's).
-    let grid = unsafe { &*wave.context }.grid();
-    match grid.kernel.program_at(grid.level, address) {
-        Some(program) if program.index_of(address).is_some() => {
-            program.enter(wave, program.index_of(address).unwrap_or(0));
-            true
-        }
-        _ => {
-            wave.fault = Some((FaultKind::IllegalTarget { address }, None));
-            false
-        }
     }
 }

@@ -7,7 +7,10 @@ macro_rules! data_types {
         pub enum DataType {
             /// The operand does not exist.
             None,
-            $($name),*
+            $(
+                #[doc = concat!("`", stringify!($element), "`, ", $bits, " bits, ", $count, " times.")]
+                $name
+            ),*
         }
 
         impl DataType {
@@ -90,8 +93,11 @@ data_types! {
 /// Interpretation of an element's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
+    /// No interpretation.
     Bits,
+    /// Unsigned integer.
     Unsigned,
+    /// Signed integer, two's complement.
     Signed,
     /// IEEE binary16, binary32 or binary64.
     Float,

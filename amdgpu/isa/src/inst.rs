@@ -6,37 +6,59 @@ use crate::{DataType, Op};
 /// The supported instruction sets. Both are executed by the same code; the decode tables differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
+    /// MI210, MI250X.
     Gfx90a,
+    /// MI300A, MI300X, MI325X.
     Gfx942,
 }
 
 /// Encoding family of an instruction. A VOP2 operation in its 64-bit form has `Format::Vop3` and the same [`Op`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
+    /// Scalar, one source.
     Sop1,
+    /// Scalar, two sources.
     Sop2,
+    /// Scalar comparison.
     Sopc,
+    /// Scalar with a 16-bit immediate.
     Sopk,
+    /// Program control.
     Sopp,
+    /// Scalar memory.
     Smem,
+    /// Vector, one source.
     Vop1,
+    /// Vector, two sources.
     Vop2,
+    /// Vector comparison.
     Vopc,
+    /// Vector, 64-bit encoding.
     Vop3,
+    /// Packed, mixed-precision and matrix operations.
     Vop3p,
+    /// Local and global data share.
     Ds,
+    /// Memory through generic addresses.
     Flat,
+    /// Global memory.
     Global,
+    /// Private memory.
     Scratch,
+    /// Untyped buffers.
     Mubuf,
+    /// Typed buffers.
     Mtbuf,
+    /// Images.
     Mimg,
+    /// Export; not decoded.
     Exp,
 }
 
 /// One operand. A register number is the first of `width` consecutive registers; the operation determines the width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Operand {
+    /// The operand does not exist.
     #[default]
     None,
     /// s0..s101
@@ -47,14 +69,23 @@ pub enum Operand {
     Agpr(u8),
     /// ttmp0..ttmp15
     Ttmp(u8),
+    /// FLAT_SCRATCH, low dword.
     FlatScratchLo,
+    /// FLAT_SCRATCH, high dword.
     FlatScratchHi,
+    /// XNACK_MASK, low dword.
     XnackMaskLo,
+    /// XNACK_MASK, high dword.
     XnackMaskHi,
+    /// VCC, low dword.
     VccLo,
+    /// VCC, high dword.
     VccHi,
+    /// M0.
     M0,
+    /// EXEC, low dword.
     ExecLo,
+    /// EXEC, high dword.
     ExecHi,
     /// Inline integer constant -16..=64.
     Int(i8),
@@ -62,13 +93,21 @@ pub enum Operand {
     Float(f32Bits),
     /// 32-bit literal that follows the instruction.
     Literal(u32),
+    /// First address of the shared aperture.
     SharedBase,
+    /// Last address of the shared aperture.
     SharedLimit,
+    /// First address of the private aperture.
     PrivateBase,
+    /// Last address of the private aperture.
     PrivateLimit,
+    /// Wave ID of primitive-ordered pixel shaders.
     PopsExitingWaveId,
+    /// Whether VCC is zero.
     Vccz,
+    /// Whether EXEC is zero.
     Execz,
+    /// The scalar condition code.
     Scc,
     /// `lds_direct`
     LdsDirect,
@@ -83,8 +122,11 @@ pub type f32Bits = u32;
 pub struct Dpp {
     /// The 9-bit `dpp_ctrl` field.
     pub ctrl: u16,
+    /// Rows of 16 lanes that are written.
     pub row_mask: u8,
+    /// Banks of four lanes in each row that are written.
     pub bank_mask: u8,
+    /// Invalid source lanes read zero, instead of disabling the lane.
     pub bound_ctrl: bool,
 }
 
@@ -118,25 +160,34 @@ impl Dpp {
 /// SDWA selections. `*_sel`: 0..3 byte 0..3, 4 word 0, 5 word 1, 6 dword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sdwa {
+    /// Part of the destination that is written.
     pub dst_sel: u8,
     /// 0 pad, 1 sign-extend, 2 preserve.
     pub dst_unused: u8,
+    /// Part of source 0.
     pub src0_sel: u8,
+    /// Whether source 0 is sign-extended.
     pub src0_sext: bool,
+    /// Part of source 1.
     pub src1_sel: u8,
+    /// Whether source 1 is sign-extended.
     pub src1_sext: bool,
 }
 
 /// Source and result modifiers. Bit `i` of a mask applies to `src[i]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Modifiers {
+    /// Negation.
     pub neg: u8,
+    /// Absolute value, before negation.
     pub abs: u8,
     /// VOP3P: negation of the high half.
     pub neg_hi: u8,
     /// VOP3/VOP3P: bit 3 selects the destination half.
     pub op_sel: u8,
+    /// VOP3P: half that the high half of the operation reads.
     pub op_sel_hi: u8,
+    /// Clamps the result.
     pub clamp: bool,
     /// 0 none, 1 *2, 2 *4, 3 /2.
     pub omod: u8,
@@ -144,39 +195,56 @@ pub struct Modifiers {
     pub sext: u8,
     /// MFMA broadcast controls.
     pub cbsz: u8,
+    /// MFMA: block that is broadcast.
     pub abid: u8,
+    /// MFMA: permutation or negation of the second matrix.
     pub blgp: u8,
 }
 
 /// Bits of memory instructions. On gfx942, `glc` is named sc0, `slc` nt, and `scc` sc1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct MemoryBits {
+    /// Globally coherent; atomics return the old value.
     pub glc: bool,
+    /// System-level coherent, or non-temporal.
     pub slc: bool,
+    /// System coherence.
     pub scc: bool,
+    /// The data goes to LDS.
     pub lds: bool,
+    /// Buffers: the vector address has an offset.
     pub offen: bool,
+    /// Buffers: the vector address has an index.
     pub idxen: bool,
     /// FLAT family: `saddr` is a register (not `off`).
     pub has_saddr: bool,
     /// `sve`: SCRATCH on gfx942 uses the vector address (SVE bit). `gds`: the GDS bit of DS.
     pub sve: bool,
+    /// DS: global instead of local data share.
     pub gds: bool,
     /// SMEM: the offset is an SGPR (`src[1]`), an immediate (`offset`), or both.
     pub soffset_en: bool,
+    /// SMEM: the immediate offset is used.
     pub imm: bool,
+    /// Texture fail enable.
     pub tfe: bool,
     /// SMEM probes: the 7-bit mode, encoded in the data register field.
     pub probe: u8,
     /// MIMG: the components that are moved, and the form of the coordinates.
     pub dmask: u8,
+    /// MIMG: coordinates are not normalised.
     pub unorm: bool,
+    /// MIMG: coordinates are 16-bit.
     pub a16: bool,
+    /// MIMG: an array of images.
     pub da: bool,
+    /// MIMG: LOD warning enable.
     pub lwe: bool,
+    /// MIMG: 16-bit data.
     pub d16: bool,
     /// MTBUF data and number format.
     pub dfmt: u8,
+    /// MTBUF number format.
     pub nfmt: u8,
 }
 
@@ -199,17 +267,27 @@ pub struct MemoryBits {
 /// Agpr operands appear as `Operand::Agpr` wherever the `acc` bits select them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {
+    /// The operation.
     pub op: Op,
+    /// Encoding format of this instruction.
     pub format: Format,
     /// Encoded size in bytes: 4, 8 or 12 (with literal).
     pub size: u8,
+    /// Destination.
     pub dst: Operand,
+    /// Scalar destination.
     pub sdst: Operand,
+    /// Sources.
     pub src: [Operand; 4],
+    /// Immediate or offset.
     pub imm: i32,
+    /// Source and result modifiers.
     pub modifiers: Modifiers,
+    /// Bits of memory instructions.
     pub memory: MemoryBits,
+    /// DPP control.
     pub dpp: Option<Dpp>,
+    /// SDWA selections.
     pub sdwa: Option<Sdwa>,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Defines the meaning of the bits, not the execution. The encodings are in tables (`table/`), one aligned line each.
 
+#![warn(missing_docs)]
+
 mod constant;
 mod data_type;
 mod decode;

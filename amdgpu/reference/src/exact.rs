@@ -7,14 +7,20 @@ use std::cmp::Ordering;
 
 use isa::Mode;
 
+/// A binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
+    /// Size in bits.
     pub bits: u32,
+    /// Size of the fraction field in bits.
     pub fraction: u32,
 }
 
+/// binary16.
 pub const F16: Format = Format { bits: 16, fraction: 10 };
+/// binary32.
 pub const F32: Format = Format { bits: 32, fraction: 23 };
+/// binary64.
 pub const F64: Format = Format { bits: 64, fraction: 52 };
 
 impl Format {
@@ -26,35 +32,43 @@ impl Format {
         (1 << (self.exponent_bits() - 1)) - 1
     }
 
+    /// The sign bit.
     pub const fn sign(self) -> u64 {
         1 << (self.bits - 1)
     }
 
+    /// Bits of infinity.
     pub const fn infinity(self) -> u64 {
         ((1 << self.exponent_bits()) - 1) << self.fraction
     }
 
+    /// The bit that makes a NaN quiet.
     pub const fn quiet(self) -> u64 {
         1 << (self.fraction - 1)
     }
 
+    /// Bits of a quiet NaN.
     pub const fn nan(self) -> u64 {
         self.infinity() | self.quiet()
     }
 
+    /// Whether the bits are a NaN.
     pub const fn is_nan(self, bits: u64) -> bool {
         bits & (self.sign() - 1) > self.infinity()
     }
 
+    /// Whether the bits are a signalling NaN.
     pub const fn is_signalling(self, bits: u64) -> bool {
         self.is_nan(bits) && bits & self.quiet() == 0
     }
 
+    /// Whether the bits are a subnormal number.
     pub const fn is_subnormal(self, bits: u64) -> bool {
         let magnitude = bits & (self.sign() - 1);
         magnitude != 0 && magnitude < 1 << self.fraction
     }
 
+    /// Bits of the largest finite number.
     pub const fn largest(self) -> u64 {
         self.infinity() - 1
     }
@@ -68,23 +82,33 @@ impl Format {
 /// A value: NaN, infinite, or `mantissa * 2^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
+    /// Not a number.
     Nan,
+    /// Infinity.
     Infinite {
+        /// The sign.
         negative: bool,
     },
+    /// A finite number.
     Finite {
+        /// The sign.
         negative: bool,
+        /// The integer factor.
         mantissa: u128,
+        /// The power of two.
         exponent: i32,
-        /* More below the last place. */ sticky: bool,
+        /// Whether more follows below the last place.
+        sticky: bool,
     },
 }
 
 use Number::{Finite, Infinite, Nan};
 
+/// Positive zero.
 pub const ZERO: Number = Finite { negative: false, mantissa: 0, exponent: 0, sticky: false };
 
 impl Number {
+    /// The value of the bits.
     pub fn of(format: Format, bits: u64) -> Number {
         let negative = bits & format.sign() != 0;
         let magnitude = bits & (format.sign() - 1);
@@ -102,18 +126,22 @@ impl Number {
         }
     }
 
+    /// An integer.
     pub fn integer(value: i128) -> Number {
         Finite { negative: value < 0, mantissa: value.unsigned_abs(), exponent: 0, sticky: false }
     }
 
+    /// Whether the sign is negative, also of zero.
     pub fn is_negative(self) -> bool {
         matches!(self, Infinite { negative: true } | Finite { negative: true, .. })
     }
 
+    /// Whether the value is exactly zero.
     pub fn is_zero(self) -> bool {
         matches!(self, Finite { mantissa: 0, sticky: false, .. })
     }
 
+    /// The value with the opposite sign.
     pub fn negated(self) -> Number {
         match self {
             Nan => Nan,
@@ -124,6 +152,7 @@ impl Number {
         }
     }
 
+    /// The absolute value.
     pub fn magnitude(self) -> Number {
         if self.is_negative() { self.negated() } else { self }
     }
@@ -138,6 +167,7 @@ impl Number {
         }
     }
 
+    /// The product, which is exact.
     pub fn times(self, other: Number) -> Number {
         let negative = self.is_negative() != other.is_negative();
         match (self, other) {
@@ -179,6 +209,7 @@ impl Number {
         }
     }
 
+    /// Compares by value; `None` for NaNs.
     pub fn compare(self, other: Number) -> Option<Ordering> {
         if self == Nan || other == Nan {
             return None;
@@ -240,6 +271,7 @@ impl Number {
         }
     }
 
+    /// The square root, with enough bits to round it once.
     pub fn square_root(self) -> Number {
         match self {
             Nan | Infinite { negative: true } => Nan,
@@ -297,8 +329,11 @@ impl Number {
 
 /// Values of the rounding fields of MODE.
 pub const NEAREST: u8 = 0;
+/// Round towards positive infinity.
 pub const UP: u8 = 1;
+/// Round towards negative infinity.
 pub const DOWN: u8 = 2;
+/// Round towards zero.
 pub const ZERO_WARD: u8 = 3;
 
 /// Computes `mantissa >> shift`, rounded.
@@ -345,15 +380,20 @@ fn finite_sum(x: Number, y: Number, round: u8) -> Number {
 /// One float type under a given MODE.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
+    /// Format of sources and results.
     pub format: Format,
+    /// Rounding direction.
     pub round: u8,
+    /// Subnormal sources become zero.
     pub flush_in: bool,
+    /// Subnormal results become zero.
     pub flush_out: bool,
     /// Overflowing halves become the largest finite half.
     pub saturates: bool,
 }
 
 impl Unit {
+    /// The unit of a format in a MODE.
     pub fn of(format: Format, mode: &Mode) -> Unit {
         let (round, denormals) =
             if format == F32 { (mode.round_f32, mode.denorm_f32) } else { (mode.round_f64, mode.denorm_f64) };
@@ -381,10 +421,12 @@ impl Unit {
         if self.flush_in && self.format.is_subnormal(bits) { bits & self.format.sign() } else { bits }
     }
 
+    /// The value of a source.
     pub fn read(&self, bits: u64) -> Number {
         Number::of(self.format, self.flushed(bits))
     }
 
+    /// Rounds a result.
     pub fn write(&self, number: Number) -> u64 {
         let mut bits = number.bits(self.format, self.round);
         if self.saturates
@@ -401,18 +443,22 @@ impl Unit {
         if self.flush_out && self.format.is_subnormal(bits) { bits & self.format.sign() } else { bits }
     }
 
+    /// Sum.
     pub fn add(&self, a: u64, b: u64) -> u64 {
         self.write(self.read(a).plus(self.read(b), self.round))
     }
 
+    /// Difference.
     pub fn sub(&self, a: u64, b: u64) -> u64 {
         self.write(self.read(a).plus(self.read(b).negated(), self.round))
     }
 
+    /// Product.
     pub fn mul(&self, a: u64, b: u64) -> u64 {
         self.write(self.read(a).times(self.read(b)))
     }
 
+    /// Product and sum, rounded once.
     pub fn fma(&self, a: u64, b: u64, c: u64) -> u64 {
         self.write(self.read(a).times(self.read(b)).plus(self.read(c), self.round))
     }
@@ -432,6 +478,7 @@ impl Unit {
         }
     }
 
+    /// Compares two sources; `None` for NaNs.
     pub fn compare(&self, a: u64, b: u64) -> Option<Ordering> {
         self.read(a).compare(self.read(b))
     }

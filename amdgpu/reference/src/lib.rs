@@ -4,11 +4,15 @@
 //! share an error with an implementation. Tests of the emulator compare it with this crate: those of single lane loops, and
 //! those of whole instructions with all their operand forms and modifiers.
 
+#![warn(missing_docs)]
+
 mod convert;
+mod evaluate;
 pub mod exact;
 mod float;
 mod integer;
 mod lane;
 pub mod random;
 
-pub use lane::{Lane, Outcome, evaluate};
+pub use evaluate::evaluate;
+pub use lane::{Lane, Outcome};

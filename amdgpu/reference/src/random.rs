@@ -14,18 +14,22 @@ impl Random {
         Random(Rng::with_seed(seed))
     }
 
-    pub fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0.u64(..)
     }
 
+    /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0.u64(..limit)
     }
 
+    /// True once in `one_in` times.
     pub fn chance(&mut self, one_in: u64) -> bool {
         self.below(one_in) == 0
     }
 
+    /// One of the values.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
@@ -33,7 +37,7 @@ impl Random {
     /// A float of any magnitude, often an edge case.
     pub fn float(&mut self, format: Format) -> u64 {
         let sign = if self.chance(2) { format.sign() } else { 0 };
-        let fraction = self.next() & ((1 << format.fraction) - 1);
+        let fraction = self.bits() & ((1 << format.fraction) - 1);
         let one = (format.infinity() / 2) & format.infinity();
         sign | match self.below(20) {
             0 => 0,
@@ -56,7 +60,7 @@ impl Random {
                 one.wrapping_add(self.below(6) << format.fraction).wrapping_sub(3 << format.fraction)
                     | fraction
             }
-            _ => (self.next() & (format.sign() - 1)).min(format.infinity() | format.quiet()),
+            _ => (self.bits() & (format.sign() - 1)).min(format.infinity() | format.quiet()),
         }
     }
 
@@ -68,7 +72,7 @@ impl Random {
                 self.pick(&[0, 1, !0, 1 << 31, i32::MAX as u32, 0xffff, 0x8000, 0x7fff, 0xff_ffff, 0x80_0000])
             }
             2 => 0_u32.wrapping_sub(self.below(70) as u32),
-            3 | 4 => self.next() as u32,
+            3 | 4 => self.bits() as u32,
             5 => self.float(F32) as u32,
             _ => self.float(F16) as u32 | (self.float(F16) as u32) << 16,
         }
@@ -78,7 +82,7 @@ impl Random {
     pub fn qword(&mut self) -> u64 {
         match self.below(4) {
             0 | 1 => self.float(F64),
-            2 => self.next() >> self.below(64),
+            2 => self.bits() >> self.below(64),
             _ => u64::from(self.dword()) | u64::from(self.dword()) << 32,
         }
     }

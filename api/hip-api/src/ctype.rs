@@ -82,24 +82,33 @@ function_pointers! { (A) (A B) (A B C) }
 /// Size, alignment and fields of a struct or union, as Rust lays it out.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
+    /// The C name.
     pub name: &'static str,
+    /// In bytes.
     pub size: usize,
+    /// In bytes.
     pub align: usize,
+    /// In the order of their declaration.
     pub fields: &'static [Field],
 }
 
 /// One field of a [`Layout`].
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
+    /// The C name.
     pub name: &'static str,
+    /// In bytes, from the start of the struct.
     pub offset: usize,
+    /// In bytes.
     pub size: usize,
 }
 
 /// An enumeration and its constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Enumeration {
+    /// The C name.
     pub name: &'static str,
+    /// Names and values, in the header's order.
     pub constants: &'static [(&'static str, u32)],
 }
 

@@ -18,6 +18,7 @@ impl HipError {
         (status != hipSuccess).then_some(HipError(status))
     }
 
+    /// The status code.
     pub fn status(self) -> hipError_t {
         self.0
     }

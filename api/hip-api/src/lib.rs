@@ -3,6 +3,8 @@
 //! Does no I/O, starts nothing and holds no state. Everything that must agree about HIP (exports, opcodes, version
 //! scripts, the coverage page) derives from the rows in [`table`].
 
+#![warn(missing_docs)]
+
 mod coverage;
 pub mod ctype;
 pub mod error;

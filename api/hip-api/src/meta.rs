@@ -20,6 +20,7 @@ pub enum Class {
 }
 
 impl Class {
+    /// All classes.
     pub const ALL: [Class; 4] = [Class::Local, Class::Post, Class::Call, Class::Absent];
 
     /// Meaning of the class, for the coverage page.
@@ -47,14 +48,19 @@ impl fmt::Display for Class {
 /// Major version in the soname of a libamdhip64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Soname {
+    /// ROCm 5.
     V5 = 5,
+    /// ROCm 6.
     V6 = 6,
+    /// ROCm 7.
     V7 = 7,
 }
 
 impl Soname {
+    /// All sonames, oldest first.
     pub const ALL: [Soname; 3] = [Soname::V5, Soname::V6, Soname::V7];
 
+    /// The number in the soname.
     pub fn major(self) -> u8 {
         self as u8
     }
@@ -95,6 +101,7 @@ pub struct HipFn {
     pub node: &'static str,
     /// Sonames that export it, as major versions.
     pub sonames: &'static [u8],
+    /// How it is forwarded.
     pub class: Class,
     /// Family that it belongs to.
     pub family: &'static str,
@@ -106,6 +113,7 @@ pub struct HipFn {
 type Declare = fn(&str) -> String;
 
 impl HipFn {
+    /// Whether the library with this soname exports it.
     pub fn exported_by(&self, soname: Soname) -> bool {
         self.sonames.contains(&soname.major())
     }
@@ -132,7 +140,9 @@ impl fmt::Debug for HipFn {
 /// A function of the vendor's header or dispatch table without a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
+    /// The function.
     pub name: &'static str,
+    /// Why it has no row.
     pub reason: &'static str,
 }
 
@@ -148,7 +158,9 @@ pub const EXCEPTIONS: &[Exception] = &[
 /// A group of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
+    /// The name in the table.
     pub name: &'static str,
+    /// The heading on the coverage page.
     pub title: &'static str,
 }
 

@@ -9,6 +9,7 @@ use crate::meta::{Class, HipFn};
 pub struct Refusal {
     /// Completes "it is refused because ...".
     pub reason: &'static str,
+    /// The functions.
     pub functions: &'static [&'static str],
 }
 

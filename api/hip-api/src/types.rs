@@ -3,7 +3,13 @@
 //! Contains every type that appears in a row of the table. Enumerations are transparent integers, so that a value unknown to this
 //! version is passed through and is not undefined behaviour. Structs that no implemented function reads are opaque.
 
-#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "named as in HIP")]
+#![allow(
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    missing_docs,
+    reason = "names are HIP's own; see HIP's documentation"
+)]
 
 mod device;
 mod graph;

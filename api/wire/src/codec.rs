@@ -1,10 +1,13 @@
 //! Little-endian codec of frame fields: how each field type is encoded and decoded. Never allocates more memory than the received
 //! bytes justify.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use crate::WireError;
 
 /// Destination of encoded bytes: a vector, or a ring buffer.
 pub trait Sink {
+    /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -22,6 +25,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
@@ -31,6 +35,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    /// Takes the next `bytes` bytes of `what`.
     #[inline]
     pub fn take(&mut self, bytes: usize, what: &'static str) -> Result<&'a [u8], WireError> {
         match self.rest.split_at_checked(bytes) {
@@ -58,8 +63,11 @@ pub trait Field: Sized {
     /// Size of every value, if constant.
     const FIXED_BYTES: Option<usize>;
 
+    /// Size of the encoded value in bytes.
     fn size(&self) -> usize;
+    /// Encodes the value.
     fn put(&self, sink: &mut impl Sink);
+    /// Decodes a value.
     fn take(reader: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
@@ -240,6 +248,7 @@ macro_rules! record {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* $field:ident : $type:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, PartialEq, Debug, Default)]
+        #[allow(missing_docs, reason = "names say enough for many fields, and for replies, which share the name of their operation")]
         pub struct $name { $($(#[$fmeta])* pub $field: $type),* }
 
         impl $crate::codec::Field for $name {
@@ -277,6 +286,6 @@ pub(crate) use record;
 
 /// Encodes a length. Lengths fit into 32 bits because the fields of a frame are limited to far less. A longer one would exceed
 /// the frame limit and be rejected anyway.
-fn length(length: usize) -> u32 {
+pub(crate) fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -4,7 +4,10 @@
 //! change. This module implements the encoding and the comparison that finds changes; it is independent of where memory is and
 //! when it is compared.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use crate::WireError;
+use crate::codec::length;
 
 /// Size of a change's header: address, span and number of changed bytes.
 const HEAD: usize = 16;
@@ -120,12 +123,13 @@ impl Open {
         }
     }
 
-    fn close(&self, address: u64, length: usize, out: &mut Vec<u8>) {
+    fn close(&self, address: u64, end: usize, out: &mut Vec<u8>) {
         let start = self.first * WORD;
-        let span = (length - start).min(self.mask.len() * WORD);
+        // `end` is the end of the compared memory: its last word may be cut off.
+        let span = (end - start).min(self.mask.len() * WORD);
         out.extend_from_slice(&(address + start as u64).to_le_bytes());
-        out.extend_from_slice(&(span as u32).to_le_bytes());
-        out.extend_from_slice(&(self.bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(&length(span).to_le_bytes());
+        out.extend_from_slice(&length(self.bytes.len()).to_le_bytes());
         if self.bytes.len() != span {
             out.extend_from_slice(&self.mask);
         }
@@ -136,7 +140,9 @@ impl Open {
 /// One change: some of the `span` bytes at `address`.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
+    /// Address of the first byte.
     pub address: u64,
+    /// Number of bytes from the first changed byte to the last.
     pub span: usize,
     /// One bit per byte of the span; empty if all bytes changed.
     mask: &'a [u8],
@@ -170,6 +176,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
+    /// Reads the changes in a body.
     pub fn new(body: &'a [u8]) -> Changes<'a> {
         Changes { rest: body }
     }

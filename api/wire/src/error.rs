@@ -4,6 +4,7 @@ use crate::handshake::RejectCode;
 
 /// A protocol violation by the peer. None of these causes a panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum WireError {
     #[error("not a HIPR frame: magic {found:#010x}")]
     Magic { found: u32 },

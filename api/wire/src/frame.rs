@@ -1,5 +1,7 @@
 //! The 24-byte header of every frame: its layout and size limits. Independent of the meaning of operations.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use crate::{
     MAX_BODY_BYTES, MAX_CHUNK_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_WELCOME_BYTES, Opcode,
     WireError,
@@ -9,6 +11,7 @@ use crate::{
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HIPR");
 /// Oldest and newest protocol version that this build supports.
 pub const MIN_VERSION: u16 = 1;
+/// Newest version that this crate speaks.
 pub const MAX_VERSION: u16 = 1;
 
 /// Low half of the header's flag word.
@@ -16,6 +19,7 @@ pub const MAX_VERSION: u16 = 1;
 pub struct Flags(pub u16);
 
 impl Flags {
+    /// No flag.
     pub const NONE: Flags = Flags(0);
     /// The frame is the reply to request `request_id`.
     pub const REPLY: Flags = Flags(1);
@@ -27,10 +31,12 @@ impl Flags {
     pub const UNSEQUENCED: Flags = Flags(8);
     const KNOWN: u16 = 0xf;
 
+    /// Whether all flags of `other` are set.
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
+    /// Adds the flags of `other`.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -39,17 +45,22 @@ impl Flags {
 /// The decoded header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// Protocol version of the frame's layout.
     pub version: u16,
     /// Kept as a number: an unknown opcode must be answered, not dropped.
     pub opcode: u16,
+    /// Number of the request, modulo 2^32; a reply has that of its request.
     pub request_id: u32,
+    /// Properties of the frame.
     pub flags: Flags,
     /// The HIP function that caused the frame, by its number in the function table; 0 for none.
     pub function: u16,
+    /// Size of fields and body in bytes.
     pub payload_len: u64,
 }
 
 impl Header {
+    /// Size of an encoded header.
     pub const BYTES: usize = 24;
 
     /// Creates a header of the newest version.
@@ -57,6 +68,7 @@ impl Header {
         Header { version: MAX_VERSION, opcode: opcode.number(), request_id, flags, function: 0, payload_len }
     }
 
+    /// Encodes the header.
     #[inline]
     pub fn encode(&self) -> [u8; Header::BYTES] {
         let mut bytes = [0; Header::BYTES];
@@ -102,22 +114,27 @@ impl Header {
         Opcode::from_number(self.opcode).ok_or(WireError::UnknownOpcode(self.opcode))
     }
 
+    /// Whether the frame has this opcode.
     pub fn is(&self, opcode: Opcode) -> bool {
         self.opcode == opcode.number()
     }
 
+    /// Whether the frame is a reply.
     pub fn is_reply(&self) -> bool {
         self.flags.contains(Flags::REPLY)
     }
 
+    /// Whether the frame is the reply to a failed request.
     pub fn is_error(&self) -> bool {
         self.flags.contains(Flags::ERROR)
     }
 
+    /// Whether the request is answered only if it fails.
     pub fn is_posted(&self) -> bool {
         self.flags.contains(Flags::POSTED)
     }
 
+    /// Whether the frame is numbered and kept until it is acknowledged.
     pub fn is_sequenced(&self) -> bool {
         !self.flags.contains(Flags::UNSEQUENCED)
     }
@@ -146,7 +163,9 @@ impl Header {
 /// A complete frame in memory, for handshakes, tests and small messages; not used for bulk data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
+    /// The header.
     pub header: Header,
+    /// Fields and body.
     pub payload: Vec<u8>,
 }
 
@@ -169,6 +188,7 @@ impl Frame {
         Ok(Some((Frame { header, payload: rest[..length].to_vec() }, Header::BYTES + length)))
     }
 
+    /// Encodes the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Header::BYTES + self.payload.len());
         bytes.extend_from_slice(&self.header.encode());

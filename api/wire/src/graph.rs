@@ -3,6 +3,8 @@
 //! A node consists of steps of device work and the nodes that it depends on. A step that accesses the program's own memory has a
 //! slot: a launch assigns a token to every slot, and its body contains the bytes of the graph's writes.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use crate::WireError;
 use crate::codec::{Bytes, Field, Reader, Sink, record};
 
@@ -36,6 +38,7 @@ macro_rules! steps {
     ($($(#[$meta:meta])* $tag:literal $name:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
         /// One step of device work.
         #[derive(Clone, PartialEq, Debug)]
+        #[allow(missing_docs, reason = "steps and fields have the names of the operations that do the same")]
         pub enum GraphStep {
             $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* }),*
         }

@@ -3,6 +3,8 @@
 //! Sans I/O: this module only processes messages. The caller reads and writes them, and supplies nonces and secrets. The token
 //! itself is never sent, only HMACs over fresh nonces.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -35,6 +37,7 @@ pub enum RejectCode {
 }
 
 impl RejectCode {
+    /// Finds a code by its number on the wire.
     pub const fn from_number(code: u32) -> Option<RejectCode> {
         Some(match code {
             1 => RejectCode::Version,
@@ -50,6 +53,7 @@ impl RejectCode {
         })
     }
 
+    /// Builds the rejection with this code.
     pub fn reject(self, text: impl Into<String>) -> Reject {
         Reject { code: self as u32, text: text.into() }
     }
@@ -82,7 +86,9 @@ impl From<Reject> for WireError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Purpose {
+    /// A new session, or a new connection of an existing one.
     Session = 0,
+    /// The state of the worker.
     Inspect = 1,
     /// An additional link of an existing session.
     Strand = 2,
@@ -176,14 +182,17 @@ impl Greeting {
         Ok(Greeting { hello, challenge: Challenge { version, nonce, requires_token, wants_proof } })
     }
 
+    /// The challenge to send to the client.
     pub fn challenge(&self) -> &Challenge {
         &self.challenge
     }
 
+    /// What the client sent.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
+    /// The version that both sides speak.
     pub fn version(&self) -> u16 {
         self.challenge.version
     }

@@ -3,6 +3,7 @@
 //! Defines the format of every byte on the wire and the rules about their order. Does no I/O, reads no clock and has no global
 //! state: callers supply bytes, randomness and time.
 
+#![warn(missing_docs)]
 // The operation table is sorted one row per step of a recursive macro, see `request`.
 #![recursion_limit = "256"]
 

@@ -18,4 +18,5 @@ pub const MAX_CHUNK_BYTES: u64 = 1 << 20;
 pub const MAX_LINKS: u16 = 16;
 /// Minimum and maximum size of the page-aligned arena that a client may offer.
 pub const MIN_ARENA_BYTES: u64 = 1 << 30;
+/// Largest arena that a client may offer.
 pub const MAX_ARENA_BYTES: u64 = 1 << 46;

@@ -1,5 +1,8 @@
 //! The operation table: opcode, direction, fields and reply of every operation. Everything else about an operation is derived
-//! from its row. Opcodes are permanent: rows may be added but never renumbered (a test pins them).
+//! from its row. Opcodes are permanent: rows may be added but never renumbered (a test pins them). docs/protocol.md says what else
+//! may change.
+
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use crate::codec::{Bytes, Field, Reader, Sink, record};
 use crate::{Flags, GraphNode, GraphUpdate, Header, WireError};
@@ -19,7 +22,9 @@ pub enum Kind {
 
 /// A request or a push: the fields at the start of a frame's payload.
 pub trait Operation: Field + Send {
+    /// The operation's number.
     const OPCODE: Opcode;
+    /// Fields of the reply.
     type Reply: Field + Default + std::fmt::Debug;
     /// Size of the fields in bytes, if constant: a receiver can read them first, then read the body directly into its
     /// destination. Constant for every operation with a body.
@@ -308,11 +313,14 @@ macro_rules! define_operations {
         /// All operations, by their opcode on the wire.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u16)]
+        #[allow(missing_docs, reason = "names say enough for many operations")]
         pub enum Opcode { $($(#[$meta])* $name = $number),* }
 
         impl Opcode {
+            /// All operations, in the order of the table.
             pub const ALL: &[Opcode] = &[$(Opcode::$name),*];
 
+            /// Finds an operation by its number on the wire.
             pub const fn from_number(number: u16) -> Option<Opcode> {
                 match number {
                     $($number => Some(Opcode::$name),)*
@@ -320,10 +328,12 @@ macro_rules! define_operations {
                 }
             }
 
+            /// Name in the table, for logs and errors.
             pub const fn name(self) -> &'static str {
                 match self { $(Opcode::$name => stringify!($name)),* }
             }
 
+            /// Direction and reply behaviour.
             pub const fn kind(self) -> Kind {
                 match self { $(Opcode::$name => Kind::$kind),* }
             }
@@ -411,10 +421,12 @@ macro_rules! has_body {
 for_each_operation!(define_operations);
 
 impl Opcode {
+    /// Number on the wire.
     pub const fn number(self) -> u16 {
         self as u16
     }
 
+    /// Whether frames of the operation are outside the sequence.
     pub const fn is_unsequenced(self) -> bool {
         matches!(self.kind(), Kind::Unsequenced)
     }
@@ -469,8 +481,11 @@ record! {
 
 /// Kinds of `Span`.
 pub mod span_kind {
+    /// A kernel launch.
     pub const KERNEL: u8 = 0;
+    /// A copy within device memory.
     pub const COPY: u8 = 1;
+    /// A fill of device memory.
     pub const FILL: u8 = 2;
     /// From the client to the device.
     pub const WRITE: u8 = 3;
@@ -520,15 +535,18 @@ pub mod decision {
 pub struct Failure {
     /// A `hipError_t`, never 0.
     pub status: i32,
+    /// Description for users.
     pub text: String,
 }
 
 impl Failure {
+    /// Encodes the failure.
     pub fn encode(&self, sink: &mut impl Sink) {
         self.status.put(sink);
         self.text.put(sink);
     }
 
+    /// Size of the encoded failure in bytes.
     pub fn size(&self) -> usize {
         4 + self.text.size()
     }
@@ -585,7 +603,7 @@ pub fn decode_reply<'a, O: Operation>(
         return Ok(Err(Failure { status, text }));
     }
     if status != 0 {
-        return Err(WireError::Value { what: "status of a success", value: status as u32 as u64 });
+        return Err(WireError::Value { what: "status of a success", value: status.cast_unsigned().into() });
     }
     let fields = O::Reply::take(&mut reader)?;
     if !O::OPCODE.reply_has_body() {

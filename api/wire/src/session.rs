@@ -5,6 +5,8 @@
 //! how many frames it has received and the other resends the rest, so every frame is processed exactly once, however often the
 //! connection was lost.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use std::collections::VecDeque;
 
 use crate::{Ack, Header, WireError};
@@ -16,8 +18,13 @@ pub const ACK_BYTES: u64 = 1 << 20;
 
 /// Reconstructs a full frame number from its low 32 bits, given a number close to it.
 pub fn widen(low: u32, near: u64) -> u64 {
-    let distance = low.wrapping_sub(near as u32) as i32;
+    let distance = low.wrapping_sub(low_bits(near)).cast_signed();
     near.wrapping_add_signed(distance.into())
+}
+
+/// The low 32 bits of a frame number, which is what frames carry.
+fn low_bits(number: u64) -> u32 {
+    (number & 0xffff_ffff) as u32
 }
 
 /// Classification of a received frame.
@@ -40,6 +47,7 @@ pub struct ReceiveCounter {
 }
 
 impl ReceiveCounter {
+    /// Starts before the first frame.
     pub fn new() -> ReceiveCounter {
         ReceiveCounter::default()
     }
@@ -66,7 +74,7 @@ impl ReceiveCounter {
         } else if number < due {
             Ok(Arrival::Duplicate)
         } else {
-            Err(WireError::RequestId { expected: due as u32, found: header.request_id })
+            Err(WireError::RequestId { expected: low_bits(due), found: header.request_id })
         }
     }
 
@@ -118,6 +126,7 @@ pub struct SendWindow<F> {
 }
 
 impl<F> SendWindow<F> {
+    /// Creates a window for at most `limit_bytes` of unacknowledged frames.
     pub fn new(limit_bytes: u64) -> SendWindow<F> {
         SendWindow { acknowledged: 0, kept: VecDeque::new(), bytes: 0, limit: limit_bytes }
     }
@@ -132,10 +141,12 @@ impl<F> SendWindow<F> {
         self.acknowledged + self.kept.len() as u64
     }
 
+    /// Number of the last frame that the peer has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
+    /// Size of all frames that are kept.
     pub fn unacknowledged_bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,5 +1,7 @@
 //! Session IDs and their only text form: 16 hexadecimal digits.
 
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
 use std::fmt;
 use std::str::FromStr;
 

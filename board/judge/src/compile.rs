@@ -24,13 +24,26 @@ const MOST_KEPT: u64 = 1 << 30;
 pub enum CompileError {
     /// An error in the source.
     #[error("{message}")]
-    Source { message: String, details: String },
+    Source {
+        /// What is wrong.
+        message: String,
+        /// Messages of the compiler.
+        details: String,
+    },
+    /// The commands of the compiler are not known.
     #[error("the compiler could not be set up")]
     Recipe(#[from] RecipeError),
+    /// The compiler could not be run.
     #[error("the compiler could not be run")]
     Sandbox(#[from] SandboxError),
+    /// A file could not be read or written.
     #[error("{what}")]
-    Io { what: &'static str, source: std::io::Error },
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
 }
 
 /// Result of a compilation.
@@ -40,9 +53,11 @@ pub struct Compiled {
     pub code: Vec<u8>,
     /// Host program, if it was requested.
     pub program: Option<Vec<u8>>,
+    /// Warnings of the compiler.
     pub warnings: String,
     /// Whether the result came from the cache.
     pub cached: bool,
+    /// Duration of the compilation.
     pub took: Duration,
     /// Duration of each step, by name.
     pub parts: Vec<(&'static str, Duration)>,
@@ -63,6 +78,7 @@ pub struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
+    /// Creates a compiler for a target, with a time limit per command.
     pub fn new(tools: &'a Tools, target: &'a str, limit: Duration) -> Compiler<'a> {
         Compiler { tools, target, limit }
     }

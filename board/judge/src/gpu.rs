@@ -5,14 +5,19 @@ use board_problems::Dtype;
 /// A HIP device. For an MI250X that is one of its two dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
+    /// Model.
     pub name: &'static str,
+    /// Target of the compiler.
     pub target: &'static str,
     /// Memory bandwidth in bytes per second, from the data sheet.
     pub bytes_per_s: f64,
     /// Peak operations per second by type, on the fastest units for it: matrix units if the GPU has them.
     pub float64: f64,
+    /// Single precision.
     pub float32: f64,
+    /// Half precision.
     pub float16: f64,
+    /// 8-bit integers.
     pub int8: f64,
     /// Size of the last-level cache in bytes.
     pub last_cache: u64,
@@ -87,6 +92,7 @@ impl Gpu {
         GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }
 
+    /// Returns all GPUs.
     pub fn all() -> &'static [Gpu] {
         GPUS
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
+    /// Time limit of the compilation.
     pub compile_s: f64,
     /// Time limit of one case: a check, or all samples of a measurement.
     pub run_s: f64,
@@ -28,17 +29,22 @@ impl Default for Limits {
 /// One submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// Id of the submission.
     pub id: String,
     /// The problem's slug; ignored by the `sandbox` endpoint.
     #[serde(default)]
     pub problem: String,
+    /// Element type.
     pub dtype: Dtype,
+    /// The source.
     pub source: String,
+    /// What is done with it.
     pub endpoint: Endpoint,
     /// GPU model, such as `MI300X`.
     pub gpu: String,
     /// Address of the worker: `host:port`, `tls://host:port` or `unix:/path`.
     pub worker: String,
+    /// Token of the worker, if it requires one.
     #[serde(default)]
     pub token: Option<String>,
     /// Whether the device is a software GPU, whose counters are exact and whose times mean little.
@@ -46,6 +52,7 @@ pub struct Job {
     pub emulated: bool,
     /// Seed of the hidden inputs. Secret until the submission is judged.
     pub seed: u64,
+    /// Limits.
     #[serde(default)]
     pub limits: Limits,
 }

@@ -3,6 +3,8 @@
 //! The crate does not handle users, queues, databases or HTTP. User code runs on a device or in the sandbox, never in this process. The
 //! expected outputs never leave this process.
 
+#![warn(missing_docs)]
+
 mod buffers;
 mod check;
 mod code;

@@ -32,12 +32,26 @@ const HOST_HEADERS: &[&str] = &["cmath", "cstdint", "cstdio", "cstdlib", "cstrin
 /// Why a compiler cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
+    /// A file could not be read or written.
     #[error("{what}")]
-    Io { what: String, source: io::Error },
+    Io {
+        /// The file.
+        what: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The driver could not be run.
     #[error("the compiler could not be run")]
     Sandbox(#[from] SandboxError),
+    /// The driver does not say how it would do something.
     #[error("the compiler driver printed no command for {what}: {said}")]
-    Driver { what: &'static str, said: String },
+    Driver {
+        /// What was requested.
+        what: &'static str,
+        /// Output of the driver.
+        said: String,
+    },
+    /// The headers could not be precompiled.
     #[error("precompiling the headers failed: {0}")]
     Headers(String),
 }

@@ -18,8 +18,10 @@ use crate::message::{
 /// Error that ends a runner.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
+    /// The client library is missing or lacks a function.
     #[error("the client library could not be opened")]
     Library(#[from] libloading::Error),
+    /// The connection to the judge failed.
     #[error("the judge cannot be reached")]
     Link(#[from] std::io::Error),
 }

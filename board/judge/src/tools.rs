@@ -8,6 +8,7 @@ use toolchain::Toolchain;
 /// Tools of a judge, located once by the program that starts it.
 #[derive(Clone, Debug)]
 pub struct Tools {
+    /// Compiler, headers and device libraries.
     pub toolchain: Toolchain,
     /// Folder of Remora's `libamdhip64.so.7`.
     pub libraries: PathBuf,

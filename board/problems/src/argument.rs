@@ -5,13 +5,42 @@ use crate::dtype::Dtype;
 /// The contents of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    Input { element: Dtype, shape: Vec<usize>, bytes: Vec<u8> },
-    Output { element: Dtype, shape: Vec<usize> },
-    InOut { element: Dtype, shape: Vec<usize>, bytes: Vec<u8> },
-    Scalar { element: Dtype, bytes: Vec<u8> },
+    /// A buffer that the solution reads.
+    Input {
+        /// Element type.
+        element: Dtype,
+        /// Extents.
+        shape: Vec<usize>,
+        /// Contents.
+        bytes: Vec<u8>,
+    },
+    /// A buffer that the solution writes.
+    Output {
+        /// Element type.
+        element: Dtype,
+        /// Extents.
+        shape: Vec<usize>,
+    },
+    /// A buffer that the solution reads and writes.
+    InOut {
+        /// Element type.
+        element: Dtype,
+        /// Extents.
+        shape: Vec<usize>,
+        /// Contents before the call.
+        bytes: Vec<u8>,
+    },
+    /// A number, passed by value.
+    Scalar {
+        /// Element type.
+        element: Dtype,
+        /// Contents.
+        bytes: Vec<u8>,
+    },
 }
 
 impl Value {
+    /// Returns the element type.
     pub fn element(&self) -> Dtype {
         match self {
             Self::Input { element, .. }
@@ -21,6 +50,7 @@ impl Value {
         }
     }
 
+    /// Returns the extents; none for a scalar.
     pub fn shape(&self) -> &[usize] {
         match self {
             Self::Input { shape, .. } | Self::Output { shape, .. } | Self::InOut { shape, .. } => shape,
@@ -42,15 +72,19 @@ impl Value {
     }
 }
 
+/// An argument of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
+    /// Name of the parameter.
     pub name: String,
+    /// Contents.
     pub value: Value,
 }
 
 /// The arguments of one call, in the order of the signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
+    /// The arguments.
     pub arguments: Vec<Argument>,
     /// Floating-point operations of the case.
     pub flops: Option<f64>,
@@ -59,6 +93,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Finds an argument by name.
     pub fn argument(&self, name: &str) -> Option<&Argument> {
         self.arguments.iter().find(|argument| argument.name == name)
     }

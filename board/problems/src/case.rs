@@ -20,14 +20,18 @@ pub enum Set {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
+    /// A GPU.
     Real,
+    /// A software GPU.
     Emulated,
 }
 
 /// One choice of sizes. Only the problem set creates cases, and it evaluates every formula of a problem with each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
+    /// Name, unique in the problem.
     pub name: String,
+    /// Purpose.
     pub set: Set,
     /// Kind of device the case is for; `None` for all.
     pub place: Option<Place>,
@@ -38,6 +42,7 @@ pub struct Case {
 }
 
 impl Case {
+    /// Returns whether the case has this purpose and runs on this kind of device.
     pub fn is_for(&self, set: Set, place: Place) -> bool {
         self.set == set && self.place.is_none_or(|own| own == place)
     }

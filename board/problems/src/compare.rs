@@ -12,7 +12,9 @@ const FIRST: usize = 20;
 /// An element `a` passes for `e` if `|a - e| <= atol + rtol * |e|`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
+    /// Relative tolerance.
     pub rtol: f64,
+    /// Absolute tolerance.
     pub atol: f64,
 }
 
@@ -29,6 +31,7 @@ impl Tolerance {
         }
     }
 
+    /// Returns whether an element passes.
     pub fn accepts(self, expected: f64, actual: f64) -> bool {
         expected.is_finite() && (actual - expected).abs() <= self.atol + self.rtol * expected.abs()
     }
@@ -37,28 +40,41 @@ impl Tolerance {
 /// Expected contents and shape of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
+    /// Name of the output.
     pub name: String,
+    /// Element type.
     pub element: Dtype,
+    /// Extents.
     pub shape: Vec<usize>,
+    /// Contents.
     pub values: Values,
 }
 
 /// One wrong element. Numbers are strings, because some have more bits than JSON numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mismatch {
+    /// Coordinates of the element.
     pub index: Vec<usize>,
+    /// Value of the reference.
     pub expected: String,
+    /// Value of the solution.
     pub actual: String,
+    /// Absolute difference.
     pub difference: String,
 }
 
+/// Result of comparing an output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
+    /// Whether every element passes.
     pub passed: bool,
     /// Differences over the elements that are finite numbers.
     pub max_difference: f64,
+    /// Mean over all elements.
     pub mean_difference: f64,
+    /// Number of wrong elements.
     pub mismatches: u64,
+    /// Number of elements.
     pub total: u64,
     /// Elements that are infinite or NaN.
     pub not_finite: u64,

@@ -16,7 +16,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("problem {slug}: {mistake}")]
 pub struct DefinitionError {
+    /// Slug of the problem.
     pub slug: String,
+    /// What is wrong.
     #[source]
     pub mistake: Mistake,
 }

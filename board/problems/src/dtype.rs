@@ -8,19 +8,30 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
+    /// IEEE half precision.
     Float16,
+    /// Single precision with 8 bits of mantissa.
     Bfloat16,
+    /// IEEE single precision.
     Float32,
+    /// IEEE double precision.
     Float64,
+    /// Signed, 8 bits.
     Int8,
+    /// Unsigned, 8 bits.
     Uint8,
+    /// Signed, 32 bits.
     Int32,
+    /// Unsigned, 32 bits.
     Uint32,
+    /// Signed, 64 bits.
     Int64,
+    /// Unsigned, 64 bits.
     Uint64,
 }
 
 impl Dtype {
+    /// All types.
     pub const ALL: [Self; 10] = [
         Self::Float16,
         Self::Bfloat16,
@@ -34,6 +45,7 @@ impl Dtype {
         Self::Uint64,
     ];
 
+    /// Returns the name in definitions and requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Float16 => "float16",
@@ -49,6 +61,7 @@ impl Dtype {
         }
     }
 
+    /// Finds a type by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
@@ -63,6 +76,7 @@ impl Dtype {
         }
     }
 
+    /// Returns whether the type is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, Self::Float16 | Self::Bfloat16 | Self::Float32 | Self::Float64)
     }

@@ -14,20 +14,49 @@ const DEPTH: usize = 32;
 /// The named sizes of a case.
 pub type Sizes = BTreeMap<String, i64>;
 
+/// Why a formula cannot be parsed or evaluated.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ExpressionError {
+    /// It is too long.
     #[error("`{text}` is longer than {LENGTH} bytes")]
-    Long { text: String },
+    Long {
+        /// The formula.
+        text: String,
+    },
+    /// It is nested too deeply.
     #[error("`{text}` nests deeper than {DEPTH}")]
-    Deep { text: String },
+    Deep {
+        /// The formula.
+        text: String,
+    },
+    /// It is not a formula.
     #[error("`{text}` cannot be read at byte {at}: {expected} was expected")]
-    Syntax { text: String, at: usize, expected: &'static str },
+    Syntax {
+        /// The formula.
+        text: String,
+        /// Position of the mistake.
+        at: usize,
+        /// What was expected there.
+        expected: &'static str,
+    },
+    /// It uses a name that the case does not define.
     #[error("`{name}` is not a size of this case")]
-    Unknown { name: String },
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// It divides by zero.
     #[error("`{text}` divides by zero")]
-    Division { text: String },
+    Division {
+        /// The formula.
+        text: String,
+    },
+    /// Its value does not fit into 64 bits.
     #[error("`{text}` overflows 64 bits or is undefined")]
-    Overflow { text: String },
+    Overflow {
+        /// The formula.
+        text: String,
+    },
 }
 
 /// A parsed formula.
@@ -60,6 +89,7 @@ enum Operator {
 }
 
 impl Expression {
+    /// Parses a formula.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let text = text.trim();
         if text.len() > LENGTH {
@@ -74,6 +104,7 @@ impl Expression {
         Ok(Self { text: text.to_owned(), root })
     }
 
+    /// Returns the formula as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -12,33 +12,76 @@ const LDS: u32 = 64 << 10;
 /// Longest line, in bytes, that is parsed as a directive.
 const LINE: usize = 2048;
 
+/// Grid, block and local memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// In work-groups.
     pub grid: [u32; 3],
+    /// Work-items of a group, per dimension.
     pub block: [u32; 3],
+    /// Dynamic local memory in bytes.
     pub dynamic_lds: u32,
 }
 
+/// Why a launch is not possible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LaunchError {
+    /// A formula is wrong.
     #[error("`{line}`: {source}")]
-    Expression { line: String, source: ExpressionError },
+    Expression {
+        /// The directive or formula.
+        line: String,
+        /// The cause.
+        source: ExpressionError,
+    },
+    /// There are too many values.
     #[error("`{line}`: from one to {most} numbers are expected")]
-    Count { line: String, most: usize },
+    Count {
+        /// The directive or formula.
+        line: String,
+        /// Largest number of values.
+        most: usize,
+    },
+    /// A value is out of range.
     #[error("`{line}` gives {value}; it must be from {least} to {most}")]
-    Range { line: String, value: i64, least: u64, most: u64 },
+    Range {
+        /// The directive or formula.
+        line: String,
+        /// The value.
+        value: i64,
+        /// Least allowed value.
+        least: u64,
+        /// Largest allowed value.
+        most: u64,
+    },
+    /// A group has too many work-items.
     #[error("a block of {x} x {y} x {z} has more than {WORK_GROUP} work-items")]
-    Block { x: u32, y: u32, z: u32 },
+    Block {
+        /// Extent in the first dimension.
+        x: u32,
+        /// Extent in the second dimension.
+        y: u32,
+        /// Extent in the third dimension.
+        z: u32,
+    },
+    /// A dimension has too many work-items.
     #[error("a grid of {groups} work-groups of {items} has more than 2^32-1 work-items in one dimension")]
-    Grid { groups: u32, items: u32 },
+    Grid {
+        /// Groups in a dimension.
+        groups: u32,
+        /// Work-items of a group in that dimension.
+        items: u32,
+    },
 }
 
 /// A launch as formulas over the sizes of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
+    /// Groups per dimension.
     pub grid: Vec<Expression>,
+    /// Work-items of a group, per dimension.
     pub block: Vec<Expression>,
+    /// Dynamic local memory in bytes.
     pub lds: Option<Expression>,
 }
 
@@ -59,6 +102,7 @@ impl Formula {
         Ok(formula)
     }
 
+    /// Evaluates the formulas for the sizes of a case.
     pub fn launch(&self, sizes: &Sizes) -> Result<Launch, LaunchError> {
         let grid = extents(&self.grid, sizes, GRID)?;
         let block = extents(&self.block, sizes, WORK_GROUP.into())?;

@@ -3,6 +3,8 @@
 //! The crate consists of data and arithmetic: no compilers, devices, networks or I/O. `set/<slug>/` contains each problem's definition
 //! (`problem.toml`) and statement; `reference/` contains the reference implementations.
 
+#![warn(missing_docs)]
+
 mod argument;
 mod case;
 mod compare;

@@ -5,11 +5,15 @@ use crate::dtype::Dtype;
 use crate::expression::{Expression, known};
 use serde::{Deserialize, Serialize};
 
+/// Direction of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
+    /// A buffer that the solution reads.
     In,
+    /// A buffer that the solution writes.
     Out,
+    /// A buffer that the solution reads and writes.
     InOut,
     /// Passed by value.
     Scalar,
@@ -24,6 +28,7 @@ pub enum Element {
     Scalar,
     /// `size_t`.
     Size,
+    /// Always this type.
     Fixed(Dtype),
 }
 
@@ -37,6 +42,7 @@ impl Element {
         }
     }
 
+    /// Returns the type of elements for the chosen type.
     pub fn dtype(self, chosen: Dtype) -> Dtype {
         match self {
             Self::Chosen => chosen,
@@ -46,6 +52,7 @@ impl Element {
         }
     }
 
+    /// Returns the C type of elements for the chosen type.
     pub fn c_name(self, chosen: Dtype) -> &'static str {
         match self {
             Self::Size => "size_t",
@@ -58,9 +65,19 @@ impl Element {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fill {
     /// Random real numbers from `[low, high)`. For integer types, integers from that range times 1000.
-    Uniform { low: f64, high: f64 },
+    Uniform {
+        /// Lower bound, inclusive.
+        low: f64,
+        /// Upper bound, exclusive.
+        high: f64,
+    },
     /// Random integers from `low` to `high`, inclusive.
-    Integers { low: Expression, high: Expression },
+    Integers {
+        /// Lower bound, inclusive.
+        low: Expression,
+        /// Upper bound, inclusive.
+        high: Expression,
+    },
     /// Random bits.
     Bits,
     /// Filled by the problem's own maker, because the numbers depend on each other.
@@ -87,13 +104,18 @@ impl Fill {
     }
 }
 
+/// A parameter of a solution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
+    /// Name.
     pub name: String,
+    /// Direction.
     pub direction: Direction,
+    /// Element type.
     pub element: Element,
     /// Row-major extents; empty for scalars.
     pub shape: Vec<Expression>,
+    /// How an input is filled.
     pub fill: Fill,
     /// Value of a scalar as a formula over the sizes. Without it the case gives the value.
     pub value: Option<Expression>,

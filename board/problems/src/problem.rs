@@ -13,15 +13,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Difficulty of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Difficulty {
+    /// A first exercise.
     Easy,
+    /// Needs some thought.
     Medium,
+    /// Needs more than one idea.
     Hard,
 }
 
 impl Difficulty {
+    /// Returns the name in definitions and requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Easy => "easy",
@@ -37,19 +42,26 @@ impl fmt::Display for Difficulty {
     }
 }
 
+/// A problem of the set.
 #[derive(Clone, Debug)]
 pub struct Problem {
+    /// Name in addresses, unique.
     pub slug: String,
+    /// Title.
     pub title: String,
+    /// Difficulty.
     pub difficulty: Difficulty,
+    /// Tags.
     pub tags: Vec<String>,
     /// Alternative slugs.
     pub aliases: Vec<String>,
     /// Markdown, with formulas between dollar signs.
     pub statement: String,
+    /// Parameters of a solution, in order.
     pub parameters: Vec<Parameter>,
     /// Supported element types; the first is the default.
     pub dtypes: Vec<Dtype>,
+    /// All cases, small ones first.
     pub cases: Vec<Case>,
     /// Whether every element must be exactly equal.
     pub exact: bool,
@@ -73,10 +85,12 @@ impl Problem {
         self.cases.iter().filter(move |case| case.is_for(set, place))
     }
 
+    /// Finds a parameter by name.
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 
+    /// Returns the parameters that a solution writes.
     pub fn outputs(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters
             .iter()
@@ -109,10 +123,12 @@ impl Problem {
         self.launch.overridden(source)?.launch(&case.sizes)
     }
 
+    /// Returns the floating-point operations of a case.
     pub fn flops(&self, case: &Case) -> Option<f64> {
         self.flops.as_ref().map(|flops| known(flops.real(&case.sizes)))
     }
 
+    /// Returns the least memory traffic of a case in bytes.
     pub fn bytes(&self, case: &Case, dtype: Dtype) -> f64 {
         match &self.bytes {
             Some(bytes) => {

@@ -5,13 +5,16 @@ use crate::dtype::Dtype;
 /// Expected contents of an output. For floating-point types they are more precise than the type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
+    /// Real numbers.
     Floats(Vec<f64>),
+    /// Signed integers.
     Integers(Vec<i64>),
     /// For values that need all 64 bits.
     Naturals(Vec<u64>),
 }
 
 impl Values {
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Floats(values) => values.len(),
@@ -20,6 +23,7 @@ impl Values {
         }
     }
 
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

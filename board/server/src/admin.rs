@@ -14,12 +14,16 @@ use crate::store::{Filter, Store, StoreError, Submission, User, now, today};
 /// Error of an administration command.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The async runtime could not be started.
     #[error(transparent)]
     Runtime(#[from] ServeError),
+    /// The name has characters that names must not have.
     #[error("\"{0}\" is not a valid name: use 1 to 40 letters, digits, dots, dashes and underscores")]
     Name(String),
+    /// The name is reserved.
     #[error("\"{0}\" is reserved for requests without a key")]
     Reserved(String),
 }
@@ -29,10 +33,15 @@ type Result<T> = std::result::Result<T, AdminError>;
 /// Limits of a user; `None` leaves a limit unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserLimits {
+    /// Daily budget.
     pub daily_budget_usd: Option<f64>,
+    /// Highest allowed device price, in dollars per hour.
     pub max_price_usd: Option<f64>,
+    /// Submissions per minute.
     pub per_minute: Option<i64>,
+    /// Submissions per day.
     pub per_day: Option<i64>,
+    /// Submissions that run at the same time.
     pub concurrency: Option<i64>,
 }
 
@@ -49,6 +58,7 @@ impl Admin {
         Store::file_url(&folder.join("board.sqlite"))
     }
 
+    /// Opens a database.
     pub fn open(url: &str) -> Result<Admin> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -58,6 +68,7 @@ impl Admin {
         Ok(Admin { runtime, store })
     }
 
+    /// Creates a user.
     pub fn add_user(&self, name: &str, limits: &UserLimits) -> Result<()> {
         if !accounts::valid_name(name) {
             return Err(AdminError::Name(name.to_owned()));
@@ -69,6 +80,7 @@ impl Admin {
         Ok(self.runtime.block_on(self.store.add_user(&user))?)
     }
 
+    /// Changes the limits of a user.
     pub fn set_user(&self, name: &str, limits: &UserLimits) -> Result<()> {
         self.runtime.block_on(async {
             let user = limits.over(self.store.user_named(name).await?);
@@ -102,6 +114,7 @@ impl Admin {
         })
     }
 
+    /// Creates an API key of a user and returns it. It is not stored.
     pub fn create_key(&self, name: &str) -> Result<String> {
         self.runtime.block_on(async {
             let user = self.store.user_named(name).await?;
@@ -109,6 +122,7 @@ impl Admin {
         })
     }
 
+    /// Revokes the key with this prefix.
     pub fn revoke_key(&self, prefix: &str) -> Result<()> {
         Ok(self.runtime.block_on(self.store.revoke_key(prefix))?)
     }
@@ -126,6 +140,7 @@ impl Admin {
         })
     }
 
+    /// Bans a user, or lifts a ban.
     pub fn ban(&self, name: &str, banned: bool) -> Result<()> {
         Ok(self.runtime.block_on(self.store.set_banned(name, banned))?)
     }
@@ -156,7 +171,11 @@ impl Admin {
     /// Queues a submission behind the waiting ones. Its position and wait are estimates: only the server knows whose turn it is and how
     /// many slots the device has.
     async fn rejudge_one(&self, id: &str) -> Result<()> {
-        let submission = Submission { queued_at: now(), ..self.store.submission_brief(id).await? };
+        let found = self.store.submission_brief(id).await.map_err(|error| match error {
+            StoreError::Missing(_, id) => StoreError::Missing("finished submission", id),
+            error => error,
+        })?;
+        let submission = Submission { queued_at: now(), ..found };
         let position = queue::requeue_position(&self.store.waiting().await?, &submission, &Turns::default());
         let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
         let event = Event::InQueue {
@@ -175,6 +194,7 @@ impl Admin {
         })
     }
 
+    /// Stops starting submissions on a device, or starts again.
     pub fn drain(&self, gpu: &str, drained: bool) -> Result<()> {
         Ok(self.runtime.block_on(self.store.set_drained(&gpu.to_uppercase(), drained))?)
     }

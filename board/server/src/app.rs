@@ -13,10 +13,9 @@ use tokio::sync::{Notify, watch};
 use crate::config::Config;
 use crate::devices::Device;
 use crate::error::Refusal;
+use crate::histogram::Histogram;
 use crate::hub::Hub;
-use crate::metrics::Histogram;
 use crate::queue::{self, Turns};
-use crate::scheduler::Running;
 use crate::store::{Store, StoreError, Submission, Waiting};
 
 /// A running server.
@@ -38,6 +37,14 @@ pub struct App {
     pub stopping: watch::Sender<bool>,
     pub started: Instant,
     pub counters: Counters,
+}
+
+/// A running submission.
+#[derive(Debug)]
+pub struct Running {
+    pub user_id: String,
+    pub gpu: String,
+    pub cancel: watch::Sender<bool>,
 }
 
 /// Counters since the server started.

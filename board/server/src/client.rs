@@ -14,14 +14,36 @@ const LONGEST: usize = 64 << 20;
 /// Error of sending or following a submission.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// The address is not a URL.
     #[error("{url} is not a valid URL: {source}")]
-    Address { url: String, source: reqwest::Error },
+    Address {
+        /// The address.
+        url: String,
+        /// The cause.
+        source: reqwest::Error,
+    },
+    /// The server does not answer.
     #[error("no response from {url}; is `remora serve` running there? ({source})")]
-    Connection { url: String, source: reqwest::Error },
+    Connection {
+        /// The address.
+        url: String,
+        /// The cause.
+        source: reqwest::Error,
+    },
+    /// The server refused the request.
     #[error("{error}{}", details.as_ref().map(|text| format!("\n  {text}")).unwrap_or_default())]
-    Refused { status: u16, error: String, details: Option<String> },
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// What is wrong.
+        error: String,
+        /// More about it.
+        details: Option<String>,
+    },
+    /// The server sent something unexpected.
     #[error("the server sent an invalid response: {0}")]
     InvalidReply(String),
+    /// The async runtime could not be started.
     #[error("cannot start the async runtime: {0}")]
     Runtime(#[from] std::io::Error),
 }
@@ -29,10 +51,14 @@ pub enum ClientError {
 /// Progress of a followed submission.
 #[derive(Debug)]
 pub enum Progress<'a> {
+    /// The server accepted the submission.
     Accepted {
+        /// Id of the submission.
         id: &'a str,
     },
+    /// An event of the submission.
     Event {
+        /// The event.
         record: &'a EventRecord,
         /// The record as the server sent it.
         json: &'a str,
@@ -52,6 +78,7 @@ pub struct Client {
 }
 
 impl Client {
+    /// Creates a client of a server, with an API key if it needs one.
     pub fn new(url: &str, key: Option<&str>) -> Result<Client, ClientError> {
         let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(10)).build();
         let http = http.map_err(|source| ClientError::Address { url: url.to_owned(), source })?;

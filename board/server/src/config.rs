@@ -1,16 +1,19 @@
 //! Configuration of a server.
 
+mod dstack;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::devices::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
+pub use dstack::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
 /// Complete configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Address of the HTTP interface.
     pub listen: SocketAddr,
     /// Data folder for the database file, sockets and caches.
     pub data: PathBuf,
@@ -22,7 +25,9 @@ pub struct Config {
     pub judge: Vec<OsString>,
     /// Command that runs software GPUs (`remora worker`); devices and socket are appended.
     pub worker: Vec<OsString>,
+    /// Devices; the first is the default.
     pub devices: Vec<DeviceConfig>,
+    /// Limits.
     pub limits: Limits,
     /// Interval between heartbeats on an event stream.
     pub heartbeat: Duration,
@@ -33,9 +38,13 @@ pub struct Config {
 pub struct DeviceConfig {
     /// Name that submissions use, such as `MI300X`.
     pub gpu_type: String,
+    /// Name for people.
     pub name: String,
+    /// Where it is.
     pub place: PlaceConfig,
+    /// Whether it is a software GPU.
     pub emulated: bool,
+    /// Price in dollars per hour.
     pub price_per_hour: f64,
     /// Number of submissions that run on it concurrently.
     pub slots: usize,
@@ -77,9 +86,17 @@ impl DeviceConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlaceConfig {
     /// A software GPU of this model, in a process that the server supervises.
-    Embedded { model: String },
+    Embedded {
+        /// GPU model.
+        model: String,
+    },
     /// An external worker.
-    Worker { endpoint: String, token: Option<String> },
+    Worker {
+        /// Address of the worker.
+        endpoint: String,
+        /// Its token, if it requires one.
+        token: Option<String>,
+    },
     /// A GPU rented through dstack on demand.
     Dstack(Arc<DstackConfig>),
 }
@@ -87,9 +104,13 @@ pub enum PlaceConfig {
 /// Limits of users and submissions.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Size of a source.
     pub source_bytes: usize,
+    /// Size of a request.
     pub body_bytes: usize,
+    /// Submissions of a user per minute.
     pub per_minute: i64,
+    /// Submissions of a user per day.
     pub per_day: i64,
     /// Most waiting submissions of all users together.
     pub queue: i64,

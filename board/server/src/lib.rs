@@ -2,13 +2,16 @@
 //!
 //! Each submission is judged by a separate process.
 
+#![warn(missing_docs)]
+
 pub mod accounts;
 pub mod admin;
 mod app;
 pub mod client;
 pub mod config;
-pub mod devices;
+mod devices;
 mod error;
+mod histogram;
 mod http;
 mod hub;
 mod judge;

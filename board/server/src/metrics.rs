@@ -4,28 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use crate::app::App;
+use crate::histogram::BOUNDS;
 use crate::store::StoreError;
-
-/// Upper bounds of the histogram buckets, in seconds.
-const BOUNDS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0];
-
-/// Histogram of durations.
-#[derive(Clone, Debug, Default)]
-pub struct Histogram {
-    buckets: [u64; BOUNDS.len()],
-    count: u64,
-    sum: f64,
-}
-
-impl Histogram {
-    pub fn add(&mut self, seconds: f64) {
-        for (bucket, bound) in self.buckets.iter_mut().zip(BOUNDS) {
-            *bucket += u64::from(seconds <= bound);
-        }
-        self.count += 1;
-        self.sum += seconds;
-    }
-}
 
 /// Formats all metrics as text.
 pub async fn text(app: &App) -> Result<String, StoreError> {
@@ -83,19 +63,4 @@ pub async fn text(app: &App) -> Result<String, StoreError> {
     let _ = writeln!(out, "remora_board_verdict_seconds_sum {}", latency.sum);
     let _ = writeln!(out, "remora_board_verdict_seconds_count {}", latency.count);
     Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_count_everything_up_to_their_bound() {
-        let mut histogram = Histogram::default();
-        histogram.add(0.2);
-        histogram.add(0.9);
-        histogram.add(1e6);
-        assert_eq!(histogram.buckets[..4], [0, 1, 1, 2]);
-        assert_eq!((histogram.count, histogram.buckets[9]), (3, 2));
-    }
 }

@@ -11,7 +11,7 @@ use board_problems::Dtype;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::app::App;
+use crate::app::{App, Running};
 use crate::devices::dstack::DeviceRequest;
 use crate::devices::{Device, DeviceError, DeviceGuard};
 use crate::judge::{Judge, JudgeError};
@@ -20,14 +20,6 @@ use crate::store::{Ending, StoreError, Submission, Waiting, now};
 
 /// Polling interval of the database, for changes by other processes (`remora board`).
 const LOOK: Duration = Duration::from_secs(1);
-
-/// A running submission.
-#[derive(Debug)]
-pub struct Running {
-    pub user_id: String,
-    pub gpu: String,
-    pub cancel: watch::Sender<bool>,
-}
 
 /// Outcome of one attempt.
 enum Outcome {

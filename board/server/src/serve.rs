@@ -24,16 +24,32 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Error that prevents or ends a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    /// The data folder cannot be used.
     #[error("{path} cannot be used: {source}")]
-    Folder { path: PathBuf, source: std::io::Error },
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Another server uses the data folder.
     #[error("another server is using {0}")]
     InUse(PathBuf),
+    /// The address cannot be used.
     #[error("cannot listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The HTTP interface failed.
     #[error("the server failed: {0}")]
     Serve(std::io::Error),
+    /// The async runtime could not be started.
     #[error("cannot start the async runtime: {0}")]
     Runtime(std::io::Error),
 }
@@ -41,6 +57,7 @@ pub enum ServeError {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
+    /// Address of the HTTP interface.
     pub address: SocketAddr,
     app: Arc<App>,
     http: JoinHandle<std::io::Result<()>>,

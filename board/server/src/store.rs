@@ -19,7 +19,7 @@ use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, Executor};
 
 pub use accounts::{Key, User};
-pub use boards::{Entry, ProblemCount};
+pub use boards::ProblemCount;
 pub use submissions::{Ending, Filter, NewSubmission, StoredEvent, Submission, Waiting};
 
 /// Number of the PostgreSQL advisory lock that the active server of a database holds.
@@ -28,16 +28,22 @@ const SERVER_LOCK: i64 = 0x0072_656d_6f72_6100;
 /// Database error.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// A query failed.
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
+    /// The schema could not be migrated.
     #[error("migrating the database schema failed")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// There is already such a thing: its kind and its name.
     #[error("there is already a {0} named \"{1}\"")]
     Exists(&'static str, String),
+    /// There is no such thing: its kind and its name.
     #[error("there is no {0} \"{1}\"")]
     Missing(&'static str, String),
+    /// Another server uses the database.
     #[error("another server is working on this database")]
     InUse,
+    /// The URL names no supported database.
     #[error("\"{0}\" is not a database URL: use sqlite:///path/to/file or postgres://user@host/name")]
     Url(String),
 }

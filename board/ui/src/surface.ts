@@ -9,7 +9,17 @@ import { Decoration, type DecorationSet, EditorView, keymap } from "@codemirror/
 import { tags } from "@lezer/highlight";
 import { basicSetup } from "codemirror";
 import type { Diagnostic } from "./compiler";
-import type { EditorHandle } from "./part/editor";
+
+/** Interface of the editor for pages. */
+export interface EditorHandle {
+  text(): string;
+  /** Replaces the text, as one undoable step. */
+  replace(text: string): void;
+  goTo(line: number, column?: number): void;
+  mark(diagnostics: Diagnostic[]): void;
+  /** Highlights lines and scrolls to the first of them. */
+  light(lines: number[]): void;
+}
 
 export interface Surface extends EditorHandle {
   destroy(): void;

@@ -4,6 +4,8 @@
 //! written by this side since, so both sides may write to the same page. Owns twins, their comparison and the tracking of written
 //! pages; frames and the times of comparison are the caller's.
 
+#![warn(missing_docs)]
+
 mod twin;
 mod written;
 

@@ -60,6 +60,7 @@ impl Twin {
         Ok(Twin { memory, twin, bytes, tracker: tracker.cloned(), pending, scratch })
     }
 
+    /// Size of the mirror.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

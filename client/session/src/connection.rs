@@ -65,7 +65,7 @@ impl Connection {
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
         let inline = Header::BYTES + operation.size() + body.len();
-        if shared.is_attentive || inline > shared.ring.largest() {
+        if shared.is_attentive() || inline > shared.ring.largest() {
             return self.post_attentively(operation, body, cause);
         }
         self.append::<O, false>(operation, body, cause)?;
@@ -88,7 +88,7 @@ impl Connection {
 
     /// Appends a posted request to the ring.
     #[inline]
-    fn append<O: Operation, const WATCHED: bool>(
+    fn append<O: Operation, const OBSERVED: bool>(
         &self,
         operation: &O,
         body: &[u8],
@@ -104,7 +104,7 @@ impl Connection {
             let appended = unsafe {
                 shared.ring.append(inline, &[], |number, sink| {
                     wire::encode_request(operation, body, Flags::POSTED, number as u32, cause, sink);
-                    if WATCHED && let Some(traffic) = shared.config.traffic {
+                    if OBSERVED && let Some(traffic) = shared.config.traffic {
                         traffic.sent(O::OPCODE, number, inline as u64, false);
                     }
                 })

@@ -18,6 +18,7 @@ use crate::link::handshake::Identity;
 use crate::link::liveness::Liveness;
 use crate::memory::mirrors::Mirrors;
 use crate::os::direct_copy::DirectCopy;
+use crate::os::fork;
 use crate::receive::callbacks::Callbacks;
 use crate::receive::deliveries::Deliveries;
 use crate::receive::incoming::Incoming;
@@ -49,9 +50,9 @@ pub struct Shared {
     pub counters: Counters,
     pub ending: Ending,
     /// This session, for threads that it starts.
-    pub(crate) this: Weak<Shared>,
+    this: Weak<Shared>,
     /// Posted requests take the slow path: strict mode waits for them, or an observer records them.
-    pub(crate) is_attentive: bool,
+    is_attentive: bool,
 }
 
 /// What is being sent.
@@ -247,6 +248,17 @@ impl Shared {
         Ok(number)
     }
 
+    /// Whether posted requests take the slow path.
+    #[inline]
+    pub fn is_attentive(&self) -> bool {
+        self.is_attentive
+    }
+
+    /// This session, for a thread that it starts; `None` while it is being dropped.
+    pub fn owned(&self) -> Option<Arc<Shared>> {
+        self.this.upgrade()
+    }
+
     /// The reason that the session is over.
     pub fn failure(&self) -> Failure {
         let reason = self.ending.reason.lock().clone();
@@ -308,7 +320,7 @@ impl Shared {
         self.ending.closing.store(true, Ordering::Release);
         let descriptor = self.links.descriptor.swap(-1, Ordering::AcqRel);
         // SAFETY: the child's copy of the socket; the parent's stays open, and nothing in the child uses it.
-        unsafe { libc::close(descriptor) };
+        unsafe { fork::close(descriptor) };
     }
 
     pub fn statistics(&self) -> Statistics {

@@ -10,6 +10,7 @@ use crate::{Endpoint, TransportError};
 /// Token and pin are optional.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
+    /// Where the worker listens.
     pub endpoint: Endpoint,
     /// Letters, digits, `-`, `.`, `_` and `~`.
     pub token: Option<String>,

@@ -15,12 +15,29 @@ pub const DEFAULT_PORT: u16 = 18515;
 /// The address of a worker: `host:port`, `tls://host:port` or `unix:/path`.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Endpoint {
-    Tcp { host: String, port: u16 },
-    Tls { host: String, port: u16 },
-    Unix { path: PathBuf },
+    /// Plain TCP.
+    Tcp {
+        /// Name or address of the machine.
+        host: String,
+        /// Port number.
+        port: u16,
+    },
+    /// TLS over TCP.
+    Tls {
+        /// Name or address of the machine, which the certificate must have.
+        host: String,
+        /// Port number.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix {
+        /// Path of the socket.
+        path: PathBuf,
+    },
 }
 
 impl Endpoint {
+    /// A plain TCP endpoint.
     pub fn tcp(host: impl Into<String>, port: u16) -> Endpoint {
         Endpoint::Tcp { host: host.into(), port }
     }

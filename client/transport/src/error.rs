@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum TransportError {
     #[error("\"{text}\" is not a worker address: {problem}")]
     Endpoint { text: String, problem: &'static str },

@@ -62,6 +62,7 @@ pub fn expect<O: Operation>(link: &Link, limit: u64) -> Result<O, TransportError
 /// Credentials of a client in a handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials<'a> {
+    /// Token of the worker, if it has one.
     pub token: Option<&'a [u8]>,
     /// The secret of the session that the Hello names.
     pub secret: Option<&'a [u8; 32]>,

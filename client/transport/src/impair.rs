@@ -31,6 +31,7 @@ const SILENT_LOOK: Duration = Duration::from_millis(10);
 pub enum Stall {
     /// Bytes from the target.
     Answers,
+    /// Both directions.
     Both,
 }
 
@@ -105,10 +106,12 @@ impl Impair {
         Ok(Impair { shared, address, thread: Some(thread) })
     }
 
+    /// Address that the proxy listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
+    /// Endpoint that the proxy listens on.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::tcp(self.address.ip().to_string(), self.address.port())
     }

@@ -3,6 +3,8 @@
 //! Owns sockets and their options. Uses frames only for the handshake, does not interpret operations, and never reads the
 //! environment.
 
+#![warn(missing_docs)]
+
 pub mod greet;
 pub mod impair;
 pub mod tls;

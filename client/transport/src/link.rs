@@ -21,6 +21,7 @@ const KEEPALIVE_PROBES: i32 = 4;
 /// Limit on the slices of one system call.
 const MAX_SLICES: usize = 64;
 
+/// One connected socket. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Link {
     inner: Arc<Inner>,
@@ -35,14 +36,18 @@ struct Inner {
 /// Readiness of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
+    /// Whether a read would return at once.
     pub readable: bool,
+    /// Whether a write would take bytes.
     pub writable: bool,
 }
 
 /// A process on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
+    /// Process id.
     pub pid: u32,
+    /// User id.
     pub uid: u32,
 }
 
@@ -61,6 +66,7 @@ impl Link {
         Ok(link)
     }
 
+    /// Wraps a connected unix socket.
     pub fn from_unix(stream: UnixStream) -> Link {
         Link::from_fd(stream.into())
     }
@@ -94,6 +100,7 @@ impl Link {
         Ok(Link { inner: Arc::new(Inner { socket, tls: Some(tls) }) })
     }
 
+    /// Whether the link uses TLS.
     pub fn is_encrypted(&self) -> bool {
         self.inner.tls.is_some()
     }
@@ -115,6 +122,7 @@ impl Link {
         }
     }
 
+    /// Fills the buffer. Fails if the stream ends first.
     pub fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -134,6 +142,7 @@ impl Link {
         }
     }
 
+    /// Writes all bytes.
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_all_vectored(&mut [IoSlice::new(bytes)])
     }
@@ -279,6 +288,7 @@ impl Link {
         &self.inner.socket
     }
 
+    /// Number of the socket's descriptor.
     pub fn raw_fd(&self) -> RawFd {
         self.inner.socket.as_raw_fd()
     }
@@ -298,6 +308,7 @@ impl Link {
         self.timeout_option(libc::SO_RCVTIMEO, timeout)
     }
 
+    /// Limits how long a write may block; `None` for no limit.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.timeout_option(libc::SO_SNDTIMEO, timeout)
     }

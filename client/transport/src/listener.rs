@@ -8,10 +8,18 @@ use std::path::PathBuf;
 
 use crate::{Endpoint, Link, TransportError};
 
+/// A socket that accepts connections.
 #[derive(Debug)]
 pub enum Listener {
+    /// A TCP socket.
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf },
+    /// A unix socket, whose file is removed when it closes.
+    Unix {
+        /// The socket.
+        listener: UnixListener,
+        /// Its file.
+        path: PathBuf,
+    },
 }
 
 impl Listener {
@@ -71,6 +79,7 @@ impl Listener {
         }
     }
 
+    /// Number of the socket's descriptor.
     pub fn raw_fd(&self) -> RawFd {
         match self {
             Listener::Tcp(listener) => listener.as_raw_fd(),

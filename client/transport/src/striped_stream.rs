@@ -17,6 +17,7 @@ pub const BLOCK_BYTES: u64 = 256 << 10;
 /// Limit on the slices of one write that may have to be split at the end of a block.
 const MAX_SLICES: usize = 32;
 
+/// One direction of a connection.
 #[derive(Debug)]
 pub struct StripedStream {
     links: Vec<Link>,
@@ -27,6 +28,7 @@ pub struct StripedStream {
 }
 
 impl StripedStream {
+    /// Starts with one link.
     pub fn new(link: Link) -> StripedStream {
         StripedStream { links: vec![link], position: 0, waits_for: 0 }
     }
@@ -39,6 +41,7 @@ impl StripedStream {
         self.position = ahead;
     }
 
+    /// Whether the stream uses several links.
     pub fn is_spread(&self) -> bool {
         self.links.len() > 1
     }
@@ -66,6 +69,7 @@ impl StripedStream {
         Ok(bytes)
     }
 
+    /// Fills the buffer. Fails if the stream ends first.
     pub fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -91,6 +95,7 @@ impl StripedStream {
         Ok(())
     }
 
+    /// Writes all bytes.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all_vectored(&mut [IoSlice::new(bytes)])
     }

@@ -72,6 +72,7 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Reads a certificate chain and its private key, both in PEM.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Identity, TransportError> {
         let chain = read_certificates("the certificate file", certificate)?;
         let key_bytes = read("the key file", key)?;

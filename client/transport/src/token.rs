@@ -17,6 +17,7 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Reason why a token is refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum TokenError {
     #[error("token file {} cannot be read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -166,6 +167,7 @@ impl LocalToken {
         Ok(LocalToken { token: token.into_bytes(), path })
     }
 
+    /// The token's bytes.
     pub fn token(&self) -> &[u8] {
         &self.token
     }

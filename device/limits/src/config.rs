@@ -12,14 +12,19 @@ pub const HOST_ALLOWANCE: u64 = 512 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Qos {
+    /// Least CPU time under contention.
     Low,
+    /// The default.
     #[default]
     Medium,
+    /// As much CPU time as other processes of the machine.
     High,
+    /// Like `High`.
     Critical,
 }
 
 impl Qos {
+    /// Name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Qos::Low => "low",
@@ -41,6 +46,7 @@ impl Qos {
 
 /// Why a limit configuration is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum LimitError {
     #[error("invalid compute limit of {0} %: it must be more than 0 and at most 100")]
     Compute(f64),
@@ -69,6 +75,7 @@ pub struct LimitConfig {
     pub compute: Option<f64>,
     /// Percent of a device's time that is reserved even if other workers need the device; the limit by default.
     pub request: Option<f64>,
+    /// Priority of the worker's processes.
     #[serde(default)]
     pub qos: Qos,
 }
@@ -82,6 +89,7 @@ impl LimitConfig {
         limit.min(machine_memory())
     }
 
+    /// Checks that the limits are possible.
     pub fn check(&self) -> Result<(), LimitError> {
         if let Some(memory) = self.memory.filter(|memory| *memory < 4096) {
             return Err(LimitError::Memory(memory));

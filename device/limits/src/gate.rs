@@ -16,10 +16,12 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Creates the gate of a session.
     pub fn new(seat: SessionSlot) -> Gate {
         Gate { seat, opened: Mutex::new(0), changed: Condvar::new() }
     }
 
+    /// The session's slot on the limits page.
     pub fn seat(&self) -> &SessionSlot {
         &self.seat
     }

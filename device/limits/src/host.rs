@@ -44,6 +44,7 @@ impl HostMemory {
         Arc::new(HostMemory { seat, limit, state: Mutex::default() })
     }
 
+    /// Charges `bytes` until the charge is dropped, or says what is left.
     pub fn charge(self: &Arc<HostMemory>, bytes: u64) -> Result<HostCharge, Exhausted> {
         self.take(bytes)?;
         Ok(HostCharge { host: Arc::clone(self), bytes })
@@ -54,6 +55,7 @@ impl HostMemory {
         self.seat.as_ref().map_or(self.limit, |seat| seat.page().host_limit())
     }
 
+    /// Bytes that the session is charged for.
     pub fn used(&self) -> u64 {
         self.state.lock().used
     }
@@ -90,6 +92,7 @@ impl HostMemory {
 }
 
 impl HostCharge {
+    /// Size of the charge.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

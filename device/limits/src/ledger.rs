@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why GPU memory cannot be reserved or granted.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum LedgerError {
     #[error(
         "{asked} bytes requested, but only {free} of {total} bytes are neither reserved nor used by other workers"

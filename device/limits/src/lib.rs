@@ -4,6 +4,8 @@
 //! creates and every session process maps. This crate implements memory accounting across processes, the launch rate ([`Pace`]) and
 //! the usage counters. It does not depend on devices, kernels or frames. docs/limits.md describes the guarantees for users.
 
+#![warn(missing_docs)]
+
 mod config;
 mod gate;
 mod host;

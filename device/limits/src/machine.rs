@@ -28,6 +28,7 @@ pub struct OutOfMemoryKills {
 }
 
 impl OutOfMemoryKills {
+    /// Reads the current counters.
     pub fn now() -> OutOfMemoryKills {
         OutOfMemoryKills::within(Path::new("/"))
     }

@@ -12,7 +12,9 @@ use crate::page::{Page, SessionSlot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{free} of {limit} bytes are free")]
 pub struct Exhausted {
+    /// Bytes that are left.
     pub free: u64,
+    /// Bytes of the limit.
     pub limit: u64,
 }
 

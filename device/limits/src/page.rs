@@ -60,14 +60,19 @@ pub(crate) struct SeatRow {
 /// Usage of a device since the worker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
+    /// Bytes of device memory in use.
     pub memory: u64,
     /// `None` if memory is not limited.
     pub memory_limit: Option<u64>,
     /// Nanoseconds of device time used.
     pub spent: u64,
+    /// Number of kernel launches.
     pub launches: u64,
+    /// Number of launches that were throttled.
     pub waits: u64,
+    /// Nanoseconds that throttled launches waited.
     pub waited: u64,
+    /// Number of allocations refused because of the limit.
     pub refused: u64,
 }
 
@@ -180,10 +185,12 @@ impl Page {
         &self.file
     }
 
+    /// Number of devices.
     pub fn devices(&self) -> u32 {
         self.devices
     }
 
+    /// Number of slots for sessions.
     pub fn seats(&self) -> u32 {
         self.seats
     }
@@ -305,6 +312,7 @@ impl SessionSlot {
         self.grow.as_ref().is_some_and(|grow| (grow.0)(device, bytes))
     }
 
+    /// The page that the slot is on.
     pub fn page(&self) -> &Page {
         &self.page
     }
@@ -331,6 +339,7 @@ impl SessionSlot {
         self.page.seat_row(self.seat, device).spent.fetch_add(spent, Ordering::Relaxed);
     }
 
+    /// Counts a launch.
     pub fn count_launch(&self, device: u32) {
         self.page.device(device).launches.fetch_add(1, Ordering::Relaxed);
     }

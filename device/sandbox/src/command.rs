@@ -10,6 +10,7 @@ use crate::level::IsolationRange;
 /// Resource limits of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Wall-clock time.
     pub wall: Duration,
     /// CPU time of each process.
     pub cpu: Duration,
@@ -22,6 +23,7 @@ pub struct Limits {
     pub file: u64,
     /// Total size limit of the files in its private folder, in bytes.
     pub folder: u64,
+    /// Processes and threads at the same time.
     pub processes: u64,
 }
 
@@ -42,6 +44,7 @@ impl Default for Limits {
 /// A file or folder of the machine that the command sees, under the same path, read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visible {
+    /// Path of the file or folder outside.
     pub path: PathBuf,
     /// A unix socket; connecting needs write access.
     pub socket: bool,
@@ -50,7 +53,9 @@ pub struct Visible {
 /// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
+    /// Standard output.
     Output,
+    /// Standard error.
     Error,
 }
 
@@ -111,11 +116,13 @@ impl Command {
         }
     }
 
+    /// Appends arguments.
     pub fn arguments<S: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = S>) -> Command {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
+    /// Sets a variable. The command inherits none.
     pub fn environment(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Command {
         self.environment.push((name.into(), value.into()));
         self
@@ -159,6 +166,7 @@ impl Command {
         self
     }
 
+    /// Sets the resource limits.
     pub fn limits(mut self, limits: Limits) -> Command {
         self.limits = limits;
         self

@@ -3,6 +3,8 @@
 //! It is independent of what the command is, and no shell is involved. The level of isolation ([`Level`]) depends on what the
 //! machine supports, and is reported. If the machine supports none, the command is refused unless the caller accepts that.
 
+#![warn(missing_docs)]
+
 mod command;
 mod descriptor;
 mod filter;

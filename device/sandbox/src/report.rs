@@ -11,16 +11,27 @@ pub(crate) const RECORD: usize = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Stage {
+    /// Closing and moving file descriptors.
     Descriptors = 1,
+    /// Mapping of users and groups.
     Users,
+    /// Creating namespaces.
     Namespaces,
+    /// Mounting the command's file system.
     Mounts,
+    /// Writing the command's files.
     Files,
+    /// Starting the first process of the process namespace.
     Processes,
+    /// Changing the user, and dropping capabilities.
     Credentials,
+    /// Setting resource limits.
     Limits,
+    /// Applying Landlock rules.
     Landlock,
+    /// Installing the system call filter.
     Filter,
+    /// Executing the program.
     Execute,
 }
 
@@ -62,6 +73,7 @@ impl Stage {
 
 /// Error that kept a command from running.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum SandboxError {
     #[error("{0:?} is not a valid name or value for a sandbox")]
     Name(String),

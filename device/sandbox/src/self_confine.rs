@@ -28,13 +28,16 @@ const FIRST_UNKNOWN_CALL: u32 = 452;
 /// An allowed system call, with a condition on its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
+    /// Number of the system call.
     pub number: libc::c_long,
+    /// Condition on its arguments.
     pub when: When,
 }
 
 /// Condition on an argument of a system call. Compares the lower 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
+    /// With any arguments.
     Always,
     /// Argument `.0` is one of these values.
     OneOf(u8, &'static [u32]),
@@ -51,6 +54,7 @@ pub enum When {
 /// Access to a file, or to everything in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
+    /// Read files and list folders.
     Read,
     /// Read, and map as executable.
     Load,
@@ -63,6 +67,7 @@ pub enum Grant {
 /// User and groups of a confined process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// User id.
     pub user: u32,
     /// The first is the group of the process and of the files it creates.
     pub groups: Vec<u32>,
@@ -73,6 +78,7 @@ pub struct Identity {
 pub struct Confinement {
     /// Needs root. Skipped if the user namespace does not map the user.
     pub identity: Option<Identity>,
+    /// System calls that stay allowed.
     pub calls: Vec<Call>,
     /// Access to all other paths is denied. Skipped if the kernel has no Landlock.
     pub files: Vec<(PathBuf, Grant)>,
@@ -85,12 +91,15 @@ pub struct Confinement {
 /// Which parts of a confinement are in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
+    /// Whether the process has another user now.
     pub user: bool,
+    /// Whether Landlock restricts the process.
     pub landlock: bool,
 }
 
 /// Error while confining the process, which must not continue.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum ConfineError {
     #[error("the system call filter could not be built")]
     Filter(#[source] seccompiler::BackendError),

@@ -23,11 +23,15 @@ const MOST_INPUT: usize = 64 << 10;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
+    /// It exited with this status.
     Exited(i32),
+    /// A signal ended it.
     Signalled(i32),
     /// It exceeded the wall-clock or CPU time limit.
     Time,
+    /// It exceeded its memory limit.
     Memory,
+    /// It exceeded the limit of its output.
     Output,
     /// Its files exceeded the size limit.
     Folder,
@@ -38,8 +42,11 @@ pub enum Stop {
 /// Result of a command.
 #[derive(Debug)]
 pub struct Ended {
+    /// Why it ended.
     pub stop: Stop,
+    /// Its standard output.
     pub output: Vec<u8>,
+    /// Its standard error.
     pub error: Vec<u8>,
     /// The collected files in the requested order; `None` for one that is missing or too large.
     pub collected: Vec<Option<Vec<u8>>>,
@@ -54,6 +61,7 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether it exited with status 0.
     pub fn success(&self) -> bool {
         self.stop == Stop::Exited(0)
     }

@@ -18,6 +18,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Error while taking or giving a session.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum MoveError {
     #[error("the worker at {endpoint}: {text}")]
     Worker { endpoint: String, text: String },

@@ -10,3 +10,4 @@ mod name_expression;
 mod options;
 mod prelude;
 pub(crate) mod service;
+pub(crate) mod task;

@@ -9,7 +9,7 @@ use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, tls};
 
-use crate::compile::compiler::CompilerConfig;
+use crate::compile::task::CompilerConfig;
 use crate::store::UploadConfig;
 use crate::supervisor::ledgers::LedgerConfig;
 use crate::supervisor::tokens::TokenConfig;
@@ -28,12 +28,21 @@ pub struct DeviceConfig {
 #[serde(rename_all = "lowercase")]
 pub enum BackendConfig {
     /// Software GPUs on this machine's CPU.
-    Emulator { devices: Vec<DeviceConfig>, observe: Option<ObserveConfig> },
-    /// AMD's HIP runtime; `None` searches the usual paths for the library.
-    Hip { library: Option<PathBuf> },
+    Emulator {
+        /// The devices, in order.
+        devices: Vec<DeviceConfig>,
+        /// What to record of kernels, if anything.
+        observe: Option<ObserveConfig>,
+    },
+    /// AMD's HIP runtime.
+    Hip {
+        /// Path of the library; `None` searches the usual paths.
+        library: Option<PathBuf>,
+    },
 }
 
 impl BackendConfig {
+    /// Name in options and reports.
     pub fn name(&self) -> &'static str {
         match self {
             BackendConfig::Emulator { .. } => "emulator",
@@ -45,6 +54,7 @@ impl BackendConfig {
 /// Configuration sent to every session's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
+    /// The devices of the session.
     pub backend: BackendConfig,
     /// Time limit for a kernel, after which it is aborted; `None` for no limit.
     pub watchdog: Option<Duration>,
@@ -74,6 +84,7 @@ impl SessionConfig {
 /// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
+    /// Endpoints to listen on.
     pub listen: Vec<Endpoint>,
     /// Tokens that clients must prove; at least one is required for addresses that other machines can reach. Without any, only
     /// processes of the worker's own user and of root are served.
@@ -82,7 +93,9 @@ pub struct WorkerConfig {
     pub tokens_file: Option<PathBuf>,
     /// Folders where a worker without tokens writes one for its own user: the first writable one is used.
     pub local_tokens: Vec<PathBuf>,
+    /// Certificate of TLS endpoints.
     pub tls: Option<tls::Identity>,
+    /// Limit on sessions at the same time.
     pub max_sessions: usize,
     /// Handshake timeout: a connection that has not authenticated by then is closed.
     pub handshake_timeout: Duration,
@@ -92,6 +105,7 @@ pub struct WorkerConfig {
     pub executor_environment: Vec<(OsString, OsString)>,
     /// Program and arguments of a session's compiler service, likewise.
     pub compiler: Vec<PathBuf>,
+    /// Configuration of sessions.
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::compile::compiler::CompilerConfig;
+use crate::compile::task::CompilerConfig;
 use crate::config::SessionConfig;
 use crate::status::SessionReport;
 

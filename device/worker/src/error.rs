@@ -7,6 +7,7 @@ use crate::supervisor::tokens::TokensError;
 
 /// Error that keeps a worker from starting or continuing.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum WorkerError {
     #[error(
         "{endpoint} can be reached by other machines: give a token (`remora token new --out FILE` makes one for --token-file FILE), or \

@@ -4,6 +4,8 @@
 //! worker owns sessions, their grace periods and limits. Kernels are the business of the back ends, and reading the environment
 //! is its caller's.
 
+#![warn(missing_docs)]
+
 mod administration;
 /// Run-time compilation: compilers in the sandbox, and the service process that runs them.
 mod compile;
@@ -28,10 +30,11 @@ mod supervisor;
 mod worker_address;
 
 pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
-pub use compile::compiler::{
-    CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
-};
+pub use compile::compiler::Compiler;
 pub use compile::service::serve_compiler;
+pub use compile::task::{
+    CompileError, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
+};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig};
 pub use error::WorkerError;
 pub use limits::{LimitConfig, LimitError, Qos};

@@ -36,7 +36,9 @@ const GROUP_FOLDER_MODE: u32 = 0o2770;
 /// Folder and size limit of the upload cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadConfig {
+    /// Folder of the cached contents.
     pub folder: PathBuf,
+    /// Bytes that the contents may take.
     pub limit: u64,
 }
 

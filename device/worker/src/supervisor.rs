@@ -17,6 +17,7 @@ mod proxy;
 mod sessions;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
+mod upkeep;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -98,13 +99,13 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         handshakes: Arc::new(Handshakes::new(Caps::default())),
         config,
     });
-    allowance::measure(Arc::clone(&supervisor.tenants))
+    upkeep::measure(Arc::clone(&supervisor.tenants))
         .map_err(|source| WorkerError::Io { what: "cannot start the thread that measures usage", source })?;
     for (listener, asked) in &listeners {
         supervisor.leave_token(listener);
         supervisor.announce(listener, asked)?;
     }
-    allowance::trim(Arc::clone(&supervisor.tenants))
+    upkeep::trim(Arc::clone(&supervisor.tenants))
         .map_err(|source| WorkerError::Io { what: "cannot start the ledger thread", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);

@@ -10,15 +10,19 @@ use crate::status::Status;
 /// Address and credentials of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerAddress {
+    /// Where the worker listens.
     pub endpoint: Endpoint,
+    /// Token of the worker, if it has one.
     pub token: Option<Vec<u8>>,
     /// Which certificates to trust, for a TLS endpoint.
     pub trust: Option<tls::Trust>,
+    /// Limit on the time to connect and on each step of the handshake.
     pub connect_timeout: Duration,
 }
 
 /// Error while requesting a worker's status.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum InspectError {
     #[error("no worker answers at {endpoint}")]
     Silent { endpoint: String, source: TransportError },

@@ -10,13 +10,13 @@ use transport::Address;
 use transport::tls::Trust;
 
 use crate::allocation::{Allocation, AllocationRequest, Lease, WorkerRecord};
-use crate::book::{self, Share};
 use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::device::{Backing, Gpu};
 use crate::error::AgentError;
 use crate::process::{self, Identity};
 use crate::provider::Provider;
+use crate::reservation::{self, Share};
 use crate::sample::Samples;
 use crate::state::{Folder, new_token};
 use crate::tokens::Tokens;
@@ -168,7 +168,7 @@ impl Agent {
         };
         vram::reserve(&self.folder, &self.gpus.read(), &allocation)?;
         allocations.insert(id.clone(), allocation.clone());
-        // Keeps the keeper thread from starting this worker a second time.
+        // Keeps the restarting thread from starting this worker a second time.
         self.starting.lock().insert(id.clone());
         // Stored before the worker is started: if the agent crashes now, nothing is reserved twice.
         if let Err(error) = self.folder.write(&allocations) {
@@ -203,7 +203,7 @@ impl Agent {
             let mut candidates = Vec::new();
             for (at, gpu) in gpus.iter().enumerate() {
                 if request.admits(gpu) && matches!(gpu.backing, Backing::Software { .. }) == software {
-                    let capacity = book::capacity(gpu, &self.config.oversubscription);
+                    let capacity = reservation::capacity(gpu, &self.config.oversubscription);
                     let mut used = Agent::promised(allocations, &gpu.uuid);
                     // Memory that workers use beyond their requests cannot be reclaimed, so it counts as used.
                     used.memory_request_bytes = used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
@@ -214,7 +214,7 @@ impl Agent {
             let Some(first) = candidates.first().map(|it| it.3) else { continue };
             candidates.retain(|it| count == 1 || it.3 == first);
             most = most.max(candidates.len());
-            match book::choose(&candidates, count, self.config.placement) {
+            match reservation::choose(&candidates, count, self.config.placement) {
                 Ok(chosen) => {
                     let share = candidates.iter().find(|it| it.0 == chosen[0]).map_or(first, |it| it.3);
                     return Ok((chosen.iter().map(|at| gpus[*at].uuid.clone()).collect(), share));

@@ -6,10 +6,10 @@ use transport::Endpoint;
 use transport::tls::Trust;
 use utoipa::ToSchema;
 
-use crate::book::Share;
 use crate::device::Gpu;
 use crate::error::AgentError;
 use crate::process::Identity;
+use crate::reservation::Share;
 
 /// Longest accepted name, in bytes.
 const NAME_LIMIT: usize = 253;
@@ -30,9 +30,13 @@ pub struct MemoryRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeRequest {
+    /// Guaranteed share of each GPU's compute units, in percent.
     pub request_percent: Option<f64>,
+    /// The most that it may use, in percent.
     pub limit_percent: Option<f64>,
+    /// The same as a number of TFLOPS.
     pub request_tflops: Option<f64>,
+    /// The same as a number of TFLOPS.
     pub limit_tflops: Option<f64>,
 }
 

@@ -10,6 +10,7 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the variants")]
 pub enum ConfigError {
     #[error("{path} cannot be read")]
     Read { path: PathBuf, source: std::io::Error },
@@ -53,7 +54,9 @@ pub enum WorkerTls {
     /// Yes, unless they listen on the loopback interface.
     #[default]
     Auto,
+    /// Always.
     On,
+    /// Never.
     Off,
 }
 
@@ -66,6 +69,7 @@ pub struct SoftwareGpu {
     /// Memory in bytes. Default: the model's memory.
     #[serde(default)]
     pub memory: Option<u64>,
+    /// How many of them.
     #[serde(default = "one")]
     pub count: u32,
 }
@@ -83,6 +87,7 @@ pub struct PushConfig {
     /// Value of the `Authorization` header, sent verbatim.
     #[serde(default)]
     pub authorization: Option<String>,
+    /// Seconds between two batches.
     #[serde(default = "ten")]
     pub interval_s: f64,
     /// Most bytes of metrics that are spooled on disk while the receiver does not accept them. The oldest are dropped first.
@@ -119,6 +124,7 @@ pub struct Config {
     /// Certificate chain and key (PEM) of the HTTP interface and the workers. Without them the agent generates a self-signed certificate
     /// and stores it in its data folder.
     pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key.
     pub tls_key: Option<PathBuf>,
     /// Serve HTTPS with the self-signed certificate.
     pub tls_self_signed: bool,
@@ -134,8 +140,11 @@ pub struct Config {
     pub hip_library: Option<PathBuf>,
     /// Folder with the limits that were set through the provider library. Default: `limits` in the data folder.
     pub limits: Option<PathBuf>,
+    /// Software GPUs to offer.
     pub software: Vec<SoftwareGpu>,
+    /// How far limits may exceed the capacity of a GPU.
     pub oversubscription: Oversubscription,
+    /// Which GPU is chosen if several fit.
     pub placement: Placement,
     /// Cost of a GPU of this machine in dollars per hour, for the metrics tables.
     pub cost_per_hour: f64,
@@ -143,6 +152,7 @@ pub struct Config {
     pub grace_closed_s: f64,
     /// Most concurrent sessions of an allocation.
     pub max_sessions: u32,
+    /// Where metrics are sent to.
     pub push: Option<PushConfig>,
     /// Command line that runs a worker: program and arguments.
     #[serde(skip)]
@@ -184,6 +194,7 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads and checks a configuration file.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
@@ -221,6 +232,7 @@ impl Config {
         self.tls_cert.is_some() || self.tls_self_signed
     }
 
+    /// Checks the values.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             let (what, given) = match &self.tls_cert {

@@ -19,16 +19,24 @@ pub enum Backing {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Gpu {
+    /// The provider's identifier.
     pub uuid: String,
+    /// `AMD`.
     pub vendor: String,
     pub model: String,
+    /// The driver's version.
     pub driver: String,
+    /// The position in the provider's list.
     pub index: u32,
+    /// The NUMA node, or -1.
     pub numa_node: i32,
+    /// The size of its memory.
     pub memory_bytes: u64,
+    /// The number of its compute units.
     pub compute_units: u64,
     /// Half-precision peak. Compute shares in TFLOPs are relative to it.
     pub tflops: f64,
+    /// Whether it is a real or a software GPU.
     pub backing: Backing,
 }
 

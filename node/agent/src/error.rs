@@ -8,10 +8,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::book::Shortage;
+use crate::reservation::Shortage;
 
 /// Error of an agent operation.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the variants")]
 pub enum AgentError {
     #[error("{0}")]
     BadRequest(String),

@@ -5,9 +5,10 @@
 //! agent. Workers outlive the agent, and the next agent adopts them. The crate owns the reservations, the worker processes and the HTTP
 //! interface. It does not handle kernels or protocol frames, and accesses devices only through the provider library's C interface.
 
+#![warn(missing_docs)]
+
 mod agent;
 mod allocation;
-mod book;
 mod certificate;
 mod cgroup;
 mod client;
@@ -16,14 +17,15 @@ mod device;
 mod error;
 mod hip_order;
 mod http;
-mod keeper;
 mod leases;
-mod lines;
+mod limit_files;
+mod line_protocol;
 mod metrics;
-mod orders;
 mod process;
 mod provider;
 mod push;
+mod reservation;
+mod restarts;
 mod sample;
 mod serve;
 mod snapshot;
@@ -33,9 +35,6 @@ mod tokens;
 mod vram;
 mod worker;
 
-pub use agent::Agent;
-pub use allocation::{Allocation, AllocationRequest, ComputeRequest, LeaseRequest, MemoryRequest};
 pub use config::{Config, ConfigError, Oversubscription, Placement, PushConfig, SoftwareGpu, WorkerTls};
-pub use device::{Backing, Gpu};
 pub use error::AgentError;
 pub use serve::{Server, serve};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
-use crate::book;
+use crate::reservation;
 
 /// One metric family with all its samples.
 struct Figure<'a> {
@@ -106,7 +106,7 @@ impl Agent {
                     ("vendor", &gpu.vendor),
                 ]);
                 let promised = Agent::promised(&all, &gpu.uuid);
-                let capacity = book::capacity(gpu, &self.config.oversubscription);
+                let capacity = reservation::capacity(gpu, &self.config.oversubscription);
                 (labels, gpu, promised, capacity, self.device_usage(gpu, allocations))
             })
             .collect();

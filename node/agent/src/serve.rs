@@ -11,11 +11,12 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::agent::Agent;
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::{http, keeper, leases, push, sample};
+use crate::{http, leases, push, restarts, sample};
 
 /// A running agent.
 #[derive(Debug)]
 pub struct Server {
+    /// The address that it listens on.
     pub address: SocketAddr,
     agent: Arc<Agent>,
     threads: Vec<JoinHandle<()>>,
@@ -25,6 +26,7 @@ pub struct Server {
 }
 
 impl Server {
+    /// Opens the agent and starts to serve.
     pub async fn start(config: Config) -> Result<Server, AgentError> {
         let (address, push) = (config.listen, config.push.clone());
         let opened = tokio::task::spawn_blocking(move || Agent::open(config)).await;
@@ -34,7 +36,7 @@ impl Server {
         let address = listener.local_addr().map_err(AgentError::Serve)?;
         let mut threads = Vec::new();
         let watches = [
-            ("keeper", keeper::keep as fn(&Arc<Agent>)),
+            ("restarts", restarts::run as fn(&Arc<Agent>)),
             ("leases", leases::watch),
             ("sampler", sample::watch),
         ];

@@ -112,9 +112,9 @@ mod tests {
         assert!(first.read().unwrap().is_empty());
         let allocation = Allocation {
             id: "a1".to_owned(),
-            request: crate::AllocationRequest::default(),
+            request: crate::allocation::AllocationRequest::default(),
             devices: vec!["gpu".to_owned()],
-            share: crate::book::Share::default(),
+            share: crate::reservation::Share::default(),
             qos: limits::Qos::High,
             token: "secret".to_owned(),
             admin_token: String::new(),

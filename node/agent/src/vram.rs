@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use limits::{Ledger, LedgerError};
 
 use crate::allocation::Allocation;
-use crate::book::Shortage;
 use crate::device::Gpu;
 use crate::error::AgentError;
+use crate::reservation::Shortage;
 use crate::state::Folder;
 
 /// Returns the path of a GPU's ledger.

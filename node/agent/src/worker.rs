@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::device::{Backing, Gpu};
 use crate::error::words;
 use crate::hip_order::{self, HipOrder};
-use crate::orders;
+use crate::limit_files;
 use crate::process::Identity;
 use crate::state::{Folder, private};
 use crate::vram;
@@ -171,9 +171,10 @@ fn command(
         command.arg("--admin-token-file").arg(secret("admin-token", &allocation.admin_token)?);
     }
     let names = [allocation.name(), allocation.id.as_str()];
-    let orders = config.limits.clone().unwrap_or_else(|| folder.path().join("limits"));
-    let share =
-        gpus.iter().fold(allocation.share, |share, gpu| orders::apply(&orders, &names, &gpu.uuid, share));
+    let limits = config.limits.clone().unwrap_or_else(|| folder.path().join("limits"));
+    let share = gpus
+        .iter()
+        .fold(allocation.share, |share, gpu| limit_files::apply(&limits, &names, &gpu.uuid, share));
     command.arg("--memory-limit").arg(share.memory_limit_bytes.to_string());
     command.arg("--memory-request").arg(share.memory_request_bytes.to_string());
     if let Some(host) = allocation.request.memory.and_then(|memory| memory.host) {

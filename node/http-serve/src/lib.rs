@@ -3,6 +3,8 @@
 //! `axum::serve` reads headers and bodies without a time limit and accepts until the process has no descriptors left. This
 //! crate drives hyper directly and adds the limits. It handles connections and bytes; routes and access control belong to the router.
 
+#![warn(missing_docs)]
+
 mod body;
 mod table;
 

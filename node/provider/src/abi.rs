@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::agent::Chosen;
+use crate::agent::ProcessSelection;
 use crate::device::Device;
 use crate::env::Settings;
+use crate::error::{ProviderError, SUCCESS};
 use crate::log::{self, Level};
 use crate::node::{Node, Notes};
-use crate::refusal::{Refusal, SUCCESS};
 use shared::{
     BasicInfo, DeviceMetrics, ExtendedDeviceInfo, MAX_EXTRA_METRICS, MAX_PROCESSES, MountPath,
     ProcessInformation, VirtualizationCapabilities,
@@ -35,59 +35,61 @@ const ASKED_LIMIT: usize = 4096;
 static NODE: RwLock<Option<Arc<Node>>> = RwLock::new(None);
 
 /// Runs the body of an interface function, logs its error, and returns the result code.
-fn answer(act: impl FnOnce() -> Result<(), Refusal>) -> c_int {
+fn respond(act: impl FnOnce() -> Result<(), ProviderError>) -> c_int {
     // Unwind safety: caller memory is written completely or not at all, and the core's locks do not poison.
-    let refusal = match catch_unwind(AssertUnwindSafe(act)) {
+    let error = match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => return SUCCESS,
-        Ok(Err(refusal)) => refusal,
+        Ok(Err(error)) => error,
         Err(payload) => {
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Refusal::Internal(text.unwrap_or_else(|| "a panic".to_owned()))
+            ProviderError::Internal(text.unwrap_or_else(|| "a panic".to_owned()))
         }
     };
-    let level = match refusal {
-        Refusal::InvalidParameter(_) | Refusal::NotFound(_) | Refusal::NotSupported(_) => Level::Warn,
+    let level = match error {
+        ProviderError::InvalidParameter(_) | ProviderError::NotFound(_) | ProviderError::NotSupported(_) => {
+            Level::Warn
+        }
         _ => Level::Error,
     };
     // The log callback may panic as well; the result code is returned anyway.
-    let _ = catch_unwind(AssertUnwindSafe(|| log::say(level, &refusal.to_string())));
-    refusal.code()
+    let _ = catch_unwind(AssertUnwindSafe(|| log::log(level, &error.to_string())));
+    error.code()
 }
 
-fn say(notes: Notes) {
+fn log_notes(notes: Notes) {
     for (level, message) in notes {
-        log::say(level, &message);
+        log::log(level, &message);
     }
 }
 
-fn open() -> Result<(), Refusal> {
+fn open() -> Result<(), ProviderError> {
     if NODE.read().is_none() {
         let (node, notes) = Node::open(Settings::from_environment());
         let found = node.devices().len();
         // If two threads race here, the first one's node stays.
         NODE.write().get_or_insert_with(|| Arc::new(node));
-        say(notes);
-        log::say(Level::Info, &format!("{found} devices"));
+        log_notes(notes);
+        log::log(Level::Info, &format!("{found} devices"));
     }
     Ok(())
 }
 
-fn close() -> Result<(), Refusal> {
+fn close() -> Result<(), ProviderError> {
     let node = NODE.write().take();
     drop(node);
     Ok(())
 }
 
-fn node() -> Result<Arc<Node>, Refusal> {
+fn node() -> Result<Arc<Node>, ProviderError> {
     let node = NODE.read().clone();
-    node.ok_or_else(|| Refusal::Failed("the library is not initialised".to_owned()))
+    node.ok_or_else(|| ProviderError::Failed("the library is not initialised".to_owned()))
 }
 
-fn discover() -> Result<(Arc<Node>, Vec<Device>), Refusal> {
+fn discover() -> Result<(Arc<Node>, Vec<Device>), ProviderError> {
     let node = node()?;
     let (devices, notes) = node.discover();
-    say(notes);
+    log_notes(notes);
     Ok((node, devices))
 }
 
@@ -96,9 +98,9 @@ fn discover() -> Result<(Arc<Node>, Vec<Device>), Refusal> {
 /// # Safety
 ///
 /// The pointer is null or points to a zero-terminated string.
-unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, Refusal> {
+unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, ProviderError> {
     if pointer.is_null() {
-        return Err(Refusal::InvalidParameter(what));
+        return Err(ProviderError::InvalidParameter(what));
     }
     // SAFETY: not null, so the string is zero-terminated; no byte after the terminator is read.
     let bytes = unsafe {
@@ -106,7 +108,7 @@ unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, R
         std::slice::from_raw_parts(pointer.cast::<u8>(), length)
     };
     if bytes.is_empty() {
-        return Err(Refusal::InvalidParameter(what));
+        return Err(ProviderError::InvalidParameter(what));
     }
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
@@ -116,20 +118,24 @@ unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, R
 /// # Safety
 ///
 /// The pointer is null or valid for writing a `T`, and nothing else accesses that memory during the call. All zeros is a valid `T`.
-unsafe fn room<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, Refusal> {
-    // SAFETY: `rooms` has the same safety contract, here with a count of 1.
-    let rooms = unsafe { rooms(pointer, 1, what)? };
-    rooms.first_mut().ok_or(Refusal::InvalidParameter(what))
+unsafe fn output<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, ProviderError> {
+    // SAFETY: `outputs` has the same safety contract, here with a count of 1.
+    let outputs = unsafe { outputs(pointer, 1, what)? };
+    outputs.first_mut().ok_or(ProviderError::InvalidParameter(what))
 }
 
-/// Like [`room`], but for `count` structures. Memory after them is not touched.
+/// Like [`output`], but for `count` structures. Memory after them is not touched.
 ///
 /// # Safety
 ///
-/// As for [`room`], for `count` elements.
-unsafe fn rooms<'a, T>(pointer: *mut T, count: usize, what: &'static str) -> Result<&'a mut [T], Refusal> {
+/// As for [`output`], for `count` elements.
+unsafe fn outputs<'a, T>(
+    pointer: *mut T,
+    count: usize,
+    what: &'static str,
+) -> Result<&'a mut [T], ProviderError> {
     if pointer.is_null() || !pointer.is_aligned() {
-        return Err(Refusal::InvalidParameter(what));
+        return Err(ProviderError::InvalidParameter(what));
     }
     // SAFETY: the memory is valid for `count` elements, and zeroing initialises them.
     unsafe {
@@ -141,7 +147,7 @@ unsafe fn rooms<'a, T>(pointer: *mut T, count: usize, what: &'static str) -> Res
 /// Returns the virtualization capabilities of each device.
 fn capabilities(node: &Node, devices: &[Device]) -> Vec<VirtualizationCapabilities> {
     let (savable, notes) = node.savable(devices);
-    say(notes);
+    log_notes(notes);
     devices.iter().zip(savable).map(|(device, savable)| capabilities_of(node, device, savable)).collect()
 }
 
@@ -168,16 +174,16 @@ unsafe fn all_devices<B: BasicInfo>(
     devices: *mut ExtendedDeviceInfo<B>,
     most: usize,
     count: *mut usize,
-) -> Result<(), Refusal> {
+) -> Result<(), ProviderError> {
     if devices.is_null() || most == 0 {
-        return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
+        return Err(ProviderError::InvalidParameter("the buffer for devices is null, misaligned or empty"));
     }
     // SAFETY: the caller upholds the safety contract.
-    let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
+    let count = unsafe { output(count, "the pointer to the number of devices is null or misaligned")? };
     let (node, found) = discover()?;
     let filled = found.len().min(most);
     // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
-    let devices = unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
+    let devices = unsafe { outputs(devices, filled, "the buffer for devices is null, misaligned or empty")? };
     let capabilities = capabilities(&node, &found[..filled]);
     for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
         to.basic.fill(index, device);
@@ -197,19 +203,19 @@ unsafe fn device_metrics(
     names: *const *const c_char,
     count: usize,
     metrics: *mut DeviceMetrics,
-) -> Result<(), Refusal> {
+) -> Result<(), ProviderError> {
     if names.is_null() || count == 0 || count > ASKED_LIMIT {
-        return Err(Refusal::InvalidParameter("no devices were named, or more than 4096"));
+        return Err(ProviderError::InvalidParameter("no devices were named, or more than 4096"));
     }
     if metrics.is_null() {
-        return Err(Refusal::InvalidParameter("the buffer for metrics is null, misaligned or empty"));
+        return Err(ProviderError::InvalidParameter("the buffer for metrics is null, misaligned or empty"));
     }
     let node = node()?;
     // SAFETY: the caller upholds the safety contract.
     let (names, metrics) = unsafe {
         (
             std::slice::from_raw_parts(names, count),
-            rooms(metrics, count, "the buffer for metrics is null, misaligned or empty")?,
+            outputs(metrics, count, "the buffer for metrics is null, misaligned or empty")?,
         )
     };
     // SAFETY: the caller upholds the safety contract. A null name becomes an empty one, which matches no device.
@@ -239,16 +245,16 @@ unsafe fn process_information(
     infos: *mut ProcessInformation,
     most: usize,
     count: *mut usize,
-) -> Result<(), Refusal> {
+) -> Result<(), ProviderError> {
     if infos.is_null() || most == 0 {
-        return Err(Refusal::InvalidParameter("the buffer for processes is null, misaligned or empty"));
+        return Err(ProviderError::InvalidParameter("the buffer for processes is null, misaligned or empty"));
     }
     // SAFETY: the caller upholds the safety contract.
-    let count = unsafe { room(count, "the pointer to the number of processes is null or misaligned")? };
+    let count = unsafe { output(count, "the pointer to the number of processes is null or misaligned")? };
     let found = node()?.processes();
     let filled = found.len().min(most).min(MAX_PROCESSES);
     // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
-    let infos = unsafe { rooms(infos, filled, "the buffer for processes is null, misaligned or empty")? };
+    let infos = unsafe { outputs(infos, filled, "the buffer for processes is null, misaligned or empty")? };
     for (to, process) in infos.iter_mut().zip(&found) {
         to.process_id.set(&process.pid.to_string());
         to.device_uuid.set(&process.device);
@@ -265,16 +271,16 @@ unsafe fn process_information(
 /// # Safety
 ///
 /// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
-unsafe fn vendor_mounts(mounts: *mut MountPath, most: usize, count: *mut usize) -> Result<(), Refusal> {
+unsafe fn vendor_mounts(mounts: *mut MountPath, most: usize, count: *mut usize) -> Result<(), ProviderError> {
     if mounts.is_null() || most == 0 {
-        return Err(Refusal::InvalidParameter("the buffer for mounts is null, misaligned or empty"));
+        return Err(ProviderError::InvalidParameter("the buffer for mounts is null, misaligned or empty"));
     }
     // SAFETY: the caller upholds the safety contract.
-    let count = unsafe { room(count, "the pointer to the number of mounts is null or misaligned")? };
+    let count = unsafe { output(count, "the pointer to the number of mounts is null or misaligned")? };
     let found = node()?.mounts();
     let filled = found.len().min(most);
     // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
-    let mounts = unsafe { rooms(mounts, filled, "the buffer for mounts is null, misaligned or empty")? };
+    let mounts = unsafe { outputs(mounts, filled, "the buffer for mounts is null, misaligned or empty")? };
     for (to, mount) in mounts.iter_mut().zip(&found) {
         to.host_path.set(&mount.host);
         to.guest_path.set(&mount.guest);
@@ -286,31 +292,32 @@ unsafe fn vendor_mounts(mounts: *mut MountPath, most: usize, count: *mut usize) 
 /// # Safety
 ///
 /// `count` is null or valid for writing one number.
-unsafe fn device_count(count: *mut usize) -> Result<(), Refusal> {
+unsafe fn device_count(count: *mut usize) -> Result<(), ProviderError> {
     // SAFETY: the caller upholds the safety contract.
-    let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
+    let count = unsafe { output(count, "the pointer to the number of devices is null or misaligned")? };
     *count = discover()?.1.len();
     Ok(())
 }
 
-fn limit_memory(worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), Refusal> {
+fn limit_memory(worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), ProviderError> {
     if bytes == 0 {
-        return Err(Refusal::InvalidParameter("the memory limit must not be 0"));
+        return Err(ProviderError::InvalidParameter("the memory limit must not be 0"));
     }
     node()?.limit_memory(worker, uuid, bytes)
 }
 
-fn limit_compute(worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), Refusal> {
+fn limit_compute(worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), ProviderError> {
     if !(1..=100).contains(&percent) {
-        return Err(Refusal::InvalidParameter("a compute limit must be 1 to 100 percent"));
+        return Err(ProviderError::InvalidParameter("a compute limit must be 1 to 100 percent"));
     }
     node()?.limit_compute(worker, uuid, percent)
 }
 
 /// Checks a selection of processes by PID and an optional device; used by both generations.
-fn chosen(processes: &[libc::pid_t], device: Option<String>) -> Result<Chosen, Refusal> {
+fn selection(processes: &[libc::pid_t], device: Option<String>) -> Result<ProcessSelection, ProviderError> {
     let positive = |pid: &libc::pid_t| u32::try_from(*pid).ok().filter(|pid| *pid > 0);
     let processes: Option<Vec<u32>> = processes.iter().map(positive).collect();
-    let processes = processes.ok_or(Refusal::InvalidParameter("a process id must be greater than 0"))?;
-    Ok(Chosen { processes, device })
+    let processes =
+        processes.ok_or(ProviderError::InvalidParameter("a process id must be greater than 0"))?;
+    Ok(ProcessSelection { processes, device })
 }

@@ -108,14 +108,14 @@ impl Stream {
 
 /// Selects the sessions to save or resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ProcessSelection {
     /// PIDs of clients or workers on this machine. An empty list selects all.
     pub processes: Vec<u32>,
     /// Selects only sessions that use this device.
     pub device: Option<String>,
 }
 
-impl Chosen {
+impl ProcessSelection {
     fn json(&self) -> String {
         let processes: Vec<String> = self.processes.iter().map(u32::to_string).collect();
         let device = self.device.as_ref().map(|device| format!(",\"device\":\"{}\"", escaped(device)));
@@ -147,13 +147,13 @@ impl Agent {
     }
 
     /// Makes the agent save sessions. Their client programs wait until they are resumed.
-    pub fn snapshot(&self, chosen: &Chosen) -> Result<(), AgentError> {
-        self.ask("POST", "/api/v1/processes/snapshot", &chosen.json(), WORK)
+    pub fn snapshot(&self, selection: &ProcessSelection) -> Result<(), AgentError> {
+        self.ask("POST", "/api/v1/processes/snapshot", &selection.json(), WORK)
     }
 
     /// Makes the agent resume saved sessions.
-    pub fn resume(&self, chosen: &Chosen) -> Result<(), AgentError> {
-        self.ask("POST", "/api/v1/processes/resume", &chosen.json(), WORK)
+    pub fn resume(&self, selection: &ProcessSelection) -> Result<(), AgentError> {
+        self.ask("POST", "/api/v1/processes/resume", &selection.json(), WORK)
     }
 
     fn ask(&self, method: &str, path: &str, body: &str, patience: Duration) -> Result<(), AgentError> {
@@ -302,8 +302,8 @@ mod tests {
     fn the_agent_is_asked_with_its_token_and_names_stay_names() {
         let folder = tempfile::tempdir().unwrap();
         let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
-        let chosen = Chosen { processes: vec![7, 8], device: Some("a\"b\n".to_owned()) };
-        agent(address, &folder, " s3cret\n").snapshot(&chosen).unwrap();
+        let selection = ProcessSelection { processes: vec![7, 8], device: Some("a\"b\n".to_owned()) };
+        agent(address, &folder, " s3cret\n").snapshot(&selection).unwrap();
         let asked = asked.join().unwrap();
         assert!(asked.starts_with("POST /api/v1/processes/snapshot HTTP/1.1\r\n"), "{asked}");
         assert!(asked.contains("\r\nauthorization: Bearer s3cret\r\n"), "{asked}");
@@ -319,7 +319,7 @@ mod tests {
     fn a_refusal_says_why_and_an_agent_that_is_not_there_is_silent() {
         let folder = tempfile::tempdir().unwrap();
         let (address, asked) = answering(b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"it goes on\"}");
-        let refused = agent(address, &folder, "s3cret").resume(&Chosen::default()).unwrap_err();
+        let refused = agent(address, &folder, "s3cret").resume(&ProcessSelection::default()).unwrap_err();
         assert!(
             matches!(&refused, AgentError::Refused { status: 409, reason } if reason == "it goes on"),
             "{refused}"

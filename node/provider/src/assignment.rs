@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::device::Device;
-use crate::refusal::Refusal;
+use crate::error::ProviderError;
 
 /// An assigned partition, and how to pass it to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,10 @@ impl Book {
         template: &str,
         candidates: &[&Device],
         all: &[Device],
-    ) -> Result<Assignment, Refusal> {
+    ) -> Result<Assignment, ProviderError> {
         let free = candidates.iter().find(|device| !self.holds(&device.uuid));
         let Some(device) = free else {
-            return Err(Refusal::Exhausted(format!(
+            return Err(ProviderError::Exhausted(format!(
                 "all {} partitions of {template} are already assigned",
                 candidates.len()
             )));

@@ -17,38 +17,54 @@ pub enum Source {
 /// Maximum PCIe generation and width of a device's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcieLink {
+    /// The PCIe generation.
     pub generation: u32,
+    /// The number of lanes.
     pub width: u32,
 }
 
 /// A GPU, or one partition of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
+    /// The identifier that the interface reports.
     pub uuid: String,
+    /// The name of its model.
     pub model: String,
+    /// The driver's version.
     pub driver: String,
+    /// The firmware's version.
     pub firmware: String,
     /// NUMA node; -1 for none.
     pub numa: i32,
+    /// The size of its memory, in bytes.
     pub memory: u64,
+    /// The number of its compute units.
     pub compute_units: u64,
     /// Number of compute dies.
     pub dies: u32,
     /// Dense half-precision peak.
     pub tflops: f64,
+    /// Its PCIe link.
     pub pcie: Option<PcieLink>,
+    /// Its PCI address.
     pub address: Option<PciAddress>,
     /// Partition index and number of partitions; `None` for a whole card.
     pub part: Option<(u32, u32)>,
+    /// The minor number of its render node.
     pub render_minor: Option<u32>,
     /// KFD's id of the device, and the number of its topology node.
     pub gpu_id: u64,
+    /// Its number in the kernel driver's topology.
     pub node: Option<u32>,
+    /// The XGMI hive that it belongs to, or 0.
     pub hive: u64,
     /// KFD's `gfx_target_version`.
     pub target: u32,
+    /// The number that the manufacturer gave it, or 0.
     pub unique_id: u64,
+    /// How it is partitioned, and how it may be.
     pub modes: Modes,
+    /// Where it was found.
     pub source: Source,
 }
 

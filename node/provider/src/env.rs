@@ -10,6 +10,7 @@ pub enum SmiChoice {
     Search(Vec<PathBuf>),
     /// This file.
     File(PathBuf),
+    /// Do not load it.
     Off,
 }
 
@@ -27,18 +28,23 @@ pub enum TopologyForm {
 pub struct Settings {
     /// Root folder of `/sys`, `/proc`, `/etc` and `/opt`.
     pub root: PathBuf,
+    /// Which management library is loaded.
     pub smi: SmiChoice,
     /// Software GPUs: `mi300x`, `mi210*4`.
     pub software: Vec<String>,
+    /// The folder of limit files.
     pub limits: Option<PathBuf>,
     /// Address of the Remora agent, and the file with its token.
     pub agent: Option<String>,
+    /// The file with the agent's token.
     pub agent_token: Option<PathBuf>,
     /// Whether ROCm folders are offered as mounts for containers.
     pub mounts: bool,
+    /// ROCm's folder.
     pub rocm: Option<PathBuf>,
     /// Whether an idle card may be repartitioned.
     pub repartition: bool,
+    /// The form of topologies.
     pub topology: TopologyForm,
 }
 
@@ -60,6 +66,7 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Reads the environment.
     pub fn from_environment() -> Settings {
         let root = value("REMORA_PROVIDER_ROOT").map(PathBuf::from);
         let rocm = value("ROCM_HOME").or_else(|| value("ROCM_PATH")).map(PathBuf::from);

@@ -1,8 +1,9 @@
 //! Entry points for fuzzing: arbitrary bytes as kernel files and as responses of an agent.
 
+use crate::address::PciAddress;
 use crate::agent;
 use crate::kfd::Properties;
-use crate::{ComputeMode, MemoryMode, PciAddress, Template};
+use crate::partition::{ComputeMode, MemoryMode, Template};
 
 /// Parses arbitrary bytes as a response of an agent.
 pub fn answer(bytes: &[u8]) {

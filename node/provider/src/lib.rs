@@ -6,12 +6,15 @@
 //! generations of the C interface. The crate does not guess: a library of an unknown version is not used, an invalid file is treated as
 //! missing, and an impossible operation is reported as not supported. It does not link AMD's libraries.
 
+#![warn(missing_docs)]
+
 pub mod abi;
 mod address;
 mod agent;
 mod assignment;
 mod device;
 mod env;
+mod error;
 pub mod exercise;
 mod gfx;
 mod kernel;
@@ -23,25 +26,16 @@ mod mounts;
 mod node;
 mod partition;
 mod pci;
-mod refusal;
 pub mod smi;
 mod software;
 mod topology;
 mod tree;
 
-pub use address::PciAddress;
-pub use agent::{Agent, AgentError, Chosen};
-pub use assignment::Assignment;
 pub use device::{Device, PcieLink, Source};
-pub use env::{Settings, SmiChoice, TopologyForm};
-pub use kfd::Properties;
-pub use limits::{Ledger, Limit, Limiter, LimitsError};
+pub use env::{Settings, SmiChoice};
+pub use error::ProviderError;
+pub use limits::{Ledger, Limit};
 pub use log::Level;
-pub use metrics::{Metrics, ProcessUse};
-pub use mounts::Mount;
 pub use node::Node;
-pub use partition::{ComputeMode, MemoryMode, Modes, Template};
-pub use refusal::Refusal;
-pub use software::{MODELS, Model};
-pub use topology::{Link, LinkKind};
-pub use tree::Tree;
+pub use software::MODELS;
+pub use topology::LinkKind;

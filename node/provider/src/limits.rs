@@ -28,7 +28,9 @@ pub enum LimitsError {
 /// Limits of a worker on a device; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
+    /// The most memory, in bytes.
     pub memory_bytes: Option<u64>,
+    /// The most compute, in percent.
     pub compute_percent: Option<u32>,
 }
 
@@ -47,6 +49,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Keeps limits in this folder, or not at all.
     pub fn new(folder: Option<PathBuf>) -> Ledger {
         Ledger { folder }
     }

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Severity of a message. There is no level above `Error`, because agents exit when they receive one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// For information.
     Info,
+    /// Something is not as expected.
     Warn,
+    /// A call failed.
     Error,
 }
 
@@ -22,7 +25,7 @@ pub fn register(callback: Option<Callback>) {
 }
 
 /// Logs a message. Must not be called with a lock held, because the callback may call this library.
-pub fn say(level: Level, message: &str) {
+pub fn log(level: Level, message: &str) {
     let callback = CALLBACK.load(Ordering::Acquire);
     if callback == 0 {
         return;

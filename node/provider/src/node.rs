@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::agent::{Agent, AgentError, Chosen};
+use crate::agent::{Agent, AgentError, ProcessSelection};
 use crate::assignment::{Assignment, Book};
 use crate::device::{Device, Source};
 use crate::env::Settings;
+use crate::error::ProviderError;
 use crate::kernel::{self, Reading, View};
 use crate::limits::{Ledger, Limit, Limiter};
 use crate::log::Level;
 use crate::metrics::{Metrics, ProcessUse};
 use crate::mounts::{self, Mount};
 use crate::partition::{self, Template, Whole};
-use crate::refusal::Refusal;
 use crate::smi::{self, Session};
 use crate::software;
 use crate::topology::{self, Link, LinkKind};
@@ -96,6 +96,7 @@ impl Node {
         (Node { settings, tree, machine, smi, limiter, agent, state, book: Mutex::default() }, notes)
     }
 
+    /// The settings that it was opened with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -116,6 +117,7 @@ impl Node {
         self.state().devices.clone()
     }
 
+    /// What a device supports.
     pub fn capabilities(&self, device: &Device) -> Capabilities {
         let templates = self.templates(device);
         let parts = templates.iter().map(|template| template.parts).max().unwrap_or(1);
@@ -150,13 +152,13 @@ impl Node {
     }
 
     /// Makes the agent save sessions. Their client programs wait until they are resumed.
-    pub fn snapshot(&self, chosen: &Chosen) -> Result<(), Refusal> {
-        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.snapshot(chosen)?)
+    pub fn snapshot(&self, selection: &ProcessSelection) -> Result<(), ProviderError> {
+        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.snapshot(selection)?)
     }
 
     /// Makes the agent resume saved sessions.
-    pub fn resume(&self, chosen: &Chosen) -> Result<(), Refusal> {
-        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.resume(chosen)?)
+    pub fn resume(&self, selection: &ProcessSelection) -> Result<(), ProviderError> {
+        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.resume(selection)?)
     }
 
     /// Returns all partition templates of a device's card.
@@ -248,6 +250,7 @@ impl Node {
         found
     }
 
+    /// The paths that a container needs mounted.
     pub fn mounts(&self) -> Vec<Mount> {
         if !self.settings.mounts {
             return Vec::new();
@@ -256,28 +259,28 @@ impl Node {
     }
 
     /// Limits the memory that a worker may allocate on a device. `None` as the worker means all workers.
-    pub fn limit_memory(&self, worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), Refusal> {
+    pub fn limit_memory(&self, worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), ProviderError> {
         self.limit(worker, uuid, |limit| limit.memory_bytes = Some(bytes))
     }
 
     /// Limits a worker's share of a device's time, in percent. `None` as the worker means all workers.
-    pub fn limit_compute(&self, worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), Refusal> {
+    pub fn limit_compute(&self, worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), ProviderError> {
         self.limit(worker, uuid, |limit| limit.compute_percent = Some(percent))
     }
 
     /// Assigns a partition of a card. The card is repartitioned first if necessary, provided that it is idle and the settings allow it.
-    pub fn assign(&self, template: &str, uuid: &str) -> Result<Assignment, Refusal> {
+    pub fn assign(&self, template: &str, uuid: &str) -> Result<Assignment, ProviderError> {
         let template = template.to_ascii_lowercase();
         let Some((compute, memory)) = Template::parse_id(&template) else {
-            return Err(Refusal::NotFound(format!("`{template}` is not a template like cpx-nps1")));
+            return Err(ProviderError::NotFound(format!("`{template}` is not a template like cpx-nps1")));
         };
         let devices = self.devices();
         let candidates = parts(&devices, uuid);
         let Some(first) = candidates.first() else {
-            return Err(Refusal::NotFound(format!("there is no device {uuid}")));
+            return Err(ProviderError::NotFound(format!("there is no device {uuid}")));
         };
         if !self.templates(first).iter().any(|known| known.id() == template) {
-            return Err(Refusal::NotSupported(format!(
+            return Err(ProviderError::NotSupported(format!(
                 "{} cannot be partitioned as {template}",
                 first.model
             )));
@@ -291,11 +294,11 @@ impl Node {
     }
 
     /// Removes the assignment of a partition. If only the card is named, any of its partitions will do, because they are equal.
-    pub fn remove(&self, template: &str, uuid: &str) -> Result<String, Refusal> {
+    pub fn remove(&self, template: &str, uuid: &str) -> Result<String, ProviderError> {
         let devices = self.devices();
         let template = template.to_ascii_lowercase();
         let taken = self.book.lock().take_back(&template, &parts(&devices, uuid));
-        taken.ok_or_else(|| Refusal::NotFound(format!("no {template} partition of {uuid} is assigned")))
+        taken.ok_or_else(|| ProviderError::NotFound(format!("no {template} partition of {uuid} is assigned")))
     }
 
     fn state(&self) -> Arc<State> {
@@ -307,10 +310,10 @@ impl Node {
         worker: Option<&str>,
         uuid: &str,
         change: impl FnOnce(&mut Limit),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ProviderError> {
         let state = self.state();
         let Some(device) = find(&state.devices, uuid) else {
-            return Err(Refusal::NotFound(format!("there is no device {uuid}")));
+            return Err(ProviderError::NotFound(format!("there is no device {uuid}")));
         };
         // Lock the read-modify-write: two threads may set the two limits of one worker at the same time.
         let _order = self.book.lock();
@@ -320,11 +323,11 @@ impl Node {
     }
 
     /// Sets a card to another partition mode and waits until its partitions appear.
-    fn divide(&self, template: &str, card: &str) -> Result<Vec<Device>, Refusal> {
+    fn divide(&self, template: &str, card: &str) -> Result<Vec<Device>, ProviderError> {
         let devices = self.devices();
         let now = parts(&devices, card);
         if !self.settings.repartition {
-            return Err(Refusal::Failed(format!(
+            return Err(ProviderError::Failed(format!(
                 "{card} is not partitioned as {template}; set that mode with amd-smi, or allow it with REMORA_REPARTITION=1"
             )));
         }
@@ -335,7 +338,7 @@ impl Node {
         let used =
             self.processes().iter().any(|process| now.iter().any(|device| device.uuid == process.device));
         if given || used {
-            return Err(Refusal::Exhausted(format!("{card} is in use and cannot be repartitioned")));
+            return Err(ProviderError::Exhausted(format!("{card} is in use and cannot be repartitioned")));
         }
         let state = self.state();
         let address = now.first().and_then(|device| device.address);
@@ -344,10 +347,11 @@ impl Node {
         let templates = now.first().map(|device| self.templates(device)).unwrap_or_default();
         let wanted = templates.into_iter().find(|known| known.id() == template);
         let (Some(place), Some(wanted)) = (place, wanted) else {
-            return Err(Refusal::NotSupported(format!("{card} has no partition modes")));
+            return Err(ProviderError::NotSupported(format!("{card} has no partition modes")));
         };
-        let refused =
-            |error| Refusal::Failed(format!("the driver cannot partition {card} as {template}: {error}"));
+        let refused = |error| {
+            ProviderError::Failed(format!("the driver cannot partition {card} as {template}: {error}"))
+        };
         place.set_modes(&self.tree, wanted.compute, wanted.memory_mode).map_err(refused)?;
         let asked = Instant::now();
         loop {
@@ -362,7 +366,7 @@ impl Node {
                 return Ok(devices);
             }
             if asked.elapsed() > DIVISION {
-                return Err(Refusal::Failed(format!(
+                return Err(ProviderError::Failed(format!(
                     "{card} was set to {template}, but its partitions did not appear"
                 )));
             }

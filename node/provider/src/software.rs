@@ -12,13 +12,19 @@ use crate::partition::Modes;
 pub struct Model {
     /// Name in settings: `mi300x`.
     pub key: &'static str,
+    /// The name of the model.
     pub name: &'static str,
     /// KFD's `gfx_target_version`.
     pub target: u32,
+    /// The size of its memory.
     pub memory_gib: u64,
+    /// The number of its compute units.
     pub compute_units: u64,
+    /// The number of its dies.
     pub dies: u32,
+    /// The clock.
     pub clock_mhz: u64,
+    /// The PCI device id of the real GPU.
     pub pci_chip: u32,
 }
 
@@ -57,6 +63,7 @@ const OTHER_NAMES: &[(u32, &str)] = &[
 ];
 
 impl Model {
+    /// Returns the model with this name.
     pub fn find(key: &str) -> Option<&'static Model> {
         MODELS.iter().find(|model| model.key.eq_ignore_ascii_case(key))
     }

@@ -12,6 +12,7 @@ pub enum LinkKind {
     NumaNode,
     /// PCIe, across NUMA nodes.
     System,
+    /// Nothing is known.
     Unknown,
 }
 

@@ -5,7 +5,7 @@ mod machine;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use accelerator_amd::{Device, Level, LinkKind, Node, PcieLink, Refusal, Settings, Source};
+use accelerator_amd::{Device, Level, LinkKind, Node, PcieLink, ProviderError, Settings, Source};
 use machine::{Card, Machine};
 
 fn uuids(devices: &[Device]) -> Vec<&str> {
@@ -92,21 +92,21 @@ fn parts_are_given_away_one_by_one_and_taken_back() {
     assert_eq!(first.variables, [("ROCR_VISIBLE_DEVICES".to_owned(), "0".to_owned())]);
     let named = node.assign("CPX-NPS1", "amd-a1b2c3d400000000-p5").unwrap();
     assert_eq!(named.variables[0].1, "5");
-    assert!(matches!(node.assign("cpx-nps1", &named.uuid), Err(Refusal::Exhausted(_))));
+    assert!(matches!(node.assign("cpx-nps1", &named.uuid), Err(ProviderError::Exhausted(_))));
     for _ in 2..8 {
         node.assign("cpx-nps1", card).unwrap();
     }
-    assert!(matches!(node.assign("cpx-nps1", card), Err(Refusal::Exhausted(_))));
+    assert!(matches!(node.assign("cpx-nps1", card), Err(ProviderError::Exhausted(_))));
     assert_eq!(node.remove("cpx-nps1", &named.uuid).unwrap(), named.uuid);
-    assert!(matches!(node.remove("cpx-nps1", &named.uuid), Err(Refusal::NotFound(_))));
+    assert!(matches!(node.remove("cpx-nps1", &named.uuid), Err(ProviderError::NotFound(_))));
     // A new discovery keeps the assignments, and the free partition is the one whose assignment was removed.
     node.discover();
     assert_eq!(node.assign("cpx-nps1", card).unwrap().uuid, named.uuid);
     // The unpartitioned card next to it counts as its only partition.
     assert_eq!(node.assign("spx-nps1", "amd-a1b2c3d400000001").unwrap().variables[0].1, "8");
-    assert!(matches!(node.assign("mig-1g.7gb", card), Err(Refusal::NotFound(_))));
-    assert!(matches!(node.assign("tpx-nps1", card), Err(Refusal::NotSupported(_))));
-    assert!(matches!(node.assign("cpx-nps1", "amd-none"), Err(Refusal::NotFound(_))));
+    assert!(matches!(node.assign("mig-1g.7gb", card), Err(ProviderError::NotFound(_))));
+    assert!(matches!(node.assign("tpx-nps1", card), Err(ProviderError::NotSupported(_))));
+    assert!(matches!(node.assign("cpx-nps1", "amd-none"), Err(ProviderError::NotFound(_))));
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn an_idle_card_is_divided_when_that_is_allowed_and_a_busy_one_is_not() {
     let mut machine = Machine::with([Card::mi300x(0)]);
     let card = "amd-a1b2c3d400000000";
     let (node, _) = Node::open(machine.settings());
-    assert!(matches!(node.assign("cpx-nps1", card), Err(Refusal::Failed(_))), "not allowed");
+    assert!(matches!(node.assign("cpx-nps1", card), Err(ProviderError::Failed(_))), "not allowed");
     let (node, _) = Node::open(Settings { repartition: true, ..machine.settings() });
     assert!(node.capabilities(&node.devices()[0]).partitioning);
     machine.process(77, machine.gpu_ids[0][0], 1 << 20, 0);
-    assert!(matches!(node.assign("cpx-nps1", card), Err(Refusal::Exhausted(_))), "in use");
+    assert!(matches!(node.assign("cpx-nps1", card), Err(ProviderError::Exhausted(_))), "in use");
     machine.remove("sys/class/kfd/kfd/proc/77");
     let mode = machine.path("sys/devices/pci0000:00/0000:05:00.0/current_compute_partition");
     let given = std::thread::scope(|scope| {

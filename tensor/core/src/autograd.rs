@@ -37,14 +37,14 @@ impl Edge {
 
 /// The autograd history of a tensor through which gradients flow.
 #[derive(Clone)]
-pub(crate) enum Past {
+pub(crate) enum History {
     /// The function that produced it.
-    Made(Arc<Function>),
-    /// Like `Made`, but a weak reference, for tensors saved by a rule: the function that owns the rule already keeps this
+    Function(Arc<Function>),
+    /// Like `Function`, but a weak reference, for tensors saved by a rule: the function that owns the rule already keeps this
     /// function alive, or is this function.
-    Kept(Weak<Function>),
+    WeakFunction(Weak<Function>),
     /// A leaf's elements as they were when a rule saved them; gradients go to that leaf.
-    Was(Arc<Inner>),
+    Leaf(Arc<Inner>),
 }
 
 /// The autograd node of one operation.
@@ -80,7 +80,7 @@ impl Drop for Function {
 
 impl Tensor {
     /// Records how gradients flow from this tensor back to `inputs`. `rule` is only called if an input requires a gradient. Its
-    /// argument is this tensor with a weak history, as from [`Tensor::kept`], so that the rule may save it without a reference
+    /// argument is this tensor with a weak history, as from [`Tensor::saved`], so that the rule may save it without a reference
     /// cycle.
     pub(crate) fn record(
         self,
@@ -99,31 +99,31 @@ impl Tensor {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             edges: Mutex::new(edges),
-            rule: Mutex::new(Some(rule(self.with_past(Past::Kept(itself.clone()))))),
+            rule: Mutex::new(Some(rule(self.with_history(History::WeakFunction(itself.clone()))))),
         });
-        *self.0.past.lock() = Some(Past::Made(function));
+        *self.0.history.lock() = Some(History::Function(function));
         // The history is still empty and the type is differentiable, so this cannot fail.
         self.set_requires_grad(true).map(|()| self.clone()).unwrap_or(self)
     }
 
     /// Returns the form of an input that a rule saves: its current elements, and its history in case second-order gradients are
     /// needed.
-    pub(crate) fn kept(&self) -> Tensor {
+    pub(crate) fn saved(&self) -> Tensor {
         if !self.requires_grad() {
             return self.detach();
         }
-        let past = self.0.past.lock().clone();
-        self.with_past(match past {
-            Some(Past::Made(function)) => Past::Kept(Arc::downgrade(&function)),
+        let history = self.0.history.lock().clone();
+        self.with_history(match history {
+            Some(History::Function(function)) => History::WeakFunction(Arc::downgrade(&function)),
             Some(other) => other,
-            None => Past::Was(self.0.clone()),
+            None => History::Leaf(self.0.clone()),
         })
     }
 
     /// Returns a tensor with the same elements but the given history.
-    fn with_past(&self, past: Past) -> Tensor {
+    fn with_history(&self, history: History) -> Tensor {
         let copy = self.detach();
-        *copy.0.past.lock() = Some(past);
+        *copy.0.history.lock() = Some(history);
         // A tensor with a history has a differentiable type, so this cannot fail.
         copy.set_requires_grad(true).map(|()| copy.clone()).unwrap_or(copy)
     }
@@ -132,10 +132,10 @@ impl Tensor {
         if !self.requires_grad() {
             return Edge::Nowhere;
         }
-        match &*self.0.past.lock() {
-            Some(Past::Made(function)) => Edge::Function(function.clone()),
-            Some(Past::Kept(function)) => function.upgrade().map_or(Edge::Nowhere, Edge::Function),
-            Some(Past::Was(leaf)) => Edge::Leaf(leaf.clone()),
+        match &*self.0.history.lock() {
+            Some(History::Function(function)) => Edge::Function(function.clone()),
+            Some(History::WeakFunction(function)) => function.upgrade().map_or(Edge::Nowhere, Edge::Function),
+            Some(History::Leaf(leaf)) => Edge::Leaf(leaf.clone()),
             None => Edge::Leaf(self.0.clone()),
         }
     }

@@ -12,15 +12,20 @@ use crate::step::{Step, Work};
 /// A reference-counted device allocation. It is freed when the last reference is dropped, after all work queued before that.
 pub type Buffer = Arc<dyn Memory>;
 
+/// Memory of a device.
 pub trait Memory: Debug + Send + Sync {
+    /// Its size.
     fn bytes(&self) -> usize;
+    /// The device's own type of memory.
     fn as_any(&self) -> &dyn Any;
 }
 
 /// A whole buffer as a contiguous row of elements of one type.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// The elements.
     pub buffer: Buffer,
+    /// Their type.
     pub dtype: DType,
 }
 
@@ -29,13 +34,17 @@ pub struct Row {
 pub struct DeviceInfo {
     /// "cpu" or "rocm".
     pub kind: String,
+    /// The name of the model.
     pub name: String,
     /// "gfx942", or empty.
     pub architecture: String,
+    /// In bytes.
     pub total_memory: u64,
+    /// In bytes.
     pub free_memory: u64,
     /// CPU cores on the CPU device.
     pub compute_units: u32,
+    /// The number of the device among those of its kind.
     pub ordinal: u32,
 }
 
@@ -43,13 +52,17 @@ pub struct DeviceInfo {
 pub trait Device: Debug + Send + Sync {
     /// "cpu", "rocm:0".
     fn name(&self) -> &str;
+    /// Its properties.
     fn info(&self) -> Result<DeviceInfo, DeviceError>;
+    /// Allocates memory with undefined content.
     fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError>;
     /// Copies the bytes before it returns; the caller may change them afterwards.
     fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError>;
+    /// Reads bytes, after all work submitted before.
     fn download(&self, from: &Buffer, offset: usize, into: &mut [u8]) -> Result<(), DeviceError>;
     /// Submits the steps, in order. Errors that occur during execution are returned by the next call that waits.
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError>;
+    /// Waits for all work submitted before.
     fn synchronize(&self) -> Result<(), DeviceError>;
     /// Whether the device can execute such a step with operands of these types, inputs before outputs. An unsupported step runs
     /// on the host device, with its operands copied there and back.
@@ -77,5 +90,6 @@ pub trait Device: Debug + Send + Sync {
     fn replays(&self, _signatures: &[Vec<u64>]) -> bool {
         false
     }
+    /// The device's own type.
     fn as_any(&self) -> &dyn Any;
 }

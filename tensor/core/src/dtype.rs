@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the variants are named after the types")]
 #[repr(u8)]
 pub enum DType {
     Bool,
@@ -25,14 +26,20 @@ pub enum DType {
 /// The arithmetic category of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// Truth values.
     Bool,
+    /// Unsigned integers.
     Unsigned,
+    /// Signed integers.
     Signed,
+    /// Real floating-point numbers.
     Float,
+    /// Complex numbers.
     Complex,
 }
 
 impl DType {
+    /// All types, in the order of their declaration.
     pub const ALL: [DType; 14] = [
         DType::Bool,
         DType::U8,
@@ -50,6 +57,7 @@ impl DType {
         DType::C64,
     ];
 
+    /// The size of an element.
     pub fn bytes(self) -> usize {
         match self {
             DType::Bool | DType::U8 | DType::I8 => 1,
@@ -59,6 +67,7 @@ impl DType {
         }
     }
 
+    /// The arithmetic category.
     pub fn kind(self) -> Kind {
         match self {
             DType::Bool => Kind::Bool,
@@ -69,10 +78,12 @@ impl DType {
         }
     }
 
+    /// Whether it is a real floating-point type.
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
     }
 
+    /// Whether it is an integer type; booleans are not.
     pub fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Unsigned | Kind::Signed)
     }
@@ -135,9 +146,27 @@ impl fmt::Display for DType {
 /// A scalar of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
+    /// A truth value.
     Bool(bool),
+    /// A signed integer.
     Int(i64),
+    /// An unsigned integer.
     UInt(u64),
+    /// A real number.
     Float(f64),
+    /// Real and imaginary part.
     Complex(f32, f32),
+}
+
+impl Scalar {
+    /// The value as a float; the real part of a complex number.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(value) => f64::from(u8::from(value)),
+            Scalar::Int(value) => value as f64,
+            Scalar::UInt(value) => value as f64,
+            Scalar::Float(value) => value,
+            Scalar::Complex(real, _) => f64::from(real),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 /// An error of a tensor operation.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum TensorError {
     /// Python's ValueError: shapes, axes, sizes.
     #[error("{operation}: {why}")]
@@ -39,6 +40,7 @@ impl TensorError {
 
 /// An error of a device.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the variants")]
 pub enum DeviceError {
     #[error("out of memory: {asked} bytes requested; {held}")]
     OutOfMemory { asked: usize, held: String },

@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 use crate::device::{Buffer, Device};
 use crate::dtype::DType;
 use crate::error::DeviceError;
+use crate::fast_path;
 use crate::graph::Graph;
 use crate::launch::{Launch, Name, launches};
 use crate::node::{Buffers, Node, Place};
 use crate::plan::plan;
-use crate::quick;
 use crate::step::{Operand, Step};
 use crate::tensor::{Result, Tensor, device_error};
 
@@ -65,7 +65,7 @@ fn alone(node: &Arc<Node>) -> Option<Result<()>> {
     if node.stored().is_some() {
         return Some(Ok(()));
     }
-    quick::run(&node.device, node)
+    fast_path::run(&node.device, node)
 }
 
 /// Sets the device that executes steps other devices do not support.

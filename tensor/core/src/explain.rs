@@ -15,11 +15,15 @@ use crate::tensor::{Result, Tensor};
 /// A node that would be computed or read.
 #[derive(Clone, Debug)]
 pub struct ExplainedNode {
+    /// Its position in the list of nodes.
     pub number: usize,
     /// "add", "contract", "leaf".
     pub name: String,
+    /// Positions of the nodes that it reads.
     pub inputs: Vec<usize>,
+    /// The shape of its result.
     pub shape: Shape,
+    /// The type of its result.
     pub dtype: DType,
     /// In memory already.
     pub stored: bool,
@@ -36,25 +40,34 @@ pub struct ExplainedLaunch {
     pub nodes: Vec<usize>,
     /// Of the first output.
     pub shape: Shape,
+    /// The type of the first output.
     pub dtype: DType,
+    /// Bytes of all inputs.
     pub bytes_read: usize,
+    /// Bytes of all outputs.
     pub bytes_written: usize,
 }
 
+/// What an evaluation would do.
 #[derive(Clone, Debug)]
 pub struct Explanation {
+    /// The name of the device.
     pub device: String,
+    /// The nodes that are computed.
     pub nodes: Vec<ExplainedNode>,
+    /// The launches that compute them, in order.
     pub launches: Vec<ExplainedLaunch>,
     /// The device has done these launches before and would begin all of them at once.
     pub replayed: bool,
 }
 
 impl Explanation {
+    /// Bytes that all launches read.
     pub fn bytes_read(&self) -> usize {
         self.launches.iter().map(|launch| launch.bytes_read).sum()
     }
 
+    /// Bytes that all launches write.
     pub fn bytes_written(&self) -> usize {
         self.launches.iter().map(|launch| launch.bytes_written).sum()
     }

@@ -6,10 +6,12 @@ thread_local! {
     static ENABLED: Cell<bool> = const { Cell::new(true) };
 }
 
+/// Whether operations of this thread record gradients.
 pub fn is_enabled() -> bool {
     ENABLED.get()
 }
 
+/// Enables or disables the recording of gradients in this thread.
 pub fn set_enabled(enabled: bool) {
     ENABLED.set(enabled);
 }
@@ -21,6 +23,7 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Sets the mode until the guard is dropped.
     pub fn new(enabled: bool) -> Guard {
         Guard { before: ENABLED.replace(enabled) }
     }

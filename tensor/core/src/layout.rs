@@ -11,7 +11,9 @@ pub type Strides = SmallVec<[isize; 6]>;
 /// only read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
+    /// The lengths of the dimensions.
     pub shape: Shape,
+    /// The distances between neighbours along each dimension, in elements.
     pub strides: Strides,
     /// Offset of the first element, in elements.
     pub offset: usize,
@@ -27,10 +29,12 @@ impl Layout {
         Layout { shape: shape.into(), strides, offset: 0 }
     }
 
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }

@@ -1,13 +1,17 @@
 //! Strided, lazily evaluated tensors with gradients. This crate handles shapes, types, graphs and launch planning; it is
 //! independent of devices and of Python.
 
+#![warn(missing_docs)]
+
 pub mod autograd;
 pub mod bounds;
 pub mod device;
 pub mod dtype;
+pub mod element;
 pub mod error;
 mod execute;
 pub mod explain;
+mod fast_path;
 pub mod grad_mode;
 mod graph;
 mod launch;
@@ -16,7 +20,6 @@ mod node;
 pub mod ops;
 mod plan;
 pub mod program;
-mod quick;
 pub mod random;
 mod signature;
 pub mod step;

@@ -14,27 +14,33 @@ pub const MAX_INSTRUCTIONS: usize = 64;
 /// Instructions in order; each may use the values of earlier ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
+    /// Computed in order; an instruction reads the values of earlier ones.
     pub instructions: Vec<Instruction>,
     /// The values that are written, one per output.
     pub results: Vec<Value>,
 }
 
+/// One instruction of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instruction {
+    /// What it computes.
     pub code: Code,
     /// The type of its value.
     pub dtype: DType,
 }
 
+/// What an instruction computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Code {
     /// The element of the step's nth input at the current index.
     Input(u16),
+    /// The same value for every element.
     Constant(Scalar),
     /// The current index along an axis of the output (before any reduction: of the inputs).
     Index(u8),
     /// Converts to this instruction's type: floats to integers towards zero, to bool by "is not zero".
     Cast(Value),
+    /// A function of one value.
     Unary(Unary, Value),
     /// Both operands have this instruction's type; comparisons have operands of one type and a bool result.
     Binary(Binary, Value, Value),
@@ -44,6 +50,7 @@ pub enum Code {
 
 /// Unary functions. Integers support only a subset; the graph casts before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are named after the functions")]
 pub enum Unary {
     Neg,
     Abs,
@@ -86,7 +93,9 @@ pub enum Unary {
     Conj,
 }
 
+/// Functions of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are named after the functions")]
 pub enum Binary {
     Add,
     Sub,

@@ -8,29 +8,39 @@ use crate::program::Program;
 /// A tensor in memory, as a step reads or writes it.
 #[derive(Clone, Debug)]
 pub struct Operand {
+    /// The memory.
     pub buffer: Buffer,
+    /// Where the elements are in it.
     pub layout: Layout,
+    /// The type of the elements.
     pub dtype: DType,
 }
 
 /// One launch.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// What is computed.
     pub work: Work,
+    /// What is read.
     pub inputs: Vec<Operand>,
     /// Contiguous, unless the work says otherwise, and never overlapping an input.
     pub outputs: Vec<Operand>,
 }
 
+/// How elements are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
+    /// The sum.
     Sum,
+    /// The product.
     Product,
     /// NaN if any element is.
     Max,
+    /// The minimum; NaN if one element is.
     Min,
     /// Of bools.
     Any,
+    /// Whether all elements are not zero.
     All,
 }
 
@@ -50,6 +60,7 @@ pub const PANEL: usize = 256;
 
 /// The operation of a launch.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the texts of the variants explain the fields")]
 pub enum Work {
     /// `outputs[j][i] = program(inputs[..][i]).j` for every index `i`. All inputs have the outputs' shape (broadcast by strides of zero).
     Map(Program),
@@ -100,14 +111,18 @@ pub enum Work {
     Cumulative { axis: usize, product: bool },
 }
 
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// In [0, 1).
     Uniform,
+    /// With mean 0 and standard deviation 1.
     Normal,
     /// In [low, high).
     Integers {
+        /// The smallest.
         low: i64,
+        /// One more than the largest.
         high: i64,
     },
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::autograd::{Backward, Past};
+use crate::autograd::{Backward, History};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{DeviceError, TensorError};
@@ -15,6 +15,7 @@ use crate::layout::{Layout, Shape};
 use crate::node::{Inputs, Node, Op, Place};
 use crate::ops;
 
+/// The result of an operation on tensors.
 pub type Result<T> = std::result::Result<T, TensorError>;
 
 /// A tensor: elements of one type on one device. Clones share the same tensor.
@@ -30,34 +31,41 @@ pub(crate) struct Inner {
     requires_grad: AtomicBool,
     pub grad: Mutex<Option<Tensor>>,
     /// The autograd history, if gradients flow through it.
-    pub past: Mutex<Option<Past>>,
+    pub history: Mutex<Option<History>>,
 }
 
 impl Tensor {
+    /// The lengths of the dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.0.shape
     }
 
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.shape.len()
     }
 
+    /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
+    /// The device that holds or computes the elements.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.0.device
     }
 
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.0.shape.iter().product()
     }
 
+    /// Whether gradients flow to or through this tensor.
     pub fn requires_grad(&self) -> bool {
         self.0.requires_grad.load(Ordering::Relaxed)
     }
 
+    /// Makes a leaf collect gradients, or stops it.
     pub fn set_requires_grad(&self, requires: bool) -> Result<()> {
         if requires && !differentiable(self.dtype()) {
             return Err(TensorError::state(
@@ -78,23 +86,25 @@ impl Tensor {
         Ok(())
     }
 
+    /// The gradient that backward passes have accumulated.
     pub fn grad(&self) -> Option<Tensor> {
         self.0.grad.lock().clone()
     }
 
+    /// Replaces the accumulated gradient.
     pub fn set_grad(&self, grad: Option<Tensor>) {
         *self.0.grad.lock() = grad;
     }
 
     /// Whether it is a leaf: not the result of an operation with recorded gradients.
     pub fn is_leaf(&self) -> bool {
-        self.0.past.lock().is_none()
+        self.0.history.lock().is_none()
     }
 
     /// The name of the function that recorded the gradient of this tensor.
     pub fn grad_fn(&self) -> Option<&'static str> {
-        match &*self.0.past.lock() {
-            Some(Past::Made(function)) => Some(function.name),
+        match &*self.0.history.lock() {
+            Some(History::Function(function)) => Some(function.name),
             _ => None,
         }
     }
@@ -163,6 +173,7 @@ impl Tensor {
         }))
     }
 
+    /// The elements converted to another type.
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
         ops::elementwise::cast(self, dtype)
     }
@@ -215,7 +226,7 @@ impl Tensor {
             node: RwLock::new(node),
             requires_grad: AtomicBool::new(false),
             grad: Mutex::new(None),
-            past: Mutex::new(None),
+            history: Mutex::new(None),
         }))
     }
 

@@ -212,7 +212,7 @@ fn constants_and_ranges_take_no_launch_of_their_own() {
     assert_eq!(values(&total), [25.0]);
     let sum = add(&eye, &rig.ramp(&[3, 3])).unwrap();
     assert_eq!(rig.launches(|| eval(std::slice::from_ref(&sum)).unwrap()), 1);
-    let fresh = create::iota(&rig.device, &[4, 3], 0).unwrap();
+    let fresh = tensor_core::ops::iota::iota(&rig.device, &[4, 3], 0).unwrap();
     assert_eq!(values(&reduce::sum(&fresh, None, false).unwrap()), [18.0]);
 }
 

@@ -14,6 +14,7 @@ use tensor_core::ops::loss::{ClassOptions, cross_entropy};
 use tensor_core::ops::pool::{PoolOptions, max_pool};
 use tensor_core::ops::{activation, create, matmul, norm, shape};
 use tensor_core::program::{Binary, Unary};
+use tensor_core::step::Distribution;
 use tensor_core::{Tensor, eval};
 
 fn value(tensor: &Tensor) -> f64 {
@@ -22,7 +23,7 @@ fn value(tensor: &Tensor) -> f64 {
 
 fn parameter(device: &Arc<dyn Device>, shape: &[usize], seed: u64) -> Tensor {
     let fan: usize = shape[1..].iter().product();
-    let random = create::normal(device, DType::F32, shape, seed, 0).unwrap();
+    let random = create::random(device, DType::F32, shape, Distribution::Normal, seed, 0).unwrap();
     let scale = Scalar::Float(1.0 / (fan.max(1) as f64).sqrt());
     let tensor = shape::clone(&binary_scalar(Binary::Mul, &random, scale, false).unwrap()).unwrap();
     eval(std::slice::from_ref(&tensor)).unwrap();
@@ -73,7 +74,7 @@ fn a_perceptron_learns_with_few_launches_and_one_download_a_step() {
         .zip(1..)
         .map(|(shape, seed)| parameter(&device, shape, seed))
         .collect();
-    let x = create::normal(&device, DType::F32, &[12, 4], 9, 0).unwrap();
+    let x = create::random(&device, DType::F32, &[12, 4], Distribution::Normal, 9, 0).unwrap();
     let target = classes(&device, &[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
     eval(std::slice::from_ref(&x)).unwrap();
     let mut state = Vec::new();
@@ -104,7 +105,7 @@ fn a_convolutional_network_learns() {
     let shapes: [&[usize]; 6] = [&[3, 1, 3, 3], &[3], &[3], &[3], &[3, 12], &[3]];
     let parameters: Vec<Tensor> =
         shapes.iter().zip(1..).map(|(shape, seed)| parameter(&device, shape, seed)).collect();
-    let x = create::normal(&device, DType::F32, &[6, 1, 6, 6], 9, 0).unwrap();
+    let x = create::random(&device, DType::F32, &[6, 1, 6, 6], Distribution::Normal, 9, 0).unwrap();
     let target = classes(&device, &[0, 1, 2, 0, 1, 2]);
     let zeros = create::zeros(&device, DType::F32, &[3]).unwrap();
     let (mean, variance) = (shape::clone(&zeros).unwrap(), shape::clone(&zeros).unwrap());

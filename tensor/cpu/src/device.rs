@@ -12,11 +12,11 @@ use tensor_core::step::{Distribution, Step, Work};
 
 use crate::contract::Contract;
 use crate::fault;
-use crate::known;
 use crate::level::Level;
 use crate::map::{self, map};
-use crate::memory::{CpuMemory, Shelf, memory};
+use crate::memory::{BufferCache, CpuMemory, memory};
 use crate::movement::{self, Fold};
+use crate::plan_cache;
 use crate::random::random;
 use crate::reduce::Reduce;
 use crate::rows;
@@ -37,7 +37,7 @@ pub struct CpuOptions {
 #[derive(Debug)]
 pub struct CpuDevice {
     threads: Threads,
-    shelf: Arc<Shelf>,
+    cache: Arc<BufferCache>,
     /// Held while memory is read or written: steps execute in the order of submission.
     turn: Mutex<()>,
 }
@@ -48,11 +48,12 @@ impl CpuDevice {
         CpuDevice::with(&CpuOptions::default())
     }
 
+    /// A device with these options.
     pub fn with(options: &CpuOptions) -> Arc<CpuDevice> {
         let level = options.level.map_or(Level::best(), |level| level.min(Level::best()));
         Arc::new(CpuDevice {
             threads: Threads::new(options.threads, level),
-            shelf: Arc::default(),
+            cache: Arc::default(),
             turn: Mutex::default(),
         })
     }
@@ -151,7 +152,7 @@ impl Device for CpuDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
-        Ok(Arc::new(CpuMemory::allocate(&self.shelf, bytes)?))
+        Ok(Arc::new(CpuMemory::allocate(&self.cache, bytes)?))
     }
 
     fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -184,7 +185,7 @@ impl Device for CpuDevice {
     ) -> Option<Result<Buffer, DeviceError>> {
         let &[result] = &program.results[..] else { return None };
         let dtype = program.instructions.get(usize::from(result))?.dtype;
-        let made = CpuMemory::allocate(&self.shelf, elements.checked_mul(dtype.bytes())?);
+        let made = CpuMemory::allocate(&self.cache, elements.checked_mul(dtype.bytes())?);
         Some(made.and_then(|output| {
             let _turn = self.turn();
             map::rows(&self.threads, program, inputs, &output, dtype, elements)?;
@@ -204,7 +205,8 @@ impl Device for CpuDevice {
     /// Decides by the types of the inputs only.
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
         let level = self.threads.level();
-        let ready = |program: &Program, dtypes: &[DType]| known::plan(program, dtypes, None, level).is_ok();
+        let ready =
+            |program: &Program, dtypes: &[DType]| plan_cache::plan(program, dtypes, None, level).is_ok();
         let float = dtypes.first().is_none_or(|dtype| dtype.is_float());
         match work {
             Work::Map(program) => ready(program, dtypes),

@@ -222,67 +222,21 @@ pub fn f32_to_bf16(value: f32) -> u16 {
 
 /// Runs an expression with the Rust type of an element type.
 macro_rules! with_element {
-    ($dtype:expr, $T:ident => $body:expr) => {{
-        use tensor_core::dtype::DType as D;
-        match $dtype {
-            D::Bool => {
-                type $T = $crate::element::Flag;
-                $body
-            }
-            D::U8 => {
-                type $T = u8;
-                $body
-            }
-            D::U16 => {
-                type $T = u16;
-                $body
-            }
-            D::U32 => {
-                type $T = u32;
-                $body
-            }
-            D::U64 => {
-                type $T = u64;
-                $body
-            }
-            D::I8 => {
-                type $T = i8;
-                $body
-            }
-            D::I16 => {
-                type $T = i16;
-                $body
-            }
-            D::I32 => {
-                type $T = i32;
-                $body
-            }
-            D::I64 => {
-                type $T = i64;
-                $body
-            }
-            D::F16 => {
-                type $T = half::f16;
-                $body
-            }
-            D::BF16 => {
-                type $T = half::bf16;
-                $body
-            }
-            D::F32 => {
-                type $T = f32;
-                $body
-            }
-            D::F64 => {
-                type $T = f64;
-                $body
-            }
-            D::C64 => {
-                type $T = num_complex::Complex32;
-                $body
-            }
+    ($dtype:expr, $T:ident => $body:expr) => {
+        $crate::element::with_element! {
+            @match $dtype, $T => $body;
+            Bool $crate::element::Flag, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64,
+            F16 half::f16, BF16 half::bf16, F32 f32, F64 f64, C64 num_complex::Complex32,
         }
-    }};
+    };
+    (@match $dtype:expr, $T:ident => $body:expr; $($variant:ident $type:ty,)*) => {
+        match $dtype {
+            $(tensor_core::dtype::DType::$variant => {
+                type $T = $type;
+                $body
+            })*
+        }
+    };
 }
 pub(crate) use with_element;
 

@@ -3,8 +3,10 @@
 
 use std::sync::OnceLock;
 
+/// The instruction set that kernels use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// What every processor of the target has.
     Plain,
     /// AVX2 with FMA.
     Avx2,

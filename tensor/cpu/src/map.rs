@@ -7,9 +7,9 @@ use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 
 use crate::kernels::BLOCK;
-use crate::known;
 use crate::memory::{CpuMemory, memory};
 use crate::plan::{Feed, Frame, Plan};
+use crate::plan_cache;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
@@ -31,8 +31,8 @@ pub fn map(
     check_axes(program, shape.len())?;
     let types: SmallVec<[DType; 8]> = inputs.iter().map(|view| view.dtype).collect();
     let answers: SmallVec<[DType; 8]> = outputs.iter().map(|view| view.dtype).collect();
-    let plan =
-        known::plan(program, &types, Some(&answers), threads.level()).map_err(DeviceError::Unsupported)?;
+    let plan = plan_cache::plan(program, &types, Some(&answers), threads.level())
+        .map_err(DeviceError::Unsupported)?;
     let feeds =
         inputs.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())).collect();
     let targets: SmallVec<[(Shared<u8>, usize); 4]> =
@@ -63,8 +63,8 @@ pub fn rows(
         types.push(input.dtype);
         feeds.0.push(Feed::Row(memory.start().cast_const()));
     }
-    let plan =
-        known::plan(program, &types, Some(&[dtype]), threads.level()).map_err(DeviceError::Unsupported)?;
+    let plan = plan_cache::plan(program, &types, Some(&[dtype]), threads.level())
+        .map_err(DeviceError::Unsupported)?;
     let target = [(Shared::new(output.start()), dtype.bytes())];
     // SAFETY: the rows have `elements` elements, the output was allocated for as many, and no other thread has it yet.
     unsafe { run(threads, &plan, &feeds, &target, &[], elements) };

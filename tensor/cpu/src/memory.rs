@@ -41,7 +41,7 @@ pub struct Line {
 
 /// The cache of free buffers.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct BufferCache {
     free: Mutex<Free>,
 }
 
@@ -95,26 +95,26 @@ impl Drop for Block {
 pub struct CpuMemory {
     block: Option<Block>,
     bytes: usize,
-    shelf: Arc<Shelf>,
+    cache: Arc<BufferCache>,
 }
 
 impl CpuMemory {
-    pub fn allocate(shelf: &Arc<Shelf>, bytes: usize) -> Result<CpuMemory, DeviceError> {
+    pub fn allocate(cache: &Arc<BufferCache>, bytes: usize) -> Result<CpuMemory, DeviceError> {
         let refused = || DeviceError::OutOfMemory {
             asked: bytes,
-            held: format!("{} bytes are kept for reuse", shelf.kept()),
+            held: format!("{} bytes are kept for reuse", cache.kept()),
         };
         let size = class(bytes).ok_or_else(refused)?;
-        let block = match shelf.take(size) {
+        let block = match cache.take(size) {
             Some(block) => block,
             None => Block::new(size)
                 .or_else(|| {
-                    shelf.clear();
+                    cache.clear();
                     Block::new(size)
                 })
                 .ok_or_else(refused)?,
         };
-        Ok(CpuMemory { block: Some(block), bytes, shelf: shelf.clone() })
+        Ok(CpuMemory { block: Some(block), bytes, cache: cache.clone() })
     }
 
     pub fn start(&self) -> *mut u8 {
@@ -130,7 +130,7 @@ pub fn memory(buffer: &Buffer) -> Result<&CpuMemory, DeviceError> {
 impl Drop for CpuMemory {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.shelf.put(block);
+            self.cache.put(block);
         }
     }
 }
@@ -145,7 +145,7 @@ impl Memory for CpuMemory {
     }
 }
 
-impl Shelf {
+impl BufferCache {
     pub fn kept(&self) -> usize {
         self.free.lock().map_or(0, |free| free.bytes)
     }
@@ -184,25 +184,25 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_and_come_back() {
-        let shelf = Arc::new(Shelf::default());
+        let cache = Arc::new(BufferCache::default());
         for bytes in [0, 1, 63, 64, 65, 1000, 1 << 20] {
-            let first = CpuMemory::allocate(&shelf, bytes).unwrap();
+            let first = CpuMemory::allocate(&cache, bytes).unwrap();
             let start = first.start();
             assert_eq!(start as usize % ALIGNMENT, 0);
             assert_eq!(first.bytes(), bytes);
             drop(first);
-            assert_eq!(CpuMemory::allocate(&shelf, bytes).unwrap().start(), start);
+            assert_eq!(CpuMemory::allocate(&cache, bytes).unwrap().start(), start);
         }
-        assert!(shelf.kept() > 1 << 20);
-        shelf.clear();
-        assert_eq!(shelf.kept(), 0);
+        assert!(cache.kept() > 1 << 20);
+        cache.clear();
+        assert_eq!(cache.kept(), 0);
     }
 
     #[test]
     fn too_much_memory_is_an_error() {
-        let shelf = Arc::new(Shelf::default());
+        let cache = Arc::new(BufferCache::default());
         for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
-            assert!(matches!(CpuMemory::allocate(&shelf, bytes), Err(DeviceError::OutOfMemory { .. })));
+            assert!(matches!(CpuMemory::allocate(&cache, bytes), Err(DeviceError::OutOfMemory { .. })));
         }
     }
 }

@@ -68,7 +68,7 @@ pub struct Plan {
 }
 
 /// The reason why a program cannot be compiled.
-pub type Refusal = String;
+pub type Unsupported = String;
 
 impl Plan {
     /// Compiles a program for operands of these types. With `outputs`, results are written in these types; without, they stay in
@@ -78,7 +78,7 @@ impl Plan {
         operands: &[DType],
         outputs: Option<&[DType]>,
         level: Level,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<Plan, Unsupported> {
         let mut writer = Writer { program, operands, level, plan: Plan::empty(), places: Vec::new() };
         for number in 0..program.instructions.len() {
             writer.lower(number, outputs)?;
@@ -173,7 +173,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn dtype(&self, value: u16) -> Result<DType, Refusal> {
+    fn dtype(&self, value: u16) -> Result<DType, Unsupported> {
         let number = usize::from(value);
         if number >= self.places.len() {
             return Err(format!("value {value} is used before it is defined"));
@@ -222,7 +222,7 @@ impl Writer<'_> {
         self.places.push(place);
     }
 
-    fn lower(&mut self, number: usize, outputs: Option<&[DType]>) -> Result<(), Refusal> {
+    fn lower(&mut self, number: usize, outputs: Option<&[DType]>) -> Result<(), Unsupported> {
         let instruction = self.program.instructions[number];
         let dtype = instruction.dtype;
         // A value that is an output is computed in the output buffer; other users read it from there.
@@ -319,7 +319,7 @@ impl Writer<'_> {
         }
     }
 
-    fn finish(&mut self, outputs: Option<&[DType]>) -> Result<(), Refusal> {
+    fn finish(&mut self, outputs: Option<&[DType]>) -> Result<(), Unsupported> {
         let program = self.program;
         for (output, &value) in program.results.iter().enumerate() {
             let dtype = self.dtype(value)?;

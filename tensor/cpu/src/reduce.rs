@@ -9,9 +9,9 @@ use tensor_core::step::Reduction;
 
 use crate::fold::{Folder, folder};
 use crate::kernels::BLOCK;
-use crate::known;
 use crate::map::{self, Feeds, check_axes};
 use crate::plan::{Feed, Frame, Plan};
+use crate::plan_cache;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
@@ -63,8 +63,8 @@ impl Reduce<'_> {
         check_axes(self.program, shape.len())?;
         check_axes(self.epilogue, shape.len())?;
         let types: Vec<DType> = mapped.iter().map(|view| view.dtype).collect();
-        let plan =
-            known::plan(self.program, &types, None, threads.level()).map_err(DeviceError::Unsupported)?;
+        let plan = plan_cache::plan(self.program, &types, None, threads.level())
+            .map_err(DeviceError::Unsupported)?;
         let dtype = plan.result(0);
         let folder = folder(self.reduction, dtype, threads.level())
             .ok_or_else(|| DeviceError::Unsupported(format!("{:?} of {dtype}", self.reduction)))?;
@@ -89,7 +89,7 @@ impl Reduce<'_> {
     ) -> Result<(), DeviceError> {
         let mut types = vec![dtype];
         types.extend(others.iter().map(|view| view.dtype));
-        let plan = known::plan(self.epilogue, &types, Some(&[output.dtype]), threads.level())
+        let plan = plan_cache::plan(self.epilogue, &types, Some(&[output.dtype]), threads.level())
             .map_err(DeviceError::Unsupported)?;
         let flat = Walk::new(&[output.elements()], &[1]);
         let mut feeds = smallvec![Feed::Memory(sums, flat)];

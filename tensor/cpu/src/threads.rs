@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::crew::Crew;
 use crate::level::Level;
+use crate::thread_pool::ThreadPool;
 
 /// Nanoseconds of work, approximately, below which waking threads costs more than it saves.
 const WORTH: usize = 40_000;
@@ -12,7 +12,7 @@ const WORTH: usize = 40_000;
 /// The maximum number of threads, and the instruction level they use.
 #[derive(Debug)]
 pub struct Threads {
-    crew: Mutex<Option<(u32, Arc<Crew>)>>,
+    pool: Mutex<Option<(u32, Arc<ThreadPool>)>>,
     most: usize,
     level: Level,
 }
@@ -21,7 +21,7 @@ impl Threads {
     /// Limits the threads to `most`; by default one for each CPU.
     pub fn new(most: Option<usize>, level: Level) -> Threads {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Threads { crew: Mutex::default(), most: most.unwrap_or(processors).max(1), level }
+        Threads { pool: Mutex::default(), most: most.unwrap_or(processors).max(1), level }
     }
 
     pub fn level(&self) -> Level {
@@ -34,9 +34,9 @@ impl Threads {
         if count > 1
             && cost >= WORTH
             && self.most > 1
-            && let Some(crew) = self.crew()
+            && let Some(pool) = self.pool()
         {
-            crew.each(count, &task);
+            pool.each(count, &task);
         } else {
             (0..count).for_each(task);
         }
@@ -53,17 +53,17 @@ impl Threads {
         self.most
     }
 
-    fn crew(&self) -> Option<Arc<Crew>> {
+    fn pool(&self) -> Option<Arc<ThreadPool>> {
         let process = std::process::id();
-        let mut held = self.crew.lock().ok()?;
+        let mut held = self.pool.lock().ok()?;
         match &*held {
-            Some((owner, crew)) if *owner == process => return Some(crew.clone()),
+            Some((owner, pool)) if *owner == process => return Some(pool.clone()),
             _ => {}
         }
-        let crew = Arc::new(Crew::new(self.most - 1)?);
+        let pool = Arc::new(ThreadPool::new(self.most - 1)?);
         // Leak the parent's pool: dropping it would join threads that do not exist in this process.
-        std::mem::forget(held.replace((process, crew.clone())));
-        Some(crew)
+        std::mem::forget(held.replace((process, pool.clone())));
+        Some(pool)
     }
 }
 

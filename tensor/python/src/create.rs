@@ -56,8 +56,9 @@ fn tensor(
     Ok(made)
 }
 
-macro_rules! filled {
-    ($($name:ident $like:ident $value:expr, $doc:literal;)*) => {
+/// Defines functions that create a tensor of a shape, and their variants that take the shape of another tensor.
+macro_rules! creators {
+    ($($name:ident $like:ident $create:expr, $doc:literal;)*) => {
         $(
             #[doc = $doc]
             #[pyfunction]
@@ -71,7 +72,7 @@ macro_rules! filled {
             ) -> PyResult<PyTensor> {
                 let (device, placed) = chosen(py, device)?;
                 let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
-                finished(create::full(&device, dtype, &shape_of(size)?, $value), placed, requires_grad)
+                finished(created(&device, dtype, &shape_of(size)?, $create), placed, requires_grad)
             }
 
             #[doc = $doc]
@@ -86,11 +87,11 @@ macro_rules! filled {
                 let (device, placed) = beside(py, other, device)?;
                 let other = other.get().tensor();
                 let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
-                finished(create::full(&device, dtype, other.shape(), $value), placed, false)
+                finished(created(&device, dtype, other.shape(), $create), placed, false)
             }
         )*
 
-        fn register_filled(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        fn register_creators(module: &Bound<'_, PyModule>) -> PyResult<()> {
             $(
                 module.add_function(wrap_pyfunction!($name, module)?)?;
                 module.add_function(wrap_pyfunction!($like, module)?)?;
@@ -100,10 +101,39 @@ macro_rules! filled {
     };
 }
 
-filled! {
-    zeros zeros_like Scalar::Int(0), "Zeros.";
-    ones ones_like Scalar::Int(1), "Ones.";
-    empty empty_like Scalar::Int(0), "A tensor for elements that are set later; they are zero.";
+creators! {
+    zeros zeros_like Elements::All(0), "Zeros.";
+    ones ones_like Elements::All(1), "Ones.";
+    empty empty_like Elements::All(0), "A tensor for elements that are set later; they are zero.";
+    rand rand_like Elements::Random(Distribution::Uniform), "Uniform random numbers in [0, 1), the same on every device.";
+    randn randn_like Elements::Random(Distribution::Normal), "Normal random numbers, the same on every device.";
+}
+
+/// The elements of a new tensor.
+enum Elements {
+    All(i64),
+    /// Drawn from the process's generator.
+    Random(Distribution),
+}
+
+fn created(
+    device: &AnyDevice,
+    dtype: DType,
+    shape: &[usize],
+    elements: Elements,
+) -> tensor_core::Result<tensor_core::Tensor> {
+    match elements {
+        Elements::All(value) => create::full(device, dtype, shape, Scalar::Int(value)),
+        Elements::Random(distribution) => {
+            let (seed, offset) = draw(create::random_blocks(count(shape), dtype, distribution));
+            create::random(device, dtype, shape, distribution, seed, offset)
+        }
+    }
+}
+
+/// Returns the number of elements; a product that overflows is refused later, when the tensor is created.
+fn count(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |elements: usize, &length| elements.saturating_mul(length))
 }
 
 /// Returns the device for a tensor created like another.
@@ -213,59 +243,6 @@ fn eye(
     finished(create::eye(&device, dtype, rows, columns), placed, requires_grad)
 }
 
-macro_rules! random {
-    ($($name:ident $like:ident $create:path, $distribution:expr, $doc:literal;)*) => {
-        $(
-            #[doc = $doc]
-            #[pyfunction]
-            #[pyo3(signature = (*size, dtype=None, device=None, requires_grad=false))]
-            fn $name(
-                py: Python<'_>,
-                size: &Bound<'_, PyTuple>,
-                dtype: Option<AnyDType>,
-                device: Option<&str>,
-                requires_grad: bool,
-            ) -> PyResult<PyTensor> {
-                let (device, placed) = chosen(py, device)?;
-                let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
-                let shape = shape_of(size)?;
-                let elements = shape.iter().fold(1_usize, |elements, &length| elements.saturating_mul(length));
-                let (seed, offset) = draw(create::random_blocks(elements, dtype, $distribution));
-                finished($create(&device, dtype, &shape, seed, offset), placed, requires_grad)
-            }
-
-            #[doc = $doc]
-            #[pyfunction]
-            #[pyo3(signature = (other, dtype=None, device=None))]
-            fn $like(
-                py: Python<'_>,
-                other: &Bound<'_, PyTensor>,
-                dtype: Option<AnyDType>,
-                device: Option<&str>,
-            ) -> PyResult<PyTensor> {
-                let (device, placed) = beside(py, other, device)?;
-                let other = other.get().tensor();
-                let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
-                let (seed, offset) = draw(create::random_blocks(other.elements(), dtype, $distribution));
-                finished($create(&device, dtype, other.shape(), seed, offset), placed, false)
-            }
-        )*
-
-        fn register_random(module: &Bound<'_, PyModule>) -> PyResult<()> {
-            $(
-                module.add_function(wrap_pyfunction!($name, module)?)?;
-                module.add_function(wrap_pyfunction!($like, module)?)?;
-            )*
-            Ok(())
-        }
-    };
-}
-
-random! {
-    rand rand_like create::uniform, Distribution::Uniform, "Uniform random numbers in [0, 1), the same on every device.";
-    randn randn_like create::normal, Distribution::Normal, "Normal random numbers, the same on every device.";
-}
-
 /// Random integers: `randint(high, size)` or `randint(low, high, size)`, from low to below high.
 #[pyfunction]
 #[pyo3(signature = (low, high=None, size=None, dtype=None, device=None))]
@@ -290,10 +267,9 @@ fn randint(
         }
     };
     let shape = shape_of(&PyTuple::new(py, [size])?)?;
-    let elements = shape.iter().fold(1_usize, |elements, &length| elements.saturating_mul(length));
     let distribution = Distribution::Integers { low: range.start, high: range.end };
-    let (seed, offset) = draw(create::random_blocks(elements, DType::I64, distribution));
-    finished(create::integers(&device, dtype, &shape, range, seed, offset), placed, false)
+    let (seed, offset) = draw(create::random_blocks(count(&shape), DType::I64, distribution));
+    finished(create::random(&device, dtype, &shape, distribution, seed, offset), placed, false)
 }
 
 /// Seeds the random number generator.
@@ -322,8 +298,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // The default seed differs in every process.
     let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0);
     *GENERATOR.lock().expect("no code panics while holding this lock") = (seed, 0);
-    register_filled(module)?;
-    register_random(module)?;
+    register_creators(module)?;
     module.add_function(wrap_pyfunction!(tensor, module)?)?;
     module.add_function(wrap_pyfunction!(full, module)?)?;
     module.add_function(wrap_pyfunction!(full_like, module)?)?;

@@ -1,10 +1,11 @@
-//! Conversion of single elements between bytes, `Scalar`, and Python numbers.
+//! Conversion between Python numbers, `Scalar` and elements.
 
-use half::{bf16, f16};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 use tensor_core::dtype::{DType, Scalar};
+use tensor_core::element;
+pub use tensor_core::element::decode;
 
 /// Converts a Python object to a scalar, if it is a number. NumPy scalars and objects convertible to a number count too.
 pub fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
@@ -60,83 +61,13 @@ fn numpy_number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     })
 }
 
-/// Writes a number as an element. Values out of range wrap, as in casts of arrays.
+/// Writes a number as an element, unless that would drop an imaginary part. Values out of range wrap, as in casts of arrays.
 pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) -> PyResult<()> {
     if dtype != DType::C64 && matches!(value, Scalar::Complex(..)) {
         return Err(PyTypeError::new_err(format!("a complex number cannot be converted to {dtype}")));
     }
-    let float = match value {
-        Scalar::Bool(value) => f64::from(u8::from(value)),
-        Scalar::Int(value) => value as f64,
-        Scalar::UInt(value) => value as f64,
-        Scalar::Float(value) => value,
-        Scalar::Complex(real, _) => f64::from(real),
-    };
-    let integer = match value {
-        Scalar::Bool(value) => i64::from(value),
-        Scalar::Int(value) => value,
-        Scalar::UInt(value) => value as i64,
-        Scalar::Float(value) => value as i64,
-        Scalar::Complex(real, _) => real as i64,
-    };
-    match dtype {
-        DType::Bool => {
-            into.push(u8::from(float != 0.0 || matches!(value, Scalar::Complex(_, i) if i != 0.0)))
-        }
-        DType::U8 => into.push(integer as u8),
-        DType::I8 => into.extend((integer as i8).to_ne_bytes()),
-        DType::U16 => into.extend((integer as u16).to_ne_bytes()),
-        DType::I16 => into.extend((integer as i16).to_ne_bytes()),
-        DType::U32 => into.extend((integer as u32).to_ne_bytes()),
-        DType::I32 => into.extend((integer as i32).to_ne_bytes()),
-        DType::U64 => match value {
-            Scalar::Float(value) if value >= 0.0 => into.extend((value as u64).to_ne_bytes()),
-            _ => into.extend((integer as u64).to_ne_bytes()),
-        },
-        DType::I64 => into.extend(integer.to_ne_bytes()),
-        DType::F16 => into.extend(f16::from_f64(float).to_ne_bytes()),
-        DType::BF16 => into.extend(bf16::from_f64(float).to_ne_bytes()),
-        DType::F32 => into.extend((float as f32).to_ne_bytes()),
-        DType::F64 => into.extend(float.to_ne_bytes()),
-        DType::C64 => {
-            let imaginary = if let Scalar::Complex(_, imaginary) = value { imaginary } else { 0.0 };
-            into.extend((float as f32).to_ne_bytes());
-            into.extend(imaginary.to_ne_bytes());
-        }
-    }
+    element::encode(value, dtype, into);
     Ok(())
-}
-
-/// Reads the element at the start of `bytes`.
-pub fn decode(bytes: &[u8], dtype: DType) -> Scalar {
-    macro_rules! read {
-        ($type:ty) => {{
-            let mut raw = [0; size_of::<$type>()];
-            raw.copy_from_slice(&bytes[..size_of::<$type>()]);
-            <$type>::from_ne_bytes(raw)
-        }};
-    }
-    match dtype {
-        DType::Bool => Scalar::Bool(bytes[0] != 0),
-        DType::U8 => Scalar::UInt(u64::from(bytes[0])),
-        DType::U16 => Scalar::UInt(u64::from(read!(u16))),
-        DType::U32 => Scalar::UInt(u64::from(read!(u32))),
-        DType::U64 => Scalar::UInt(read!(u64)),
-        DType::I8 => Scalar::Int(i64::from(read!(i8))),
-        DType::I16 => Scalar::Int(i64::from(read!(i16))),
-        DType::I32 => Scalar::Int(i64::from(read!(i32))),
-        DType::I64 => Scalar::Int(read!(i64)),
-        DType::F16 => Scalar::Float(f64::from(f16::from_bits(read!(u16)))),
-        DType::BF16 => Scalar::Float(f64::from(bf16::from_bits(read!(u16)))),
-        DType::F32 => Scalar::Float(f64::from(read!(f32))),
-        DType::F64 => Scalar::Float(read!(f64)),
-        DType::C64 => {
-            let real = read!(f32);
-            let mut raw = [0; 4];
-            raw.copy_from_slice(&bytes[4..8]);
-            Scalar::Complex(real, f32::from_ne_bytes(raw))
-        }
-    }
 }
 
 pub fn to_python(py: Python<'_>, value: Scalar) -> PyResult<Py<PyAny>> {

@@ -61,10 +61,12 @@ pub fn device_count_with(options: &RocmOptions) -> Result<usize, DeviceError> {
 }
 
 impl RocmDevice {
+    /// Opens a GPU with the default options.
     pub fn open(ordinal: u32) -> Result<Arc<RocmDevice>, DeviceError> {
         RocmDevice::open_with(ordinal, &RocmOptions::default())
     }
 
+    /// Opens a GPU.
     pub fn open_with(ordinal: u32, options: &RocmOptions) -> Result<Arc<RocmDevice>, DeviceError> {
         let count = device_count_with(options)?;
         if ordinal as usize >= count {
@@ -88,10 +90,12 @@ impl RocmDevice {
         Ok(Arc::new(device))
     }
 
+    /// The pool of device memory.
     pub fn memory(&self) -> &Arc<MemoryPool> {
         &self.pool
     }
 
+    /// The pool of pinned host memory.
     pub fn pinned(&self) -> &Arc<PinnedPool> {
         &self.pinned
     }
@@ -101,6 +105,7 @@ impl RocmDevice {
         self.kernels.keep(folder);
     }
 
+    /// Where kernels came from, and how often they were launched.
     pub fn kernel_statistics(&self) -> KernelStatistics {
         self.kernels.statistics()
     }
@@ -110,6 +115,7 @@ impl RocmDevice {
         self.kernels.set_replaying(replaying);
     }
 
+    /// Whether repeated sequences of launches are replayed as graphs.
     pub fn is_replaying(&self) -> bool {
         self.kernels.is_replaying()
     }

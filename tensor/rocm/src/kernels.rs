@@ -23,11 +23,15 @@ const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "-ffp-contract=off", "-fwrapv",
 /// Counts of kernels by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStatistics {
+    /// Kernels that were built ahead of time.
     pub ahead: u64,
+    /// Kernels from the disk cache.
     pub from_disk: u64,
+    /// Kernels compiled at run time.
     pub compiled: u64,
     /// Number of compiler runs: several kernels are compiled at once.
     pub compilations: u64,
+    /// Kernel launches.
     pub launches: u64,
     /// Launches that were replayed as graphs.
     pub replays: ReplayStatistics,

@@ -3,6 +3,8 @@
 //! Steps become kernels generated as HIP C++, compiled by the runtime's compiler (hiprtc) and cached. The crate links nothing and
 //! reads no environment variables.
 
+#![warn(missing_docs)]
+
 mod ahead;
 mod axes;
 mod cache;

@@ -31,12 +31,17 @@ const WAITING: usize = 256;
 pub struct MemoryStatistics {
     /// Bytes that tensors hold now.
     pub total_allocated: usize,
+    /// The most bytes that tensors have held at a time.
     pub peak_allocated: usize,
     /// Bytes freed by tensors and kept for reuse.
     pub kept: usize,
+    /// Blocks handed out.
     pub allocations: u64,
+    /// Blocks returned.
     pub deallocations: u64,
+    /// Allocations served from free blocks.
     pub cache_hits: u64,
+    /// Allocations that needed the runtime.
     pub cache_misses: u64,
 }
 
@@ -123,6 +128,7 @@ impl MemoryPool {
         Ok(Block { pool: self.clone(), address, bytes })
     }
 
+    /// The counters.
     pub fn statistics(&self) -> MemoryStatistics {
         self.state.lock().statistics
     }

@@ -16,11 +16,17 @@ const KEPT: usize = 512 << 20;
 /// Allocation counters, in bytes and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PinnedStatistics {
+    /// Bytes of buffers in use.
     pub in_use: usize,
+    /// Bytes of free buffers.
     pub kept: usize,
+    /// Buffers handed out.
     pub acquired: u64,
+    /// Buffers returned.
     pub released: u64,
+    /// Requests served from free buffers.
     pub hits: u64,
+    /// Requests that needed the runtime.
     pub misses: u64,
 }
 
@@ -47,12 +53,14 @@ pub struct PinnedBuffer {
 }
 
 impl PinnedBuffer {
+    /// The content.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the runtime allocated at least this many bytes. They are initialised: fresh ones are zeroed in `acquire`, and
         // reused ones were written. This is their only owner.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
 
+    /// The content, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
@@ -80,6 +88,7 @@ impl PinnedPool {
         Arc::new(PinnedPool { library, state: Mutex::default() })
     }
 
+    /// Returns a buffer of at least this size, free or new.
     pub fn acquire(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer, DeviceError> {
         let size = rounded(bytes);
         let kept = self.state.lock().free.get_mut(&size).and_then(Vec::pop);
@@ -114,6 +123,7 @@ impl PinnedPool {
         buffers.map(drop)
     }
 
+    /// Frees all buffers that are not in use.
     pub fn clear(&self) -> Result<(), DeviceError> {
         let addresses: Vec<usize> = {
             let mut state = self.state.lock();
@@ -123,6 +133,7 @@ impl PinnedPool {
         addresses.into_iter().try_for_each(|address| self.free(address))
     }
 
+    /// The counters.
     pub fn statistics(&self) -> PinnedStatistics {
         self.state.lock().statistics
     }

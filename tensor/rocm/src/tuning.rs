@@ -19,8 +19,11 @@ const MAX_KEY: usize = 256;
 /// Counters of the tuning cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TuningStatistics {
+    /// Lookups that found a result.
     pub hits: u64,
+    /// Lookups that found none.
     pub misses: u64,
+    /// Stored results.
     pub entries: usize,
 }
 
@@ -51,6 +54,7 @@ impl TuningCache {
         self.state.lock().search = search;
     }
 
+    /// Whether steps without a result are measured.
     pub fn is_exhaustive(&self) -> bool {
         self.state.lock().search
     }
@@ -80,6 +84,7 @@ impl TuningCache {
         state.save();
     }
 
+    /// The counters.
     pub fn statistics(&self) -> TuningStatistics {
         let state = self.state.lock();
         TuningStatistics { hits: state.hits, misses: state.misses, entries: state.entries.len() }

@@ -1,7 +1,8 @@
 //! Memory instructions, independent of their encoding: addresses and their checks, elements, atomics, private memory.
 
-pub(crate) mod address;
+pub(crate) mod addresses;
 pub(crate) mod atomic;
+pub(crate) mod checked;
 pub(crate) mod element;
 pub(crate) mod operand;
 pub(crate) mod private;

@@ -12,7 +12,7 @@ pub(crate) mod sop2;
 pub(crate) mod sopc;
 pub(crate) mod sopk;
 pub(crate) mod sopp;
-mod typed_buffer;
+pub(crate) mod typed_buffer;
 pub(crate) mod vop1;
 pub(crate) mod vop2;
 pub(crate) mod vop3;

@@ -15,11 +15,16 @@ mod float;
 mod integer;
 mod liveness;
 mod local_read;
+mod lower;
 mod mask;
 mod qword;
+mod read_code;
 mod register;
+mod run;
 mod target;
 mod template;
+mod template_table;
+mod value;
 
 pub use entry::Native;
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::count::Count;
 use super::listing::Listing;
-use super::profile::Count;
 use crate::exec::format::sopp;
 use crate::program::Program;
 use isa::{Format, Op};
@@ -16,20 +16,26 @@ const MAX_BLOCKS: usize = 5;
 /// A basic block: entered at its first instruction and left after its last.
 #[derive(Clone, Debug, Serialize)]
 pub struct Block {
+    /// Name of the function.
     pub function: String,
     /// Offset of the first instruction.
     pub offset: u64,
+    /// Number of times the block was executed, by all waves.
     pub executions: u64,
     /// Number of instructions executed in it.
     pub instructions: u64,
+    /// Instructions of the block.
     pub code: Vec<BlockLine>,
     /// Number of instructions missing at the end of `code`.
     pub omitted: usize,
 }
 
+/// One instruction of a block.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockLine {
+    /// Offset from the start of the function in bytes.
     pub offset: u64,
+    /// Disassembly.
     pub text: String,
     /// `FILE:LINE`, if the kernel was built with debug information.
     pub source: Option<String>,

@@ -11,54 +11,32 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::accesses::{Access, Space};
+use super::conflict::{AccessSite, Conflict, Problem};
 use super::listing::Listing;
 use super::local_shadow::LocalShadow;
 use super::{ObservedLaunch, Step};
 use crate::memory::Range;
-use crate::workgroup::WaveContext;
 use crate::{Fault, FaultKind, Flow, Memory, Wave};
 
 /// Maximum number of distinct findings reported in full.
 const MAX_FINDINGS: usize = 200;
 
-/// Kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Problem {
-    /// The kernel was aborted: an out-of-bounds access, or another fault.
-    Fault,
-    /// Two waves of a workgroup access the same LDS bytes, one of them writes, and no barrier separates them.
-    LocalRace,
-    /// Two workgroups access the same global memory, one of them writes, and nothing orders them.
-    GlobalRace,
-    /// An access beyond the workgroup's LDS: reads return zero, writes are dropped.
-    LocalOutOfBounds,
-    /// A read of LDS that the workgroup has not written.
-    LocalUnset,
-    /// Lanes write different values to the same address in one instruction; which value remains is undefined. A note, not an
-    /// error.
-    SameInstruction,
-}
-
-impl Problem {
-    /// Whether this is informational only.
-    pub fn is_note(self) -> bool {
-        self == Problem::SameInstruction
-    }
-}
-
 /// An instruction and the work-item that executed it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Accessor {
+    /// Name of the function.
     pub function: String,
     /// Offset of the instruction in its function.
     pub offset: u64,
+    /// Disassembly of the instruction.
     pub instruction: String,
     /// `FILE:LINE`, if the kernel was built with debug information.
     pub source: Option<String>,
     /// `reads`, `writes` or `updates`.
     pub verb: &'static str,
+    /// Index of the workgroup.
     pub workgroup: [u32; 3],
+    /// Index of the wave in the workgroup.
     pub wave: u32,
     /// Within the workgroup; `None` for a scalar instruction.
     pub work_item: Option<[u32; 3]>,
@@ -67,14 +45,19 @@ pub struct Accessor {
 /// A problem and its first occurrence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
+    /// Kind of the problem.
     pub problem: Problem,
+    /// Name of the kernel.
     pub kernel: String,
+    /// Number of the launch, starting at 1.
     pub launch: u64,
     /// `local` or `global`.
     pub memory: &'static str,
     /// Address, or offset in local memory.
     pub address: u64,
+    /// Size of the access in bytes.
     pub bytes: u32,
+    /// The access that was found.
     pub access: Option<Accessor>,
     /// The conflicting access.
     pub other: Option<Accessor>,
@@ -87,6 +70,7 @@ pub struct Finding {
 /// Result of a check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckReport {
+    /// Distinct findings, in the order in which they were found.
     pub findings: Vec<Finding>,
     /// Number of distinct problems that are not listed.
     pub more: u64,
@@ -99,27 +83,6 @@ impl CheckReport {
     pub fn problems(&self) -> u64 {
         self.findings.iter().filter(|finding| !finding.problem.is_note()).count() as u64 + self.more
     }
-}
-
-/// Identifies an access, with enough data to describe it later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AccessSite {
-    /// Address of the instruction.
-    pub instruction: u64,
-    /// Number of the workgroup in its grid.
-    pub group: u64,
-    pub wave: u32,
-    pub lane: Option<u32>,
-    pub kind: AccessKind,
-}
-
-/// Two conflicting accesses, or one invalid access, as found by a shadow memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Conflict {
-    pub problem: Problem,
-    pub address: u64,
-    pub by: AccessSite,
-    pub with: Option<AccessSite>,
 }
 
 #[derive(Debug, Default)]
@@ -307,8 +270,8 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    pub fn new(context: &WaveContext, local: LocalShadow) -> Checker {
-        Checker { group: context.linear_workgroup, local, synced: 0, conflicts: Vec::new() }
+    pub fn new(group: u64, local: LocalShadow) -> Checker {
+        Checker { group, local, synced: 0, conflicts: Vec::new() }
     }
 
     pub fn barrier(&mut self) {

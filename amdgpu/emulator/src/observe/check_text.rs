@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::check::{Accessor, CheckReport, Finding, Problem};
+use super::check::{Accessor, CheckReport, Finding};
+use super::conflict::Problem;
 use super::listing::offset;
 
 /// Formats a report as text.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use isa::AccessKind;
 
 use super::accesses::Access;
-use super::check::{AccessSite, Conflict, Problem};
+use super::conflict::{AccessSite, Conflict, Problem};
 use crate::memory::Range;
 
 const PAGE: u64 = 4096;

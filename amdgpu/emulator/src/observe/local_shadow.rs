@@ -7,7 +7,7 @@
 use isa::AccessKind;
 
 use super::accesses::Access;
-use super::check::{AccessSite, Conflict, Problem};
+use super::conflict::{AccessSite, Conflict, Problem};
 
 /// Maximum number of waves in a workgroup.
 const WAVES: usize = 16;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::accesses::{Access, Space};
 use super::block::{self, Block};
+use super::count::Count;
 use super::listing::Listing;
 use super::{MAX_KERNELS, Step};
 use crate::exec::format::sopp;
@@ -25,16 +26,6 @@ const TOP_OPCODES: usize = 10;
 const TOP_BLOCKS: usize = 5;
 const TOP_PLACES: usize = 3;
 
-/// Counts of one micro-op.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Count {
-    pub executions: u64,
-    /// Active lanes, summed over executions.
-    pub lanes: u64,
-    /// Branches: times taken. Instructions that mask lanes off: times the wave diverged (some lanes off, some still on).
-    pub taken: u64,
-}
-
 /// Global memory accesses of one or more micro-ops.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Traffic {
@@ -46,6 +37,7 @@ pub struct Traffic {
     pub distinct_bytes: u64,
     /// Cache lines of 64 and of 128 bytes accessed, summed over executions.
     pub lines_64: u64,
+    /// Distinct 128-byte lines.
     pub lines_128: u64,
 }
 
@@ -63,6 +55,7 @@ impl Traffic {
         ratio(self.distinct_bytes, 64 * self.lines_64)
     }
 
+    /// Used part of the 128-byte lines, 0 to 1.
     pub fn used_128(&self) -> f64 {
         ratio(self.distinct_bytes, 128 * self.lines_128)
     }
@@ -71,10 +64,13 @@ impl Traffic {
 /// LDS accesses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LocalTraffic {
+    /// Executed instructions.
     pub instructions: u64,
+    /// Bytes moved.
     pub bytes: u64,
     /// Cycles that the accesses take, and how many of them are caused by bank conflicts.
     pub cycles: u64,
+    /// Cycles lost to bank conflicts.
     pub conflicts: u64,
 }
 
@@ -317,6 +313,7 @@ impl Profile {
 /// Execution count of an opcode or a class.
 #[derive(Clone, Debug, Serialize)]
 pub struct Executed {
+    /// Name of the class or mnemonic.
     pub name: String,
     /// Executions, counted once per wave.
     pub instructions: u64,
@@ -325,6 +322,7 @@ pub struct Executed {
 }
 
 impl Executed {
+    /// Mean number of active lanes per execution.
     pub fn mean_lanes(&self) -> f64 {
         ratio(self.lanes, self.instructions)
     }
@@ -333,8 +331,11 @@ impl Executed {
 /// An instruction with a high cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Place {
+    /// Name of the function.
     pub function: String,
+    /// Offset from the start of the function in bytes.
     pub offset: u64,
+    /// Disassembly.
     pub text: String,
     /// `FILE:LINE`, if the kernel was built with debug information.
     pub source: Option<String>,
@@ -345,12 +346,17 @@ pub struct Place {
 /// Profile of a kernel over all its launches.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelProfile {
+    /// Name of the kernel.
     pub kernel: String,
+    /// Number of launches.
     pub launches: u64,
+    /// Number of workgroups.
     pub workgroups: u64,
+    /// Number of waves.
     pub waves: u64,
     /// Instructions executed by waves, including the emulator's helper micro-ops. Equals the sum over `classes`.
     pub instructions: u64,
+    /// Executions by class of instruction.
     pub classes: Vec<Executed>,
     /// All opcodes, most executed first.
     pub opcodes: Vec<Executed>,
@@ -360,17 +366,27 @@ pub struct KernelProfile {
     pub mean_active_lanes: f64,
     /// Scalar conditional branches, and how many of them were taken.
     pub branches: u64,
+    /// Conditional branches that were taken.
     pub branches_taken: u64,
     /// Instructions that mask lanes off by condition, and how many of them made the wave diverge.
     pub masks: u64,
+    /// Of `masks`, those that left some lanes active and some not.
     pub masks_split: u64,
+    /// Executed barriers.
     pub barriers: u64,
+    /// Loads from global memory.
     pub global_loads: Traffic,
+    /// Stores to global memory.
     pub global_stores: Traffic,
+    /// Atomics in global memory.
     pub global_atomics: Traffic,
+    /// Scalar loads.
     pub scalar_loads: Traffic,
+    /// Loads from LDS.
     pub local_loads: LocalTraffic,
+    /// Stores to LDS.
     pub local_stores: LocalTraffic,
+    /// Atomics in LDS.
     pub local_atomics: LocalTraffic,
     /// Instructions that lose the most cycles to bank conflicts.
     pub worst_conflicts: Vec<Place>,

@@ -15,7 +15,6 @@ use super::listing::offset;
 use super::{ObservedLaunch, Step};
 use crate::compile::scalar_index;
 use crate::wave::sreg;
-use crate::workgroup::WaveContext;
 use crate::{Flow, Wave};
 
 /// Line width, and width of the instruction column.
@@ -27,7 +26,9 @@ const RESULTS: usize = 6 + INSTRUCTION + 1 + 16 + 2;
 /// Selects the wave to trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
+    /// Index of the workgroup to trace.
     pub workgroup: [u32; 3],
+    /// Index of the wave in the workgroup.
     pub wave: u32,
     /// Lane whose registers and addresses are shown; `None` selects the first active one.
     pub lane: Option<u32>,
@@ -63,9 +64,9 @@ impl Trace {
     }
 
     /// Creates a tracer, if the selected wave is in this workgroup.
-    pub fn workgroup(&self, launch: &ObservedLaunch, context: &WaveContext, waves: usize) -> Option<Tracer> {
+    pub fn workgroup(&self, launch: &ObservedLaunch, workgroup: [u32; 3], waves: usize) -> Option<Tracer> {
         let options = &self.options;
-        if context.workgroup != options.workgroup || options.wave as usize >= waves {
+        if workgroup != options.workgroup || options.wave as usize >= waves {
             return None;
         }
         self.waves.fetch_add(1, Ordering::Relaxed);

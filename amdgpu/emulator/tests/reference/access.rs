@@ -102,7 +102,7 @@ fn memory(random: &mut Random, format: Format, values: Option<&[u64]>) -> Memory
                     bytes.extend(random.pick(values).to_le_bytes());
                 }
                 Some(values) => bytes.extend((random.pick(values) as u32).to_le_bytes()),
-                None => bytes.extend(random.next().to_le_bytes()),
+                None => bytes.extend(random.bits().to_le_bytes()),
             }
         }
         bytes.truncate(count);
@@ -136,7 +136,7 @@ fn targets(random: &mut Random, limit: u64, size: u64, aligned: bool, past: bool
         let shift = if kind == 4 && !aligned { random.below(size) } else { 0 };
         *target = if past { slot } else { slot % slots } * size + shift;
         if past && random.chance(40) {
-            *target = random.next() & 0xffff_fffc;
+            *target = random.bits() & 0xffff_fffc;
         }
     }
     let shift = if aligned || kind == 4 || size == 1 || random.chance(2) { 0 } else { random.below(size) };
@@ -180,7 +180,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
         || inst.memory.lds
         || [Op::ds_append, Op::ds_consume, Op::ds_read_addtid_b32, Op::ds_write_addtid_b32].contains(&inst.op)
     {
-        machine.s[M0] = random.next() as u32 & 0xffff_0000 | random.below(local + 512) as u32 & !3;
+        machine.s[M0] = random.bits() as u32 & 0xffff_0000 | random.below(local + 512) as u32 & !3;
     }
     match inst.format {
         Format::Ds => {
@@ -293,7 +293,7 @@ fn aim_buffer(
     if inst.memory.idxen {
         let limit = random.pick(&[2, 40, 120]);
         for lane in 0..64 {
-            let index = if random.chance(30) { random.next() } else { random.below(limit) };
+            let index = if random.chance(30) { random.bits() } else { random.below(limit) };
             set(machine, next, lane, index, false);
         }
         next = match next {

@@ -116,7 +116,7 @@ fn fill(random: &mut Random, data_type: DataType, tiny: bool, special: bool) -> 
         (Element::Brain, _) => u64::from((everyday as f32).to_bits() >> 16),
         // One in 128 of all codes is the NaN, too many for sums of 64 elements.
         (Element::Fp8 | Element::Bf8, _) => sign << 7 | (1 + random.below(0x7f)),
-        _ => random.next(),
+        _ => random.bits(),
     }
 }
 

@@ -49,7 +49,7 @@ pub fn state(random: &mut Random, arch: Arch, inst: &Inst) -> Machine {
     let exec = match random.below(6) {
         0 => 0,
         1 => 1 << random.below(64),
-        2 | 3 => random.next(),
+        2 | 3 => random.bits(),
         _ => !0,
     };
     s[EXEC] = exec as u32;

@@ -98,7 +98,7 @@ fn sparse(random: &mut Random, bits: u32) -> u32 {
     match random.below(4) {
         0 => 0,
         1 => 1 << random.below(u64::from(bits)) & all,
-        _ => random.next() as u32 & all,
+        _ => random.bits() as u32 & all,
     }
 }
 
@@ -115,7 +115,7 @@ fn words(random: &mut Random, row: &Encoding, opcode: u32, form: Form) -> [u32; 
     match (row.format, form) {
         (Format::Vop1 | Format::Vop2 | Format::Vopc, Form::Short) => [short(source(random)), literal, 0],
         (Format::Vop1 | Format::Vop2 | Format::Vopc, Form::Sdwa) => {
-            let selections = random.next() as u32 & 0x0707_1f00;
+            let selections = random.bits() as u32 & 0x0707_1f00;
             let modifiers = sparse(random, 32) & 0x3838_e000;
             let second_scalar = if random.chance(4) { 1 << 31 } else { 0 };
             let (register, kind) =
@@ -131,7 +131,7 @@ fn words(random: &mut Random, row: &Encoding, opcode: u32, form: Form) -> [u32; 
                 2 | 3 => 0x150 + random.below(16) as u32,
                 _ => random.pick(&controls),
             };
-            let masks = if random.chance(2) { 0xff00_0000 } else { (random.next() as u32) << 24 };
+            let masks = if random.chance(2) { 0xff00_0000 } else { (random.bits() as u32) << 24 };
             let modifiers = sparse(random, 5) << 19;
             [short(250), register(random) | control << 8 | masks | modifiers, literal]
         }

@@ -13,7 +13,12 @@ use crate::{Arch, Format, Inst, MemoryBits, Modifiers, Operand};
 pub enum DecodeError {
     /// The code ends inside the instruction.
     #[error("instruction needs {needed} bytes, {available} are left")]
-    Truncated { needed: usize, available: usize },
+    Truncated {
+        /// Size of the instruction in bytes.
+        needed: usize,
+        /// Bytes left.
+        available: usize,
+    },
     /// No instruction of the architecture has this encoding.
     #[error("unknown {format} instruction {:#010x} {:#010x}", words[0], words[1])]
     Unknown {

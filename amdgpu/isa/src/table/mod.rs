@@ -53,13 +53,17 @@ use crate::{Arch, DataType, Format};
 /// One row of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoding {
+    /// The operation.
     pub op: Op,
     /// The table that contains the row: the shortest form of the operation.
     pub format: Format,
     gfx90a: u16,
     gfx942: u16,
+    /// Type of the destination; for scalar memory, of the data.
     pub dst: DataType,
+    /// Types of the sources, in the order documented at [`crate::Inst`].
     pub src: [DataType; 4],
+    /// Encoding and behaviour flags.
     pub flags: Flags,
 }
 
@@ -165,7 +169,8 @@ macro_rules! define_ops {
         $gfx90a:tt $gfx942:tt $name:ident $dst:tt [$($src:tt)*] {$($flag:ident)*}
     )*}])*) => {
         /// A mnemonic without its encoding suffix (`_e32`, `_e64`, `_dpp`, `_sdwa`).
-        #[expect(non_camel_case_types, reason = "variants are AMD's mnemonics, spelt exactly")]
+        #[expect(missing_docs, reason = "variants are the vendor's mnemonics")]
+        #[expect(non_camel_case_types, reason = "variants are the vendor's mnemonics, letter for letter")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Op { $($($name,)*)* }

@@ -9,7 +9,6 @@ mod project;
 mod records;
 pub mod rest;
 pub mod run;
-pub mod settings;
 mod tunnel;
 
 use std::path::Path;

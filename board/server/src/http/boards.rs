@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use board_contract::{ErrorBody, Leaderboard, LeaderboardEntry, route};
+use board_contract::{ErrorBody, Leaderboard, route};
 use serde::Deserialize;
 
 use super::{Query, cell, csv};
@@ -41,21 +41,6 @@ pub async fn leaderboard(
     let dtype = query.dtype.as_deref().filter(|dtype| !dtype.is_empty());
     let (gpu, emulated) = (&device.config.gpu_type, device.config.emulated);
     let entries = app.store.leaderboard(&problem.slug, gpu, dtype, emulated).await?;
-    let entries: Vec<LeaderboardEntry> = entries
-        .into_iter()
-        .zip(1..)
-        .map(|(entry, rank)| LeaderboardEntry {
-            rank,
-            user: entry.user,
-            submission_id: entry.submission_id,
-            dtype: entry.dtype,
-            avg_runtime_ms: entry.avg_runtime_ms,
-            avg_gflops: entry.avg_gflops,
-            instructions: entry.instructions,
-            created_at: entry.created_at,
-            public: entry.public,
-        })
-        .collect();
     if !table {
         let board = Leaderboard { problem: problem.slug.clone(), gpu: gpu.clone(), emulated, entries };
         return Ok(Json(board).into_response());

@@ -7,31 +7,43 @@ use super::{Result, Store, StoreError, integer, maybe_integer, maybe_real, now, 
 /// A user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
+    /// Id of the user.
     pub id: String,
+    /// Name, unique.
     pub name: String,
+    /// Milliseconds since the Unix epoch.
     pub created_at: i64,
+    /// Whether all requests are refused.
     pub banned: bool,
     /// Daily budget; `None` for no limit.
     pub daily_budget_usd: Option<f64>,
     /// Highest allowed device price, in dollars per hour.
     pub max_price_usd: Option<f64>,
-    /// Limits of submissions per minute, per day and running concurrently; `None` for the server's default.
+    /// Submissions per minute; `None` for the server's default, as in the following limits.
     pub per_minute: Option<i64>,
+    /// Submissions per day.
     pub per_day: Option<i64>,
+    /// Submissions that run at the same time.
     pub concurrency: Option<i64>,
 }
 
 /// A stored API key: the hash, never the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
+    /// Public part of the key, unique.
     pub prefix: String,
+    /// The owner.
     pub user_id: String,
+    /// Hash of the secret part.
     pub hash: String,
+    /// Milliseconds since the Unix epoch.
     pub created_at: i64,
+    /// When the key was revoked.
     pub revoked_at: Option<i64>,
 }
 
 impl Store {
+    /// Creates a user.
     pub async fn add_user(&self, user: &User) -> Result<()> {
         let done = sqlx::query(
             "INSERT INTO users (id, name, created_at, daily_budget_usd, max_price_usd, per_minute, per_day, concurrency)
@@ -70,11 +82,13 @@ impl Store {
         found(done.rows_affected(), "user", &user.name)
     }
 
+    /// Returns all users.
     pub async fn users(&self) -> Result<Vec<User>> {
         let rows = sqlx::query("SELECT * FROM users ORDER BY name").fetch_all(&self.pool).await?;
         rows.iter().map(|row| user(row).map_err(StoreError::from)).collect()
     }
 
+    /// Finds a user by name.
     pub async fn user_named(&self, name: &str) -> Result<User> {
         let row =
             sqlx::query("SELECT * FROM users WHERE name = $1").bind(name).fetch_optional(&self.pool).await?;
@@ -82,6 +96,7 @@ impl Store {
         Ok(user(&row)?)
     }
 
+    /// Finds a user by id.
     pub async fn user(&self, id: &str) -> Result<User> {
         let row =
             sqlx::query("SELECT * FROM users WHERE id = $1").bind(id).fetch_optional(&self.pool).await?;
@@ -118,6 +133,7 @@ impl Store {
         Ok(integer(&row, "n")? > 0)
     }
 
+    /// Stores a key.
     pub async fn add_key(&self, key: &Key) -> Result<()> {
         sqlx::query("INSERT INTO keys (prefix, user_id, hash, created_at) VALUES ($1, $2, $3, $4)")
             .bind(&key.prefix)
@@ -129,6 +145,7 @@ impl Store {
         Ok(())
     }
 
+    /// Finds a key by its prefix.
     pub async fn key(&self, prefix: &str) -> Result<Option<Key>> {
         let row = sqlx::query("SELECT * FROM keys WHERE prefix = $1")
             .bind(prefix)
@@ -137,6 +154,7 @@ impl Store {
         Ok(row.as_ref().map(key).transpose()?)
     }
 
+    /// Returns the keys of a user, oldest first.
     pub async fn keys_of(&self, user: &str) -> Result<Vec<Key>> {
         let rows = sqlx::query("SELECT * FROM keys WHERE user_id = $1 ORDER BY created_at, prefix")
             .bind(user)
@@ -145,6 +163,7 @@ impl Store {
         rows.iter().map(|row| key(row).map_err(StoreError::from)).collect()
     }
 
+    /// Revokes the key with this prefix.
     pub async fn revoke_key(&self, prefix: &str) -> Result<()> {
         let done = sqlx::query("UPDATE keys SET revoked_at = $2 WHERE prefix = $1 AND revoked_at IS NULL")
             .bind(prefix)
@@ -191,6 +210,7 @@ impl Store {
         Ok((integer(&row, "n")?, maybe_integer(&row, "first")?))
     }
 
+    /// Stops starting submissions on a device, or starts again.
     pub async fn set_drained(&self, gpu: &str, drained: bool) -> Result<()> {
         let query = if drained {
             sqlx::query("INSERT INTO drained (gpu, since) VALUES ($1, $2) ON CONFLICT DO NOTHING")
@@ -203,6 +223,7 @@ impl Store {
         Ok(())
     }
 
+    /// Returns the devices on which nothing is started.
     pub async fn drained(&self) -> Result<Vec<String>> {
         let rows = sqlx::query("SELECT gpu FROM drained ORDER BY gpu").fetch_all(&self.pool).await?;
         rows.iter().map(|row| text(row, "gpu").map_err(StoreError::from)).collect()

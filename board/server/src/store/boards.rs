@@ -1,29 +1,18 @@
 //! Queries across submissions: leaderboards, counts, durations.
 
-use board_contract::{Endpoint, Status};
+use board_contract::{Endpoint, LeaderboardEntry, Status};
 use sqlx::any::AnyRow;
 
 use super::{Result, Store, StoreError, integer, maybe_real, real, text};
 
-/// A leaderboard entry: a user's best submission.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub user: String,
-    pub submission_id: String,
-    pub gpu: String,
-    pub dtype: String,
-    pub avg_runtime_ms: f64,
-    pub avg_gflops: Option<f64>,
-    pub instructions: Option<f64>,
-    pub created_at: i64,
-    pub public: bool,
-}
-
 /// Number of submissions and solutions of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProblemCount {
+    /// Slug of the problem.
     pub problem: String,
+    /// Number of submissions.
     pub submissions: i64,
+    /// Number of correct submissions.
     pub accepted: i64,
     /// Whether the requesting user has solved it.
     pub solved: bool,
@@ -37,12 +26,12 @@ impl Store {
         gpu: &str,
         dtype: Option<&str>,
         emulated: bool,
-    ) -> Result<Vec<Entry>> {
+    ) -> Result<Vec<LeaderboardEntry>> {
         let and_dtype = if dtype.is_some() { "AND s.dtype = $4" } else { "" };
         let (measured, full) = (Status::Benchmarked, Endpoint::Full);
         let sql = format!(
             "SELECT * FROM (
-                SELECT u.name AS user_name, s.id, s.gpu, s.dtype, s.avg_runtime_ms, s.avg_gflops, s.instructions,
+                SELECT u.name AS user_name, s.id, s.dtype, s.avg_runtime_ms, s.avg_gflops, s.instructions,
                        s.created_at, s.public,
                        ROW_NUMBER() OVER (PARTITION BY s.user_id ORDER BY s.avg_runtime_ms, s.created_at) AS place
                 FROM submissions s JOIN users u ON u.id = s.user_id
@@ -55,7 +44,7 @@ impl Store {
             query = query.bind(dtype);
         }
         let rows = query.fetch_all(&self.pool).await?;
-        rows.iter().map(|row| entry(row).map_err(StoreError::from)).collect()
+        rows.iter().zip(1..).map(|(row, rank)| entry(row, rank).map_err(StoreError::from)).collect()
     }
 
     /// Returns the submission counts of every problem.
@@ -116,11 +105,11 @@ impl Store {
     }
 }
 
-fn entry(row: &AnyRow) -> sqlx::Result<Entry> {
-    Ok(Entry {
+fn entry(row: &AnyRow, rank: usize) -> sqlx::Result<LeaderboardEntry> {
+    Ok(LeaderboardEntry {
+        rank,
         user: text(row, "user_name")?,
         submission_id: text(row, "id")?,
-        gpu: text(row, "gpu")?,
         dtype: text(row, "dtype")?,
         avg_runtime_ms: real(row, "avg_runtime_ms")?,
         avg_gflops: maybe_real(row, "avg_gflops")?,

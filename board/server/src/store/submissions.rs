@@ -15,15 +15,25 @@ use super::{Result, Store, StoreError, integer, later, maybe_integer, maybe_real
 /// A new submission to store.
 #[derive(Clone, Debug)]
 pub struct NewSubmission {
+    /// Id of the submission.
     pub id: String,
+    /// The author.
     pub user_id: String,
+    /// Slug of the problem; empty for the endpoint `sandbox`.
     pub problem: String,
+    /// Element type.
     pub dtype: String,
+    /// Device.
     pub gpu: String,
+    /// What is requested.
     pub endpoint: Endpoint,
+    /// The source.
     pub source: String,
+    /// Seed of the hidden inputs.
     pub seed: u64,
+    /// Whether the device is a software GPU.
     pub emulated: bool,
+    /// Price at which the submission was accepted.
     pub price_per_hour: f64,
     /// Highest possible cost, reserved from the budget until the submission is done.
     pub reserved_usd: f64,
@@ -34,38 +44,55 @@ pub struct NewSubmission {
 pub struct Submission {
     /// The record that users see.
     pub summary: SubmissionSummary,
+    /// The author.
     pub user_id: String,
     /// The source; empty if it was not requested.
     pub source: String,
+    /// Seed of the hidden inputs.
     pub seed: u64,
     /// Whether it is to be cancelled.
     pub cancel: bool,
+    /// Number of attempts to run it.
     pub attempt: i64,
     /// Number of the latest event.
     pub last_event: i64,
+    /// Price at which the submission was accepted.
     pub price_per_hour: f64,
+    /// Budget reserved for it.
     pub reserved_usd: f64,
+    /// Milliseconds since the Unix epoch.
     pub queued_at: i64,
+    /// Milliseconds since the Unix epoch.
     pub started_at: Option<i64>,
 }
 
 /// A submission that waits for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
+    /// Id of the submission.
     pub id: String,
+    /// The author.
     pub user_id: String,
+    /// Name of the author.
     pub user: String,
+    /// Submissions of the author that run at the same time; `None` for the server's default.
     pub concurrency: Option<i64>,
+    /// Slug of the problem.
     pub problem: String,
+    /// Device.
     pub gpu: String,
+    /// What is requested.
     pub endpoint: Endpoint,
+    /// Milliseconds since the Unix epoch.
     pub queued_at: i64,
 }
 
 /// One event of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
+    /// Number of the event, counted from 1.
     pub number: i64,
+    /// Name of its status.
     pub status: String,
     /// JSON.
     pub data: String,
@@ -74,13 +101,16 @@ pub struct StoredEvent {
 /// The end of a submission: its last event, time and cost.
 #[derive(Clone, Debug)]
 pub struct Ending {
+    /// The last event.
     pub event: Event,
+    /// Time and cost.
     pub bill: Bill,
     /// The check that the submission had passed, unless the event has its own figures.
     pub check: Option<PassedCheck>,
 }
 
 impl Ending {
+    /// Ends a submission that had passed no check before.
     pub fn new(event: Event, execution_time: f64, cost_usd: f64) -> Ending {
         Ending { event, bill: Bill::new(execution_time, cost_usd), check: None }
     }
@@ -89,12 +119,17 @@ impl Ending {
 /// Which submissions to list.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// Only of this problem.
     pub problem: Option<String>,
+    /// Only with this status.
     pub status: Option<String>,
+    /// Only on this device.
     pub gpu: Option<String>,
+    /// Only of this author.
     pub user_id: Option<String>,
     /// Only submissions older than this one (creation time and id of the last one seen).
     pub before: Option<(i64, String)>,
+    /// At most this number.
     pub limit: i64,
 }
 
@@ -216,6 +251,7 @@ impl Store {
             .collect()
     }
 
+    /// Returns the number of waiting submissions.
     pub async fn queue_length(&self) -> Result<i64> {
         let row = sqlx::query("SELECT COUNT(*) AS n FROM submissions WHERE state = 'queued'")
             .fetch_one(&self.pool)
@@ -375,6 +411,7 @@ impl Store {
         rows.iter().map(|row| submission(row).map_err(StoreError::from)).collect()
     }
 
+    /// Finds a submission, with its source.
     pub async fn submission(&self, id: &str) -> Result<Submission> {
         let row = sqlx::query(&select("WHERE s.id = $1")).bind(id).fetch_optional(&self.pool).await?;
         let row = row.ok_or_else(|| StoreError::Missing("submission", id.to_owned()))?;
@@ -443,6 +480,7 @@ impl Store {
             .collect()
     }
 
+    /// Makes a submission public or private.
     pub async fn set_public(&self, id: &str, public: bool) -> Result<()> {
         sqlx::query("UPDATE submissions SET public = $2 WHERE id = $1")
             .bind(id)

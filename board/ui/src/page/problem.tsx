@@ -12,7 +12,7 @@ import * as format from "../format";
 import { offer } from "../keys";
 import { useLoad } from "../load";
 import { tell } from "../notice";
-import { Editor, type EditorHandle } from "../part/editor";
+import { Editor } from "../part/editor";
 import { Icon } from "../part/icon";
 import { Outcome } from "../part/outcome";
 import { Split } from "../part/split";
@@ -20,6 +20,7 @@ import { Refused, sentence, Skeleton } from "../part/state";
 import { Statement } from "../part/statement";
 import { amend, parameter } from "../route";
 import { useTitle } from "../title";
+import type { EditorHandle } from "../surface";
 
 type Pane = "statement" | "code" | "result";
 

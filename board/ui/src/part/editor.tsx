@@ -2,20 +2,8 @@
 
 import type { ComponentChild } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Diagnostic } from "../compiler";
-import type { Surface } from "../surface";
+import type { EditorHandle, Surface } from "../surface";
 import { Skeleton } from "./state";
-
-/** Interface of the editor for pages. */
-export interface EditorHandle {
-  text(): string;
-  /** Replaces the text, as one undoable step. */
-  replace(text: string): void;
-  goTo(line: number, column?: number): void;
-  mark(diagnostics: Diagnostic[]): void;
-  /** Highlights lines and scrolls to the first of them. */
-  light(lines: number[]): void;
-}
 
 interface Properties {
   initial: string;

@@ -20,8 +20,7 @@ use crate::abi::arguments::shown;
 use crate::calls;
 use crate::state::thread;
 use crate::telemetry::members::Members;
-use crate::telemetry::observe;
-use crate::telemetry::report;
+use crate::telemetry::{observe, report};
 
 /// Return types of the C functions, with the values for errors that HIP has no code for.
 trait Returned {

@@ -11,11 +11,9 @@ pub use super::copy_box::*;
 use super::{Status, set};
 use crate::graph::node::{Copy as CopyNode, Work};
 use crate::state::memory::{Kind, Place};
-use crate::state::registry;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::stream::StreamRef;
-use crate::state::streams;
-use crate::state::variables;
+use crate::state::{registry, streams, variables};
 
 /// When the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,17 +47,11 @@ impl Side {
         Block {
             address: self.address,
             pitch: self.pitch as u64,
-            slice: self.pitch as u64 * self.rows as u64,
+            slice: (self.pitch as u64).saturating_mul(self.rows as u64),
             width: extent.width as u64,
             height: extent.height as u64,
             depth: extent.depth as u64,
         }
-    }
-
-    /// Start addresses of the rows of a box. The span must have been checked for overflow.
-    fn rows_of(self, extent: hipExtent) -> impl Iterator<Item = usize> {
-        let rows = (0..extent.depth).flat_map(move |z| (0..extent.height).map(move |y| z * self.rows + y));
-        rows.map(move |row| self.address as usize + row * self.pitch)
     }
 }
 
@@ -120,10 +114,8 @@ pub(super) fn copy_box(
         (Place::Host, Place::Device) => read_box(runtime, to, from_device, extent, at),
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
-            for (to, from) in to.rows_of(extent).zip(from.rows_of(extent)) {
-                // SAFETY: the program guarantees every row of both sides.
-                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, width) };
-            }
+            // SAFETY: the program guarantees every row of both sides.
+            unsafe { to.block(&extent).copy_from(&from.block(&extent)) };
             Ok(())
         }
     }
@@ -161,10 +153,8 @@ fn copy_on_device(runtime: &Runtime, to: Side, from: Side, extent: hipExtent, at
 fn write_box(runtime: &Runtime, to: Side, from: Side, extent: hipExtent, stream: u64) -> Status {
     let hipExtent { width, height, depth } = extent;
     let mut body = Vec::with_capacity(packed(extent)?);
-    for row in from.rows_of(extent) {
-        // SAFETY: the program guarantees every row of the source.
-        body.extend_from_slice(unsafe { std::slice::from_raw_parts(row as *const u8, width) });
-    }
+    // SAFETY: the program guarantees every row of the source.
+    unsafe { from.block(&extent).gather(&mut body) };
     let (destination, pitch) = (to.address, to.pitch as u64);
     if depth == 1 {
         let (width, height) = (width as u64, height as u64);
@@ -201,10 +191,8 @@ fn read_box(runtime: &Runtime, to: Side, from: Side, extent: hipExtent, at: Stre
         };
         runtime.call_into(&operation, &mut body)?;
     }
-    for (row, bytes) in to.rows_of(extent).zip(body.chunks_exact(width)) {
-        // SAFETY: the program guarantees every row of the destination.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, width) };
-    }
+    // SAFETY: the program guarantees every row of the destination.
+    unsafe { to.block(&extent).scatter(&body) };
     Ok(())
 }
 

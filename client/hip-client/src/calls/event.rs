@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
+use session::progress::{Completion, WatchTarget};
 
 use super::{Status, set};
 use crate::graph::node::Work;
 use crate::state::objects::Event;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::streams;
-use session::progress::{Completion, WatchTarget};
 
 /// After the program has polled this many events, new ones are watched from the start.
 const HABIT: u32 = 4;

@@ -4,13 +4,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use hip_api::types::*;
 
-use super::{Status, set_if_wanted};
+use super::{Status, launch, set_if_wanted};
 use crate::process::exit;
-use crate::state::registry;
-use crate::state::runtime;
-use crate::state::thread;
-use crate::state::thread::CallConfiguration;
-use crate::state::variables;
+use crate::state::{registry, runtime, thread, variables};
 use crate::telemetry::report;
 
 /// The wrapper that clang emits: magic, version, image, unused.
@@ -135,14 +131,8 @@ pub unsafe fn __hipPushCallConfiguration(
     shared_bytes: usize,
     stream: hipStream_t,
 ) -> Status {
-    thread::push_configuration(CallConfiguration {
-        grid,
-        block,
-        shared_bytes,
-        stream,
-        arguments: Vec::new(),
-    });
-    Ok(())
+    // SAFETY: no pointer is dereferenced.
+    unsafe { launch::hipConfigureCall(grid, block, shared_bytes, stream) }
 }
 
 pub unsafe fn __hipPopCallConfiguration(

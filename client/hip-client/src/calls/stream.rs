@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
+use session::progress::WatchTarget;
 
 pub use super::stream_attribute::*;
 pub use super::stream_value::*;
@@ -13,7 +14,6 @@ use crate::graph::capture::View;
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::streams;
-use session::progress::WatchTarget;
 
 pub unsafe fn hipStreamAttachMemAsync(
     on: hipStream_t,

@@ -66,6 +66,17 @@ impl Block {
         (0..to.depth).map(|z| (slice(to, z), slice(from, z))).collect()
     }
 
+    /// Copies the rows of a block of the same size, which may overlap this one.
+    ///
+    /// # Safety
+    /// Every row of both is memory of the program, readable there and writable here.
+    pub unsafe fn copy_from(&self, from: &Block) {
+        for (row, source) in self.row_addresses().zip(from.row_addresses()) {
+            // SAFETY: guaranteed by the caller.
+            unsafe { std::ptr::copy(source as *const u8, row as *mut u8, self.width as usize) };
+        }
+    }
+
     /// Appends the rows, packed.
     ///
     /// # Safety

@@ -34,7 +34,7 @@ impl Shared {
         if self.links.extra.asked_for.swap(generation + 1, Ordering::AcqRel) == generation + 1 {
             return;
         }
-        let Some(shared) = self.this.upgrade() else { return };
+        let Some(shared) = self.owned() else { return };
         // If the thread cannot be started, one link remains in use.
         let _ = spawn_quietly("remora-strands", move || {
             let host = shared.config.host;

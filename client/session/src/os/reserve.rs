@@ -5,13 +5,13 @@ use std::io;
 
 /// ThreadSanitizer occupies most addresses and leaves the lowest to programs.
 #[allow(unexpected_cfgs, reason = "set by `cargo xtask conformance threads` alone")]
-const WATCHED: bool = cfg!(watched);
+const INSTRUMENTED: bool = cfg!(watched);
 /// The first base tried: far from program, heap, libraries and stack on every Linux in use.
-const FIRST_BASE: u64 = if WATCHED { 0x0020_0000_0000 } else { 0x2000_0000_0000 };
-const BASE_STEP: u64 = if WATCHED { 0x0010_0000_0000 } else { 0x0800_0000_0000 };
-const BASES: u64 = if WATCHED { 4 } else { 8 };
+const FIRST_BASE: u64 = if INSTRUMENTED { 0x0020_0000_0000 } else { 0x2000_0000_0000 };
+const BASE_STEP: u64 = if INSTRUMENTED { 0x0010_0000_0000 } else { 0x0800_0000_0000 };
+const BASES: u64 = if INSTRUMENTED { 4 } else { 8 };
 /// Largest first; systems that limit the address space get a smaller range.
-const SIZES: &[u64] = if WATCHED { &[64 << 30] } else { &[4 << 40, 1 << 40, 256 << 30, 64 << 30] };
+const SIZES: &[u64] = if INSTRUMENTED { &[64 << 30] } else { &[4 << 40, 1 << 40, 256 << 30, 64 << 30] };
 
 /// An address range without memory, released on drop. The session of a process is never dropped: programs hold device
 /// pointers until they end.

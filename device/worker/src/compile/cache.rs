@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 use toolchain::Toolchain;
 use wire::{Field, Reader};
 
-use crate::compile::compiler::{Request, Response};
 use crate::compile::prelude;
+use crate::compile::task::{Request, Response};
 
 /// Limit on the cached results of one tenant; beyond it the oldest are removed.
 const MAX_TENANT_BYTES: u64 = 256 << 20;
@@ -141,7 +141,7 @@ mod tests {
     fn response(text: &str) -> Response {
         Response {
             code: text.as_bytes().to_vec(),
-            ..crate::compile::compiler::finished(HIPRTC_SUCCESS, String::new())
+            ..crate::compile::task::finished(HIPRTC_SUCCESS, String::new())
         }
     }
 

@@ -9,13 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use hip_api::hiprtcResult;
-use hip_api::types::{
-    HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_ERROR_INVALID_INPUT,
-    HIPRTC_ERROR_INVALID_OPTION, HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS,
-};
-use sandbox::{IsolationRange, Level, Limits, SandboxError, Stop};
-use serde::{Deserialize, Serialize};
+use hip_api::types::{HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS};
+use sandbox::{IsolationRange, Level, Limits, Stop};
 use toolchain::{Toolchain, ToolchainProblem};
 
 use crate::compile::budget::CompileBudget;
@@ -23,8 +18,8 @@ use crate::compile::cache::CompileCache;
 use crate::compile::name_expression;
 use crate::compile::options::{Options, relative};
 use crate::compile::prelude;
+use crate::compile::task::{CompileError, CompilerConfig, MAX_CODE_BYTES, Request, Response, finished};
 
-const MAX_CODE_BYTES: u64 = 12 << 20;
 /// Output file of the compiler or linker, in the private folder.
 pub(crate) const OUTPUT: &str = "program.out";
 /// Folder of the sources, in the private folder.
@@ -41,103 +36,6 @@ fn limits() -> Limits {
         file: 256 << 20,
         folder: 512 << 20,
         processes: 64,
-    }
-}
-
-/// Configuration of a worker's run-time compiler.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompilerConfig {
-    /// Path of the toolchain; `None` searches the usual paths.
-    pub toolchain: Option<PathBuf>,
-    /// Cache folder; `None` disables the cache.
-    pub cache: Option<PathBuf>,
-    /// Runs the compiler even if the machine offers no confinement.
-    #[serde(default)]
-    pub unconfined: bool,
-}
-
-/// A compilation request.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// ISA of the device, used unless the options name a target.
-    pub isa: String,
-    pub name: String,
-    pub source: String,
-    /// Names and contents of headers that the source may include.
-    pub headers: Vec<(String, String)>,
-    pub options: Vec<String>,
-    /// Name expressions whose lowered symbol names are requested.
-    pub expressions: Vec<String>,
-}
-
-/// Result of a compilation.
-#[derive(Clone, Debug)]
-pub struct Response {
-    pub status: hiprtcResult,
-    pub log: String,
-    pub lowered: Vec<String>,
-    pub code: Vec<u8>,
-    pub bitcode: Vec<u8>,
-}
-
-/// Error that kept the compiler from producing a result.
-#[derive(Debug, thiserror::Error)]
-pub enum CompileError {
-    #[error("the worker has no run-time compiler: {0}")]
-    Toolchain(#[from] ToolchainProblem),
-    #[error("the option {0} is not accepted")]
-    Option(String),
-    #[error("the header name {0:?} is not a relative path")]
-    HeaderName(String),
-    #[error(
-        "the worker refuses run-time compilation because it cannot confine the compiler on this machine. Allow user \
-         namespaces, or use a kernel with Landlock (Linux 5.13 or newer); or start the worker with --unconfined-compiler, \
-         which lets every client read every file that the worker can read"
-    )]
-    Unconfined { source: SandboxError },
-    #[error("the compiler could not be run")]
-    Sandbox { source: SandboxError },
-    #[error("the compiler took longer than {} seconds", .0.as_secs())]
-    TooSlow(Duration),
-    #[error("the compiler needed more than {0} bytes of memory")]
-    TooMuchMemory(u64),
-    #[error("the compiler wrote more than {0} bytes of files")]
-    TooManyFiles(u64),
-    #[error("the compiler was killed by signal {0}")]
-    Signalled(i32),
-    #[error("the compilation was cancelled")]
-    Cancelled,
-    #[error("the compiler reported success but wrote no result")]
-    NoResult,
-    #[error("the result has {0} bytes, the limit is {MAX_CODE_BYTES}")]
-    TooLarge(u64),
-}
-
-impl CompileError {
-    fn status(&self) -> hiprtcResult {
-        match self {
-            CompileError::Option(_) => HIPRTC_ERROR_INVALID_OPTION,
-            CompileError::HeaderName(_) => HIPRTC_ERROR_INVALID_INPUT,
-            CompileError::TooSlow(_)
-            | CompileError::TooMuchMemory(_)
-            | CompileError::TooManyFiles(_)
-            | CompileError::Signalled(_)
-            | CompileError::NoResult
-            | CompileError::TooLarge(_) => HIPRTC_ERROR_COMPILATION,
-            CompileError::Toolchain(_)
-            | CompileError::Unconfined { .. }
-            | CompileError::Sandbox { .. }
-            | CompileError::Cancelled => HIPRTC_ERROR_INTERNAL_ERROR,
-        }
-    }
-}
-
-impl From<SandboxError> for CompileError {
-    fn from(source: SandboxError) -> CompileError {
-        match source {
-            SandboxError::TooWeak { .. } => CompileError::Unconfined { source },
-            source => CompileError::Sandbox { source },
-        }
     }
 }
 
@@ -281,11 +179,6 @@ pub(crate) fn confined(toolchain: &Toolchain) -> sandbox::Command {
         command = command.visible(path);
     }
     command
-}
-
-/// Builds a response without code.
-pub(crate) fn finished(status: hiprtcResult, log: String) -> Response {
-    Response { status, log, lowered: vec![], code: vec![], bitcode: vec![] }
 }
 
 /// Builds the compiler command with the sources of a request.

@@ -5,7 +5,8 @@
 
 use hip_api::types::{HIPRTC_ERROR_LINKING, HIPRTC_SUCCESS};
 
-use crate::compile::compiler::{CompileError, Compiler, OUTPUT, Response, confined, finished};
+use crate::compile::compiler::{Compiler, OUTPUT, confined};
+use crate::compile::task::{CompileError, Response, finished};
 use crate::error::one_line;
 
 /// Limit on the inputs of one link.
@@ -51,7 +52,7 @@ impl Compiler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::compiler::CompilerConfig;
+    use crate::compile::task::CompilerConfig;
 
     #[test]
     fn what_is_not_bitcode_is_refused_before_anything_runs() {

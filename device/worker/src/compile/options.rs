@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path};
 
-use crate::compile::compiler::CompileError;
+use crate::compile::task::CompileError;
 
 /// A program compiled with this macro defined gets none of HIP's headers, which take ten times as long to parse as a small
 /// kernel. Other hiprtc implementations ignore the macro.

@@ -12,7 +12,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::compile::budget::{self, CompileBudget};
 use crate::compile::channel::{Task, receive_task, send_result};
-use crate::compile::compiler::{Compiler, Request, Response, finished};
+use crate::compile::compiler::Compiler;
+use crate::compile::task::{Request, Response, finished};
 use crate::control::{CONTROL_FD, Control, ToSession};
 use crate::error::WorkerError;
 use crate::seat::occupy_seat;
@@ -132,7 +133,7 @@ impl Service {
 mod tests {
     use super::*;
     use crate::compile::channel::{receive_result, send_task};
-    use crate::compile::compiler::CompilerConfig;
+    use crate::compile::task::CompilerConfig;
 
     #[test]
     fn every_task_is_answered_in_turn_where_only_one_may_run() {

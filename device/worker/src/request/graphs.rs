@@ -4,17 +4,20 @@
 //! too, only enqueues the nodes of a graph. Independent nodes run on streams private to the graph, joined to the launching stream
 //! by events. Nothing here blocks.
 
+mod launch;
+mod plan;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use backend::{Command, Device, DeviceError, EventId, Launch, Region, StreamId, Tag};
+use backend::{Command, Device, DeviceError, EventId, StreamId};
 use hip_api::hipError_t;
-use hip_api::types::hipEventDisableTiming;
 use limits::{HostCharge, HostMemory};
 use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, Reader, graph_launch};
 
-use crate::outgoing::{Outgoing, deliver};
-use crate::request::region;
+use launch::Run;
+pub(crate) use launch::Site;
+use plan::{Plan, create_event};
 
 /// Limits on the number of graphs in a session and on the encoded size of all their nodes.
 const MAX_GRAPHS: usize = 1 << 16;
@@ -22,10 +25,6 @@ const MAX_BYTES: usize = 256 << 20;
 /// Approximate memory of a graph and of a node beyond their encoded size in bytes.
 const GRAPH_OVERHEAD: u64 = 512;
 const NODE_OVERHEAD: u64 = 256;
-/// Limit on parallel branches (lanes) of a graph per device; more share lanes.
-const MAX_LANES: usize = 4;
-/// Tag bit in the ids of streams and events that graphs create; no client id has it.
-const OWN: u64 = 1 << 63;
 
 /// The executable graphs of a session.
 #[derive(Default)]
@@ -37,13 +36,6 @@ pub(crate) struct Graphs {
     called_off: HashSet<u64>,
     /// The host memory account that graphs are charged to.
     host: Option<Arc<HostMemory>>,
-}
-
-/// What a launch needs of the session.
-pub(crate) struct Site<'a> {
-    pub(crate) device: &'a dyn Device,
-    pub(crate) outgoing: &'a Arc<Outgoing>,
-    pub(crate) tag: Tag,
 }
 
 #[derive(Default)]
@@ -58,18 +50,6 @@ struct Graph {
     done: Option<EventId>,
     last: Option<StreamId>,
     charge: Option<HostCharge>,
-}
-
-/// Assignment of nodes to lanes.
-struct Plan {
-    /// Lane of each node.
-    lanes: Vec<usize>,
-    /// Event of each node that another lane waits for.
-    events: Vec<Option<EventId>>,
-    /// Device of each lane, and its stream once created. Lane 0 is the launching stream, if that is on the lane's device.
-    streams: Vec<(u32, Option<StreamId>)>,
-    /// Recorded on the launching stream at the start, and on each lane in turn at the end.
-    fork: Option<EventId>,
 }
 
 impl Graphs {
@@ -197,7 +177,7 @@ impl Graphs {
 
     /// Whether a stream or an event belongs to a graph. Those are not migrated but created again.
     pub(crate) fn is_own(id: u64) -> bool {
-        id & OWN != 0
+        plan::is_own(id)
     }
 
     pub(crate) fn call_off(&mut self, tokens: &[u64]) {
@@ -284,7 +264,7 @@ impl Graph {
 
     /// Enqueues everything. After a failure, only cancels the remaining host functions and joins the lanes.
     fn run(&mut self, run: &mut Run<'_>) {
-        let empty = Plan { lanes: Vec::new(), events: Vec::new(), streams: Vec::new(), fork: None };
+        let empty = Plan::default();
         let plan = self.plan.as_ref().unwrap_or(&empty);
         let launching = run.it.stream;
         let lanes: Vec<StreamId> = plan.streams.iter().map(|(_, own)| own.unwrap_or(launching)).collect();
@@ -357,165 +337,6 @@ impl Graph {
     }
 }
 
-impl Plan {
-    /// Assigns lanes: a node continues the lane of a dependency that is that lane's last node; otherwise it starts a new lane.
-    fn new(nodes: &[GraphNode]) -> Plan {
-        let mut lanes: Vec<usize> = Vec::with_capacity(nodes.len());
-        let mut tails: Vec<(u32, usize)> = Vec::new();
-        let mut events = vec![None; nodes.len()];
-        for (index, node) in nodes.iter().enumerate() {
-            let after = node.dependencies.iter().map(|it| *it as usize);
-            let goes_on = after
-                .filter(|it| {
-                    let (device, tail) = tails[lanes[*it]];
-                    device == node.device && tail == *it
-                })
-                .map(|it| lanes[it])
-                .min();
-            let same = || tails.iter().enumerate().filter(|(_, (device, _))| *device == node.device);
-            let lane = match goes_on {
-                Some(lane) => lane,
-                None if same().count() >= MAX_LANES => {
-                    // All lanes are taken: share the one with the oldest last node.
-                    same().min_by_key(|(_, (_, tail))| *tail).map_or(0, |(lane, _)| lane)
-                }
-                None => {
-                    tails.push((node.device, index));
-                    tails.len() - 1
-                }
-            };
-            tails[lane].1 = index;
-            lanes.push(lane);
-            for dependency in &node.dependencies {
-                if lanes[*dependency as usize] != lane {
-                    events[*dependency as usize] = Some(0);
-                }
-            }
-        }
-        let streams = tails.into_iter().map(|(device, _)| (device, None)).collect();
-        Plan { lanes, events, streams, fork: None }
-    }
-
-    /// Creates the streams and events that a launch on a stream of device `home` needs.
-    fn equip(&mut self, device: &dyn Device, home: u32, next: &mut u64) -> Result<(), DeviceError> {
-        for (lane, (on, stream)) in self.streams.iter_mut().enumerate() {
-            if stream.is_none() && !(lane == 0 && *on == home) {
-                let id = own(next);
-                device.create_stream(*on, id, true, 0)?;
-                *stream = Some(id);
-            }
-        }
-        let lanes = &self.lanes;
-        let streams = &self.streams;
-        for (node, event) in self.events.iter_mut().enumerate() {
-            if *event == Some(0) {
-                *event = Some(create_event(device, streams[lanes[node]].0, next)?);
-            }
-        }
-        if self.fork.is_none() && self.streams.iter().any(|(_, stream)| stream.is_some()) {
-            self.fork = Some(create_event(device, home, next)?);
-        }
-        Ok(())
-    }
-}
-
-/// State of one launch.
-struct Run<'a> {
-    site: &'a Site<'a>,
-    it: &'a wire::LaunchGraph,
-    body: &'a [u8],
-    failed: Option<DeviceError>,
-    called_off: Vec<u64>,
-}
-
-impl Run<'_> {
-    fn enqueue(&mut self, stream: StreamId, command: Command) {
-        if self.failed.is_none() {
-            self.failed = self.site.device.enqueue(stream, self.site.tag, command).err();
-        }
-    }
-
-    fn step(&mut self, stream: StreamId, step: &GraphStep, body: &mut &[u8]) {
-        let later = self.it.flags & graph_launch::WRITES_LATER != 0;
-        let token = self.it.tokens.wrapping_add(u64::from(step.slot().unwrap_or(0)));
-        let command = match step {
-            GraphStep::Host { .. } => Command::HostFunction { token },
-            GraphStep::Write { .. } if later => Command::HostFunction { token },
-            _ if self.failed.is_some() => return,
-            GraphStep::Write { destination, pitch, width, height, .. } => {
-                // `prepare` has checked the total.
-                let (data, rest) = body.split_at((width * height) as usize);
-                *body = rest;
-                let to = Region::rect(*destination, *pitch, *width, *height);
-                Command::Write { to, data: data.to_vec() }
-            }
-            GraphStep::Read { source, pitch, width, height, .. } => {
-                let (outgoing, tag) = (Arc::clone(self.site.outgoing), self.site.tag);
-                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
-                    Ok(bytes) => deliver(&outgoing.outbox, token, bytes),
-                    Err(error) => outgoing.outbox.late_error(tag as u32, (tag >> 32) as u16, &error),
-                });
-                Command::Read { from: Region::rect(*source, *pitch, *width, *height), sink }
-            }
-            other => match plain(other) {
-                Some(command) => command,
-                None => return,
-            },
-        };
-        let turn = matches!(command, Command::HostFunction { .. });
-        self.enqueue(stream, command);
-        if turn && let Some(error) = &self.failed {
-            let status = error.code.0 as i32;
-            self.called_off.push(token);
-            self.site.outgoing.outbox.push(&wire::Callback { token, status }, &[]);
-        }
-    }
-}
-
-/// Converts steps without a slot to commands.
-fn plain(step: &GraphStep) -> Option<Command> {
-    Some(match step {
-        GraphStep::Launch {
-            function,
-            grid,
-            block,
-            shared_bytes,
-            flags,
-            start_event,
-            stop_event,
-            arguments,
-        } => Command::Launch(Launch {
-            function: *function,
-            grid: *grid,
-            block: *block,
-            shared_bytes: *shared_bytes,
-            cooperative: flags & 1 != 0,
-            start_event: *start_event,
-            stop_event: *stop_event,
-            arguments: arguments.0.clone(),
-        }),
-        GraphStep::Copy { destination, source, bytes } => {
-            Command::Copy { to: Region::flat(*destination, *bytes), from: Region::flat(*source, *bytes) }
-        }
-        GraphStep::Fill { destination, value, width, count } => {
-            region::fill(*destination, *value, *width, *count)
-        }
-        GraphStep::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-            Command::Copy {
-                to: Region::rect(*destination, *destination_pitch, *width, *height),
-                from: Region::rect(*source, *source_pitch, *width, *height),
-            }
-        }
-        GraphStep::FillRect { destination, pitch, value, width, height } => {
-            let to = Region::rect(*destination, *pitch, *width, *height);
-            Command::Fill { to, value: *value, element: 1 }
-        }
-        GraphStep::RecordEvent { event } => Command::RecordEvent(*event),
-        GraphStep::WaitEvent { event } => Command::WaitEvent(*event),
-        GraphStep::Write { .. } | GraphStep::Read { .. } | GraphStep::Host { .. } => return None,
-    })
-}
-
 /// Returns the number of slots of a graph once these steps are included.
 fn checked_slots(steps: &[GraphStep], slots: u32) -> Result<u32, DeviceError> {
     let most = steps.iter().filter_map(GraphStep::slot).max().unwrap_or(0);
@@ -523,17 +344,6 @@ fn checked_slots(steps: &[GraphStep], slots: u32) -> Result<u32, DeviceError> {
         return Err(DeviceError::invalid_value(format!("slot {most} of a graph is out of range")));
     }
     Ok(slots.max(most + 1))
-}
-
-fn own(next: &mut u64) -> u64 {
-    *next += 1;
-    OWN | *next
-}
-
-fn create_event(device: &dyn Device, on: u32, next: &mut u64) -> Result<EventId, DeviceError> {
-    let id = own(next);
-    device.create_event(id, on, hipEventDisableTiming)?;
-    Ok(id)
 }
 
 fn unknown(id: u64) -> DeviceError {
@@ -546,44 +356,6 @@ mod tests {
 
     fn node(dependencies: Vec<u32>, device: u32) -> GraphNode {
         GraphNode { device, dependencies, steps: Vec::new() }
-    }
-
-    /// Random graphs of up to 40 nodes on up to two devices, each edge with probability 1/4.
-    fn random_graph(seed: u64) -> Vec<GraphNode> {
-        let mut state = seed;
-        let mut next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u32
-        };
-        let count = next() % 41;
-        (0..count).map(|index| node((0..index).filter(|_| next() % 4 == 0).collect(), next() % 2)).collect()
-    }
-
-    #[test]
-    fn every_dependency_is_kept_by_a_lane_or_by_an_event() {
-        for seed in 0..500 {
-            let nodes = random_graph(seed);
-            let plan = Plan::new(&nodes);
-            for device in 0..2 {
-                assert!(plan.streams.iter().filter(|(on, _)| *on == device).count() <= MAX_LANES);
-            }
-            for (index, node) in nodes.iter().enumerate() {
-                assert_eq!(plan.streams[plan.lanes[index]].0, node.device, "a node runs on its device");
-                for dependency in node.dependencies.iter().map(|it| *it as usize) {
-                    let same = plan.lanes[dependency] == plan.lanes[index];
-                    assert!(same || plan.events[dependency].is_some(), "{dependency} before {index}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_chain_needs_one_lane_and_no_event() {
-        let nodes: Vec<GraphNode> =
-            (0..10u32).map(|index| node(index.checked_sub(1).into_iter().collect(), 0)).collect();
-        let plan = Plan::new(&nodes);
-        assert_eq!(plan.streams.len(), 1);
-        assert!(plan.events.iter().all(Option::is_none));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Snapshot format: a session as a file of sections, each followed by the hash of everything up to its end.
 //!
-//! Defines only the format; [`departure`](crate::session::migrate_out) and [`arrival`](crate::session::migrate_in) define the contents of sections.
+//! Defines only the format; [`migrate_out`](crate::session::migrate_out) and [`migrate_in`](crate::session::migrate_in) define the
+//! contents of sections.
 //! Input is untrusted: sizes are limited by kind, memory grows only as bytes arrive, and a file that is truncated, modified or
 //! reordered is refused. The hashes detect corruption, not tampering: a process that can write the file can also replace the hashes.
 
@@ -9,7 +10,7 @@ use std::io::{self, Read, Write};
 use crate::request::packed;
 
 pub(crate) const MAGIC: [u8; 8] = *b"RMRASESS";
-/// Other versions are refused: sessions live for hours, not across releases.
+/// Other versions are refused: sessions live for hours, not across releases. docs/protocol.md says when it rises.
 pub(crate) const VERSION: u32 = 1;
 
 /// Limit on the memory bytes in one section.
@@ -68,6 +69,7 @@ impl Kind {
 
 /// Error in a session's file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum SnapshotError {
     #[error("this is not a session snapshot")]
     Magic,

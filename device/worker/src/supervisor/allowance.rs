@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use limits::{LimitConfig, Page};
 use parking_lot::Mutex;
@@ -12,10 +12,7 @@ use parking_lot::Mutex;
 use crate::error::WorkerError;
 use crate::status::DeviceLimits;
 use crate::supervisor::ledgers::{LedgerConfig, Ledgers};
-use crate::supervisor::tenants::Tenants;
 
-/// Interval between two usage samples.
-const LOOK: Duration = Duration::from_secs(1);
 /// Number of samples kept.
 const LOOKS: usize = 60;
 
@@ -46,6 +43,18 @@ impl Allowance {
     /// Grants sessions `bytes` more of a device, if they are available.
     pub(crate) fn grow(&self, device: u32, bytes: u64) -> bool {
         self.ledgers.as_ref().is_some_and(|ledgers| ledgers.grow(&self.page, device, bytes))
+    }
+
+    /// Whether memory is limited to what ledgers grant.
+    pub(super) fn has_ledgers(&self) -> bool {
+        self.ledgers.is_some()
+    }
+
+    /// Returns unused memory to the ledgers, if there are any, for as long as the worker runs.
+    pub(super) fn keep_trim(&self) {
+        if let Some(ledgers) = &self.ledgers {
+            ledgers.keep_trim(&self.page);
+        }
     }
 
     /// Assigns a seat to a new session.
@@ -89,7 +98,8 @@ impl Allowance {
         }
     }
 
-    fn look(&self) {
+    /// Takes a usage sample.
+    pub(super) fn look(&self) {
         let spent = (0..self.page.devices()).map(|device| self.page.account(device).spent).collect();
         let mut looks = self.looks.lock();
         if looks.len() > LOOKS {
@@ -97,35 +107,6 @@ impl Allowance {
         }
         looks.push_back((Instant::now(), spent));
     }
-}
-
-/// Starts a thread that samples usage once a second, if there are limits.
-pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
-    if !tenants.are_limited() {
-        return Ok(());
-    }
-    let look = move || {
-        loop {
-            std::thread::sleep(LOOK);
-            tenants.allowances().iter().for_each(|allowance| allowance.look());
-        }
-    };
-    std::thread::Builder::new().name("measure".to_owned()).spawn(look).map(drop)
-}
-
-/// Starts a thread that returns unused memory beyond the request to the ledger, if the GPU has one.
-pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
-    if tenants.shared().is_none_or(|allowance| allowance.ledgers.is_none()) {
-        return Ok(());
-    }
-    let trim = move || {
-        if let Some(allowance) = tenants.shared()
-            && let Some(ledgers) = &allowance.ledgers
-        {
-            ledgers.keep_trim(&allowance.page);
-        }
-    };
-    std::thread::Builder::new().name("trim".to_owned()).spawn(trim).map(drop)
 }
 
 /// An assigned seat. Dropped when its process has exited, which frees what the process held.
@@ -154,6 +135,8 @@ impl Drop for SeatGuard {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use limits::SessionSlot;
 
     use super::*;

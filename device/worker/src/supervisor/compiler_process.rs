@@ -7,7 +7,7 @@ use std::process::Child;
 
 use limits::LimitConfig;
 
-use crate::compile::compiler::CompilerConfig;
+use crate::compile::task::CompilerConfig;
 use crate::control::{Control, ToSession};
 use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::child;

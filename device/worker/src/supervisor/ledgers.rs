@@ -21,7 +21,9 @@ const REACH_TICKS: u32 = 10;
 /// Ledger files of a worker's GPUs, in device order, and the worker's name in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerConfig {
+    /// Name of the worker in the ledgers.
     pub owner: String,
+    /// One ledger per device.
     pub files: Vec<PathBuf>,
 }
 

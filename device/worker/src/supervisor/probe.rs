@@ -11,11 +11,17 @@ use crate::session::executor::open_device;
 /// Summary of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSummary {
+    /// Marketing name.
     pub name: String,
+    /// Full target id, as in `gfx942:sramecc+:xnack-`.
     pub isa: String,
+    /// Bytes of memory that sessions may use.
     pub memory: u64,
+    /// Number of compute units.
     pub compute_units: u32,
+    /// Clock of the compute units.
     pub clock_mhz: u32,
+    /// Clock of the memory.
     pub memory_clock_mhz: u32,
 }
 

@@ -247,7 +247,7 @@ fn allowance(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::compiler::CompilerConfig;
+    use crate::compile::task::CompilerConfig;
     use crate::supervisor::tokens::tests::{TWO, write};
 
     fn base() -> SessionConfig {

@@ -25,11 +25,15 @@ pub enum Role {
 /// A token with its name, role and limits.
 #[derive(Clone, PartialEq)]
 pub struct TokenConfig {
+    /// Name of the tenant.
     pub name: String,
+    /// The secret.
     pub token: Vec<u8>,
+    /// What the token permits.
     pub role: Role,
     /// Limits of all its sessions together on each device; without them its sessions share the worker's limits.
     pub limits: Option<LimitConfig>,
+    /// Limit on the tenant's sessions at the same time.
     pub max_sessions: Option<usize>,
 }
 
@@ -62,6 +66,7 @@ impl std::fmt::Debug for TokenConfig {
 
 /// Error in a tokens file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum TokensError {
     #[error(transparent)]
     Token(#[from] TokenError),

@@ -1,6 +1,7 @@
 //! Operands of test cases: pseudo-random numbers from a fixed seed.
 
-use tensor_core::dtype::DType;
+use tensor_core::dtype::{DType, Scalar};
+use tensor_core::element;
 use tensor_core::layout::Layout;
 
 /// Contents of a buffer, and its shape and strides.
@@ -55,44 +56,22 @@ fn next(state: &mut u64) -> u64 {
 }
 
 fn put(bytes: &mut Vec<u8>, dtype: DType, x: f64) {
-    match dtype {
-        DType::Bool => bytes.push(u8::from(x != 0.0)),
-        DType::U8 => bytes.push(x as u8),
-        DType::I8 => bytes.push(x as i8 as u8),
-        DType::U16 => bytes.extend((x as u16).to_le_bytes()),
-        DType::I16 => bytes.extend((x as i16).to_le_bytes()),
-        DType::U32 => bytes.extend((x as u32).to_le_bytes()),
-        DType::I32 => bytes.extend((x as i32).to_le_bytes()),
-        DType::U64 => bytes.extend((x as u64).to_le_bytes()),
-        DType::I64 => bytes.extend((x as i64).to_le_bytes()),
-        DType::F16 => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
-        DType::BF16 => bytes.extend(half::bf16::from_f64(x).to_le_bytes()),
-        DType::F32 => bytes.extend((x as f32).to_le_bytes()),
-        DType::F64 => bytes.extend(x.to_le_bytes()),
-        DType::C64 => {
-            bytes.extend((x as f32).to_le_bytes());
-            bytes.extend((1.0 - x as f32).to_le_bytes());
-        }
-    }
+    let value = match dtype {
+        DType::C64 => Scalar::Complex(x as f32, 1.0 - x as f32),
+        _ => Scalar::Float(x),
+    };
+    element::encode(value, dtype, bytes);
 }
 
 /// The bytes of a buffer as numbers; a complex number counts as two.
 pub fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
-    fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        bytes.chunks_exact(N).map(|chunk| read(chunk.try_into().unwrap_or([0; N]))).collect()
+    let mut numbers = Vec::with_capacity(bytes.len() / dtype.bytes());
+    for one in bytes.chunks_exact(dtype.bytes()) {
+        let value = element::decode(one, dtype);
+        numbers.push(value.to_f64());
+        if let Scalar::Complex(_, imaginary) = value {
+            numbers.push(f64::from(imaginary));
+        }
     }
-    match dtype {
-        DType::Bool | DType::U8 => each(bytes, |it: [u8; 1]| f64::from(it[0])),
-        DType::I8 => each(bytes, |it: [u8; 1]| f64::from(it[0] as i8)),
-        DType::U16 => each(bytes, |it| f64::from(u16::from_le_bytes(it))),
-        DType::I16 => each(bytes, |it| f64::from(i16::from_le_bytes(it))),
-        DType::U32 => each(bytes, |it| f64::from(u32::from_le_bytes(it))),
-        DType::I32 => each(bytes, |it| f64::from(i32::from_le_bytes(it))),
-        DType::U64 => each(bytes, |it| u64::from_le_bytes(it) as f64),
-        DType::I64 => each(bytes, |it| i64::from_le_bytes(it) as f64),
-        DType::F16 => each(bytes, |it| half::f16::from_le_bytes(it).to_f64()),
-        DType::BF16 => each(bytes, |it| half::bf16::from_le_bytes(it).to_f64()),
-        DType::F32 | DType::C64 => each(bytes, |it| f64::from(f32::from_le_bytes(it))),
-        DType::F64 => each(bytes, f64::from_le_bytes),
-    }
+    numbers
 }

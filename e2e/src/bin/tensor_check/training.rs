@@ -7,13 +7,14 @@ use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::TensorError;
 use tensor_core::ops::conv::{ConvOptions, conv};
-use tensor_core::ops::create::{integers, normal};
+use tensor_core::ops::create::random;
 use tensor_core::ops::elementwise::{binary_scalar, sub};
 use tensor_core::ops::loss::{ClassOptions, cross_entropy};
 use tensor_core::ops::matmul::linear;
 use tensor_core::ops::pool::{PoolOptions, max_pool};
 use tensor_core::ops::{activation::relu, shape::reshape};
 use tensor_core::program::Binary;
+use tensor_core::step::Distribution;
 use tensor_core::{Result, Tensor};
 use tensor_rocm::RocmDevice;
 
@@ -51,15 +52,20 @@ fn whole(error: TensorError) -> String {
 fn train(device: &Arc<dyn Device>, mut on_step: impl FnMut(usize, f64)) -> Result<Vec<f32>> {
     let f = DType::F32;
     let parameter = |shape: &[usize], seed: u64| -> Result<Tensor> {
-        let it = binary_scalar(Binary::Mul, &normal(device, f, shape, seed, 0)?, Scalar::Float(0.2), false)?
-            .detach();
+        let it = binary_scalar(
+            Binary::Mul,
+            &random(device, f, shape, Distribution::Normal, seed, 0)?,
+            Scalar::Float(0.2),
+            false,
+        )?
+        .detach();
         it.set_requires_grad(true)?;
         Ok(it)
     };
     let parameters =
         [parameter(&[4, 1, 3, 3], 1)?, parameter(&[4], 2)?, parameter(&[10, 64], 3)?, parameter(&[10], 4)?];
-    let images = normal(device, f, &[16, 1, 8, 8], 5, 0)?;
-    let classes = integers(device, DType::I64, &[16], 0..10, 6, 0)?;
+    let images = random(device, f, &[16, 1, 8, 8], Distribution::Normal, 5, 0)?;
+    let classes = random(device, DType::I64, &[16], Distribution::Integers { low: 0, high: 10 }, 6, 0)?;
     let mut losses = Vec::new();
     for step in 0..STEPS {
         let start = Instant::now();

@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 use super::aside;
 use crate::agent::Agent;
 use crate::allocation::{Allocation, AllocationRequest};
-use crate::book::Share;
 use crate::error::{AgentError, Problem};
+use crate::reservation::Share;
 use crate::tokens::Role;
 
 /// An allocation as its holder sees it.

@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 use super::aside;
 use crate::agent::Agent;
 use crate::allocation::Allocation;
-use crate::book::{self, Share};
 use crate::device::Gpu;
 use crate::error::{AgentError, Problem};
+use crate::reservation::{self, Share};
 
 /// A GPU with its capacity, reserved share and usage.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,7 +32,7 @@ fn view(agent: &Agent, gpu: &Gpu) -> DeviceView {
     let listed: Vec<Allocation> = allocations.values().cloned().collect();
     let usage = agent.device_usage(gpu, &listed);
     DeviceView {
-        capacity: book::capacity(gpu, &agent.config.oversubscription),
+        capacity: reservation::capacity(gpu, &agent.config.oversubscription),
         promised: Agent::promised(&allocations, &gpu.uuid),
         memory_used_bytes: usage.memory_bytes,
         compute_used_percent: usage.compute_percent,

@@ -17,7 +17,7 @@ macro_rules! exports {
         /// Initialises the library and discovers the devices. Further calls do nothing.
         #[unsafe(no_mangle)]
         pub extern "C" fn $init() -> c_int {
-            answer(super::open)
+            respond(super::open)
         }
 
         /// Writes the number of devices.
@@ -28,7 +28,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $device_count(count: *mut usize) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { super::device_count(count) })
+            respond(|| unsafe { super::device_count(count) })
         }
 
         /// Writes a description of each device, and their number.
@@ -43,7 +43,7 @@ macro_rules! exports {
             count: *mut usize,
         ) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { super::all_devices(devices, most, count) })
+            respond(|| unsafe { super::all_devices(devices, most, count) })
         }
 
         /// Stops processes and saves their device state.
@@ -54,7 +54,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $snapshot(processes: *const $processes) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.snapshot(&chosen)))
+            respond(|| unsafe { processes_of(processes) }.and_then(|selection| node()?.snapshot(&selection)))
         }
 
         /// Restores the device state of processes and continues them.
@@ -65,7 +65,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $resume(processes: *const $resumed) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.resume(&chosen)))
+            respond(|| unsafe { processes_of(processes) }.and_then(|selection| node()?.resume(&selection)))
         }
 
         /// Writes what each process uses of each device.
@@ -80,7 +80,7 @@ macro_rules! exports {
             count: *mut usize,
         ) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { super::process_information(infos, most, count) })
+            respond(|| unsafe { super::process_information(infos, most, count) })
         }
 
         /// Writes the metrics of the named devices.
@@ -95,7 +95,7 @@ macro_rules! exports {
             metrics: *mut $crate::abi::shared::DeviceMetrics,
         ) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { super::device_metrics(names, count, metrics) })
+            respond(|| unsafe { super::device_metrics(names, count, metrics) })
         }
 
         /// Writes the paths that a container needs mounted.
@@ -110,14 +110,14 @@ macro_rules! exports {
             count: *mut usize,
         ) -> c_int {
             // SAFETY: the caller upholds the safety contract.
-            answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
+            respond(|| unsafe { super::vendor_mounts(mounts, most, count) })
         }
 
         /// Registers a log callback; null removes it.
         #[unsafe(no_mangle)]
         pub extern "C" fn $log_callback(callback: Option<$crate::log::Callback>) -> c_int {
             $crate::log::register(callback);
-            $crate::refusal::SUCCESS
+            $crate::error::SUCCESS
         }
     };
 }

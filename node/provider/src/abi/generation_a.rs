@@ -1,5 +1,7 @@
 //! The accelerator interface as of January 2026 (generation A): `VirtualGPUInit`, `GetDeviceCount` and so on.
 
+#![allow(missing_docs, reason = "the structures are those of the C headers in include/")]
+
 use std::ffi::{c_char, c_int};
 
 use super::exports::exports;
@@ -8,10 +10,10 @@ use super::shared::{
     layout,
 };
 use super::text::Text;
-use super::{answer, node, room, string};
-use crate::agent::Chosen;
+use super::{node, output, respond, string};
+use crate::agent::ProcessSelection;
 use crate::device::Device;
-use crate::refusal::{Refusal, SUCCESS};
+use crate::error::{ProviderError, SUCCESS};
 use crate::topology::LinkKind;
 
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +115,12 @@ pub unsafe extern "C" fn GetDeviceTopology(
     count: usize,
     topology: *mut ExtendedDeviceTopology,
 ) -> c_int {
-    answer(|| {
+    respond(|| {
         if indices.is_null() || count == 0 || count > MAX_TOPOLOGY_DEVICES {
-            return Err(Refusal::InvalidParameter("the call must name 1 to 64 devices"));
+            return Err(ProviderError::InvalidParameter("the call must name 1 to 64 devices"));
         }
         // SAFETY: the caller upholds the safety contract.
-        let to = unsafe { room(topology, "the topology pointer is null or misaligned")? };
+        let to = unsafe { output(topology, "the topology pointer is null or misaligned")? };
         // SAFETY: the caller upholds the safety contract, and the pointer is not null.
         let indices = unsafe { std::slice::from_raw_parts(indices, count) };
         let node = node()?;
@@ -126,7 +128,8 @@ pub unsafe extern "C" fn GetDeviceTopology(
         let mut chosen = Vec::new();
         for index in indices {
             let device = usize::try_from(*index).ok().and_then(|index| devices.get(index));
-            chosen.push(device.ok_or_else(|| Refusal::NotFound(format!("there is no device {index}")))?);
+            chosen
+                .push(device.ok_or_else(|| ProviderError::NotFound(format!("there is no device {index}")))?);
         }
         for (to, device) in to.devices.iter_mut().zip(&chosen) {
             to.device_uuid.set(&device.uuid);
@@ -146,18 +149,18 @@ pub unsafe extern "C" fn GetDeviceTopology(
 /// The pointer is null or points to an assignment whose template and device are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AssignPartition(assignment: *mut PartitionAssignment) -> bool {
-    let done = answer(|| {
+    let done = respond(|| {
         if assignment.is_null() || !assignment.is_aligned() {
-            return Err(Refusal::InvalidParameter("the assignment pointer is null or misaligned"));
+            return Err(ProviderError::InvalidParameter("the assignment pointer is null or misaligned"));
         }
         // SAFETY: not null, and template and device are set. The other fields may be uninitialised and are written before they are read.
         let (template, uuid) = unsafe { ((*assignment).template_id.get(), (*assignment).device_uuid.get()) };
         if template.is_empty() || uuid.is_empty() {
-            return Err(Refusal::InvalidParameter("the assignment must name a template and a device"));
+            return Err(ProviderError::InvalidParameter("the assignment must name a template and a device"));
         }
         let given = node()?.assign(&template, &uuid)?;
-        // SAFETY: as above. The template and device were copied before `room` zeroes the structure.
-        let to = unsafe { room(assignment, "the assignment pointer is null or misaligned")? };
+        // SAFETY: as above. The template and device were copied before `output` zeroes the structure.
+        let to = unsafe { output(assignment, "the assignment pointer is null or misaligned")? };
         to.template_id.set(&template);
         to.device_uuid.set(&uuid);
         to.partition_uuid.set(&given.uuid);
@@ -176,7 +179,7 @@ pub unsafe extern "C" fn AssignPartition(assignment: *mut PartitionAssignment) -
 /// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RemovePartition(template: *const c_char, uuid: *const c_char) -> bool {
-    let done = answer(|| {
+    let done = respond(|| {
         // SAFETY: the caller upholds the safety contract.
         let (template, uuid) = unsafe {
             (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
@@ -191,7 +194,7 @@ pub unsafe extern "C" fn RemovePartition(template: *const c_char, uuid: *const c
 /// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn SetMemHardLimit(worker: *const c_char, uuid: *const c_char, bytes: u64) -> c_int {
-    answer(|| {
+    respond(|| {
         // SAFETY: the caller upholds the safety contract.
         let (worker, uuid) =
             unsafe { (string(worker, "the worker name is null")?, string(uuid, "the device name is null")?) };
@@ -208,7 +211,7 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
     uuid: *const c_char,
     percent: u32,
 ) -> c_int {
-    answer(|| {
+    respond(|| {
         // SAFETY: the caller upholds the safety contract.
         let (worker, uuid) =
             unsafe { (string(worker, "the worker name is null")?, string(uuid, "the device name is null")?) };
@@ -219,19 +222,19 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
 /// # Safety
 ///
 /// The pointer is null or points to an array of processes.
-unsafe fn processes_of(processes: *const ProcessArray) -> Result<Chosen, Refusal> {
+unsafe fn processes_of(processes: *const ProcessArray) -> Result<ProcessSelection, ProviderError> {
     if processes.is_null() || !processes.is_aligned() {
-        return Err(Refusal::InvalidParameter("the processes pointer is null or misaligned"));
+        return Err(ProviderError::InvalidParameter("the processes pointer is null or misaligned"));
     }
     // SAFETY: not null, and only the count is read.
     let count = unsafe { (&raw const (*processes).process_count).read() };
     if count == 0 || count > MAX_PROCESSES {
-        return Err(Refusal::InvalidParameter("the call must name 1 to 1024 processes"));
+        return Err(ProviderError::InvalidParameter("the call must name 1 to 1024 processes"));
     }
     // SAFETY: not null; the caller has set `count` process ids and the device name.
     let (numbers, device) = unsafe {
         let first = (&raw const (*processes).process_ids).cast::<libc::pid_t>();
         (std::slice::from_raw_parts(first, count), (*processes).device_uuid.get())
     };
-    super::chosen(numbers, Some(device).filter(|device| !device.is_empty()))
+    super::selection(numbers, Some(device).filter(|device| !device.is_empty()))
 }

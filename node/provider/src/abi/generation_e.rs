@@ -1,5 +1,7 @@
 //! The accelerator interface since March 2026 (generation E): every function name begins with `Accel`.
 
+#![allow(missing_docs, reason = "the structures are those of the C headers in include/")]
+
 use std::ffi::{c_char, c_int};
 
 use super::exports::exports;
@@ -8,12 +10,12 @@ use super::shared::{
     layout,
 };
 use super::text::Text;
-use super::{answer, node, room, string};
-use crate::agent::Chosen;
+use super::{node, output, respond, string};
+use crate::agent::ProcessSelection;
 use crate::device::Device;
 use crate::env::TopologyForm;
+use crate::error::ProviderError;
 use crate::node::Node;
-use crate::refusal::Refusal;
 use crate::topology::Link;
 
 /// Partition result type: the partition is passed as device nodes.
@@ -131,7 +133,7 @@ exports! {
 /// Shuts the library down and drops all its state, including partition assignments.
 #[unsafe(no_mangle)]
 pub extern "C" fn AccelShutdown() -> c_int {
-    answer(super::close)
+    respond(super::close)
 }
 
 /// Writes 300,040 bytes; 332,808 if `TF_ACCEL_TOPO_ABI=go` was set when the library was initialised.
@@ -143,9 +145,9 @@ pub extern "C" fn AccelShutdown() -> c_int {
 pub unsafe extern "C" fn AccelGetAllDevicesTopology(
     topology: *mut ExtendedDeviceTopology<DeviceTopoNode>,
 ) -> c_int {
-    answer(|| {
+    respond(|| {
         if topology.is_null() {
-            return Err(Refusal::InvalidParameter("the topology pointer is null or misaligned"));
+            return Err(ProviderError::InvalidParameter("the topology pointer is null or misaligned"));
         }
         let node = node()?;
         // SAFETY: the caller upholds the safety contract, for the topology form that was configured.
@@ -167,13 +169,13 @@ pub unsafe extern "C" fn AccelAssignPartition(
     uuid: *const c_char,
     result: *mut PartitionResult,
 ) -> c_int {
-    answer(|| {
+    respond(|| {
         // SAFETY: the caller upholds the safety contract.
         let (template, uuid) = unsafe {
             (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
         };
         // SAFETY: the caller upholds the safety contract.
-        let to = unsafe { room(result, "the result pointer is null or misaligned")? };
+        let to = unsafe { output(result, "the result pointer is null or misaligned")? };
         let given = node()?.assign(&template, &uuid)?;
         to.kind = PARTITION_TYPE_DEVICE_NODE;
         to.device_uuid.set(&given.uuid);
@@ -189,7 +191,7 @@ pub unsafe extern "C" fn AccelAssignPartition(
 /// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelRemovePartition(template: *const c_char, uuid: *const c_char) -> c_int {
-    answer(|| {
+    respond(|| {
         // SAFETY: the caller upholds the safety contract.
         let (template, uuid) = unsafe {
             (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
@@ -204,7 +206,7 @@ pub unsafe extern "C" fn AccelRemovePartition(template: *const c_char, uuid: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSetMemHardLimit(uuid: *const c_char, bytes: u64) -> c_int {
     // SAFETY: the caller upholds the safety contract.
-    answer(|| super::limit_memory(None, &unsafe { string(uuid, "the device name is null")? }, bytes))
+    respond(|| super::limit_memory(None, &unsafe { string(uuid, "the device name is null")? }, bytes))
 }
 
 /// # Safety
@@ -213,7 +215,7 @@ pub unsafe extern "C" fn AccelSetMemHardLimit(uuid: *const c_char, bytes: u64) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, percent: u32) -> c_int {
     // SAFETY: the caller upholds the safety contract.
-    answer(|| super::limit_compute(None, &unsafe { string(uuid, "the device name is null")? }, percent))
+    respond(|| super::limit_compute(None, &unsafe { string(uuid, "the device name is null")? }, percent))
 }
 
 /// A topology peer in either form.
@@ -241,11 +243,11 @@ impl Peer for GoTopoNode {
 /// # Safety
 ///
 /// The pointer is valid for writing a topology with such peers.
-unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -> Result<(), Refusal> {
+unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -> Result<(), ProviderError> {
     let mut devices = node.devices();
     devices.truncate(MAX_TOPOLOGY_DEVICES);
     // SAFETY: the caller upholds the safety contract.
-    let topology = unsafe { room(topology, "the topology pointer is null or misaligned")? };
+    let topology = unsafe { output(topology, "the topology pointer is null or misaligned")? };
     for (index, (to, device)) in topology.devices.iter_mut().zip(&devices).enumerate() {
         to.device_uuid.set(&device.uuid);
         to.device_index = index as i32;
@@ -263,19 +265,21 @@ unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -
 /// # Safety
 ///
 /// The pointer is null or points to a context.
-unsafe fn processes_of(context: *const SnapshotContext) -> Result<Chosen, Refusal> {
+unsafe fn processes_of(context: *const SnapshotContext) -> Result<ProcessSelection, ProviderError> {
     if context.is_null() || !context.is_aligned() {
-        return Err(Refusal::InvalidParameter("the context pointer is null or misaligned"));
+        return Err(ProviderError::InvalidParameter("the context pointer is null or misaligned"));
     }
     // SAFETY: not null, and the caller has filled it in.
     let context = unsafe { *context };
     let named = !context.process_ids.is_null() && context.process_count > 0;
     let none = context.process_count == 0;
     if context.process_count > MAX_PROCESSES || !(named || none && !context.device_uuid.is_null()) {
-        return Err(Refusal::InvalidParameter("the context must name up to 1024 processes or a device"));
+        return Err(ProviderError::InvalidParameter(
+            "the context must name up to 1024 processes or a device",
+        ));
     }
     if named && !context.process_ids.is_aligned() {
-        return Err(Refusal::InvalidParameter("the process id array is misaligned"));
+        return Err(ProviderError::InvalidParameter("the process id array is misaligned"));
     }
     // SAFETY: the array has `process_count` elements, and the name is null or a string.
     let (processes, device) = unsafe {
@@ -285,5 +289,5 @@ unsafe fn processes_of(context: *const SnapshotContext) -> Result<Chosen, Refusa
             (!context.device_uuid.is_null()).then(|| string(context.device_uuid, "the device name is null"));
         (processes, device.transpose()?)
     };
-    super::chosen(processes, device)
+    super::selection(processes, device)
 }

@@ -1,5 +1,7 @@
 //! C structures that both generations share, with compile-time checks of their layout.
 
+#![allow(missing_docs, reason = "the structures are those of the C headers in include/")]
+
 use super::text::Text;
 use crate::device::Device;
 

@@ -3,7 +3,9 @@
 /// Offsets in `amdsmi_power_info_t`. Values are 32-bit, in watts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Power {
+    /// The current power.
     pub current: usize,
+    /// The average power.
     pub average: usize,
     /// In microwatts.
     pub limit: usize,
@@ -12,9 +14,13 @@ pub struct Power {
 /// Size of `amdsmi_proc_info_t` and offsets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
+    /// The size of the structure.
     pub size: usize,
+    /// The process id.
     pub pid: usize,
+    /// The memory that it uses.
     pub vram: usize,
+    /// The compute units that it occupies.
     pub occupied_units: Option<usize>,
 }
 
@@ -27,18 +33,29 @@ pub struct Layout {
     pub version: (u32, u32),
     /// `amdsmi_asic_info_t`.
     pub asic_size: usize,
+    /// Of the asic structure: the device id.
     pub device_id: usize,
+    /// Of the asic structure: the serial number.
     pub serial: usize,
+    /// Of the asic structure: the number of compute units.
     pub compute_units: Option<usize>,
+    /// Of the asic structure: the processor.
     pub processor: Option<usize>,
+    /// The size of the power structure.
     pub power_size: usize,
+    /// The power structure.
     pub power: Power,
+    /// The process structure.
     pub process: Process,
+    /// The size of the driver structure.
     pub driver_size: usize,
+    /// The size of the VBIOS structure.
     pub vbios_size: usize,
+    /// Of the VBIOS structure: the version.
     pub vbios_version: usize,
-    /// Whether the release has `amdsmi_kfd_info_t` and `amdsmi_enumeration_info_t`.
+    /// Whether the release has `amdsmi_kfd_info_t`.
     pub kfd: bool,
+    /// Whether the release has `amdsmi_enumeration_info_t`.
     pub enumeration: bool,
 }
 

@@ -5,13 +5,15 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
-use crate::ops::create::uniform;
+use crate::ops::create::random;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, minimum, mul, plus, scaled, unary, where_,
 };
 use crate::program::{Binary, Unary};
+use crate::step::Distribution;
 use crate::tensor::{Result, Tensor};
 
+/// `max(x, 0)`.
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     let y = maximum(&x.detach(), &x.filled_like(0.0))?;
     Ok(y.record("relu", &[x], |y| {
@@ -22,10 +24,12 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `1 / (1 + exp(-x))`.
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     unary(Unary::Sigmoid, x)
 }
 
+/// The hyperbolic tangent.
 pub fn tanh(x: &Tensor) -> Result<Tensor> {
     unary(Unary::Tanh, x)
 }
@@ -39,7 +43,7 @@ pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
     let share = if approximate_tanh { tanh_cumulative(&inner)?.0 } else { cumulative(&inner)? };
     let y = cast(&mul(&inner, &share)?, dtype)?;
     Ok(y.record("gelu", &[x], |_| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| {
             let inner = cast(&x, accumulator(dtype))?;
             let slope = if approximate_tanh {
@@ -80,7 +84,7 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
     let inner = x.detach();
     let y = mul(&inner, &sigmoid(&inner)?)?;
     Ok(y.record("silu", &[x], |_| {
-        let inner = x.kept();
+        let inner = x.saved();
         Box::new(move |g| {
             let s = sigmoid(&inner)?;
             let rest = binary_scalar(Binary::Sub, &s, Scalar::Float(1.0), true)?;
@@ -90,11 +94,13 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `x` where it is positive, else `slope * x`.
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Result<Tensor> {
     let positive = binary(Binary::Gt, x, &x.filled_like(0.0))?;
     where_(&positive, x, &scaled(x, slope)?)
 }
 
+/// `x` where it is positive, else `alpha * (exp(x) - 1)`.
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let x = &fraction("elu", x)?;
     let zero = x.filled_like(0.0);
@@ -104,6 +110,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     where_(&positive, x, &below)
 }
 
+/// The scaled exponential linear unit, with its usual constants.
 pub fn selu(x: &Tensor) -> Result<Tensor> {
     scaled(&elu(x, 1.673_263_242_354_377_2)?, 1.050_700_987_355_480_5)
 }
@@ -114,10 +121,12 @@ pub fn softplus(x: &Tensor) -> Result<Tensor> {
     binary(Binary::Logaddexp, x, &x.filled_like(0.0))
 }
 
+/// `x * tanh(ln(1 + exp(x)))`.
 pub fn mish(x: &Tensor) -> Result<Tensor> {
     mul(x, &unary(Unary::Tanh, &softplus(x)?)?)
 }
 
+/// `x` limited to `low..=high`.
 pub fn hardtanh(x: &Tensor, low: f64, high: f64) -> Result<Tensor> {
     // Integers stay integers; the limits are truncated.
     let limit = |value: f64| match x.dtype().is_integer() {
@@ -138,7 +147,7 @@ pub fn dropout(x: &Tensor, p: f64, seed: u64, offset: u64) -> Result<Tensor> {
     if p == 1.0 {
         return mul(x, &x.filled_like(0.0));
     }
-    let chance = uniform(x.device(), DType::F32, x.shape(), seed, offset)?;
+    let chance = random(x.device(), DType::F32, x.shape(), Distribution::Uniform, seed, offset)?;
     let kept = binary(Binary::Ge, &chance, &chance.filled_like(p))?;
     where_(&kept, &scaled(x, 1.0 / (1.0 - p))?, &x.filled_like(0.0))
 }

@@ -14,10 +14,13 @@ use crate::tensor::{Result, Tensor, same_device};
 /// Options of a convolution: one number for each spatial dimension, or one for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvOptions {
+    /// The distance between windows along each spatial dimension.
     pub stride: Vec<usize>,
     /// Zeros on both sides.
     pub padding: Vec<usize>,
+    /// The distance between the elements of a window.
     pub dilation: Vec<usize>,
+    /// The number of groups of channels that are convolved separately.
     pub groups: usize,
 }
 
@@ -86,7 +89,7 @@ pub fn conv(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOp
     let weight = cast(weight, dtype)?;
     let shape = Geometry { axes, groups, stride, dilation };
     let y = shape.forward(&x.detach(), &weight.detach())?.record("conv", &[&x, &weight], |_| {
-        let (x, weight) = (x.kept(), weight.kept());
+        let (x, weight) = (x.saved(), weight.saved());
         Box::new(move |g| {
             Ok(vec![Some(shape.of_input(g, &x, &weight)?), Some(shape.of_weight(g, &x, &weight)?)])
         })

@@ -8,32 +8,26 @@ use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
+use crate::ops::iota::iota;
 use crate::program::Binary;
 use crate::random::per_block;
 use crate::step::{Distribution, Work};
 use crate::tensor::{Result, Tensor, size_in_bytes};
 
+/// A tensor with one value for all elements.
 pub fn full(device: &Arc<dyn Device>, dtype: DType, shape: &[usize], value: Scalar) -> Result<Tensor> {
     size_in_bytes("full", shape, dtype)?;
     Ok(Tensor::constant(device, value, shape, dtype))
 }
 
+/// A tensor of zeros.
 pub fn zeros(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     full(device, dtype, shape, Scalar::Int(0))
 }
 
+/// A tensor of ones.
 pub fn ones(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     full(device, dtype, shape, Scalar::Int(1))
-}
-
-/// The index along an axis, as i64.
-pub fn iota(device: &Arc<dyn Device>, shape: &[usize], axis: usize) -> Result<Tensor> {
-    size_in_bytes("iota", shape, DType::I64)?;
-    if axis >= shape.len() {
-        return Err(TensorError::index("iota", format!("{shape:?} has no dimension {axis}")));
-    }
-    let op = Op::Index(axis as u8);
-    Ok(Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), DType::I64, device.clone())))
 }
 
 /// `start`, `start + step` and so on, `length` numbers.
@@ -99,9 +93,9 @@ pub fn arange(
             let whole = distance / step;
             (whole + i128::from(distance % step != 0 && (distance < 0) == (step < 0))).max(0) as f64
         }
-        _ => ((real(end) - real(start)) / real(step)).ceil().max(0.0),
+        _ => ((end.to_f64() - start.to_f64()) / step.to_f64()).ceil().max(0.0),
     };
-    if !length.is_finite() || length > 9e15 || real(step) == 0.0 {
+    if !length.is_finite() || length > 9e15 || step.to_f64() == 0.0 {
         return Err(TensorError::shape(
             "arange",
             format!("the range from {start:?} to {end:?} by {step:?} is not finite"),
@@ -117,62 +111,26 @@ pub fn eye(device: &Arc<dyn Device>, dtype: DType, rows: usize, columns: usize) 
     cast(&diagonal, dtype)
 }
 
-/// Random numbers in [0, 1). The caller advances `offset` by [`random_blocks`].
-pub fn uniform(
+/// Random numbers of a distribution. The caller advances `offset` by [`random_blocks`]; integers are drawn as 64-bit integers and
+/// converted.
+pub fn random(
     device: &Arc<dyn Device>,
     dtype: DType,
     shape: &[usize],
-    seed: u64,
-    offset: u64,
-) -> Result<Tensor> {
-    random("uniform", device, dtype, shape, seed, offset, Distribution::Uniform)
-}
-
-pub fn normal(
-    device: &Arc<dyn Device>,
-    dtype: DType,
-    shape: &[usize],
-    seed: u64,
-    offset: u64,
-) -> Result<Tensor> {
-    random("normal", device, dtype, shape, seed, offset, Distribution::Normal)
-}
-
-/// Random integers in [low, high).
-pub fn integers(
-    device: &Arc<dyn Device>,
-    dtype: DType,
-    shape: &[usize],
-    range: std::ops::Range<i64>,
-    seed: u64,
-    offset: u64,
-) -> Result<Tensor> {
-    if range.is_empty() {
-        return Err(TensorError::shape(
-            "randint",
-            format!("there is no integer from {} to below {}", range.start, range.end),
-        ));
-    }
-    let distribution = Distribution::Integers { low: range.start, high: range.end };
-    let numbers = random("randint", device, DType::I64, shape, seed, offset, distribution)?;
-    cast(&numbers, dtype)
-}
-
-/// Returns how many generator blocks a tensor of this many elements consumes.
-pub fn random_blocks(elements: usize, dtype: DType, distribution: Distribution) -> u64 {
-    (elements as u64).div_ceil(per_block(dtype, distribution))
-}
-
-fn random(
-    operation: &'static str,
-    device: &Arc<dyn Device>,
-    dtype: DType,
-    shape: &[usize],
-    seed: u64,
-    offset: u64,
     distribution: Distribution,
+    seed: u64,
+    offset: u64,
 ) -> Result<Tensor> {
-    size_in_bytes(operation, shape, dtype)?;
+    let (operation, drawn) = match distribution {
+        Distribution::Uniform => ("uniform", dtype),
+        Distribution::Normal => ("normal", dtype),
+        Distribution::Integers { low, high } if low >= high => {
+            let why = format!("there is no integer from {low} to below {high}");
+            return Err(TensorError::shape("randint", why));
+        }
+        Distribution::Integers { .. } => ("randint", DType::I64),
+    };
+    size_in_bytes(operation, shape, drawn)?;
     if !dtype.is_float() && !matches!(distribution, Distribution::Integers { .. }) {
         return Err(TensorError::type_of(
             operation,
@@ -181,15 +139,11 @@ fn random(
     }
     let work = Work::Random { seed, offset, distribution };
     let op = Op::Whole(Box::new(work), Vec::new());
-    Ok(Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), dtype, device.clone())))
+    let numbers = Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), drawn, device.clone()));
+    cast(&numbers, dtype)
 }
 
-pub(crate) fn real(value: Scalar) -> f64 {
-    match value {
-        Scalar::Bool(value) => f64::from(u8::from(value)),
-        Scalar::Int(value) => value as f64,
-        Scalar::UInt(value) => value as f64,
-        Scalar::Float(value) => value,
-        Scalar::Complex(value, _) => f64::from(value),
-    }
+/// Returns how many generator blocks a tensor of this many elements consumes.
+pub fn random_blocks(elements: usize, dtype: DType, distribution: Distribution) -> u64 {
+    (elements as u64).div_ceil(per_block(dtype, distribution))
 }

@@ -185,14 +185,17 @@ pub fn where_(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `a + b`.
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Add, a, b)
 }
 
+/// `a - b`.
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Sub, a, b)
 }
 
+/// `a * b`.
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Mul, a, b)
 }
@@ -202,14 +205,17 @@ pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Div, a, b)
 }
 
+/// `a` to the power of `b`.
 pub fn pow(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Pow, a, b)
 }
 
+/// The larger of two numbers; NaN if one of them is.
 pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Max, a, b)
 }
 
+/// The smaller of two numbers; NaN if one of them is.
 pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     binary(Binary::Min, a, b)
 }

@@ -27,7 +27,7 @@ pub(crate) fn unary(function: Unary, x: &Tensor, y: Tensor) -> Rule {
             Box::new(move |g| one(mul(g, &conjugate(&by_result(function, &y)?)?)))
         }
         Abs if x.dtype() == DType::C64 => {
-            let x = x.kept();
+            let x = x.saved();
             Box::new(move |g| {
                 let unit = div(&x, &cast(&y, DType::C64)?)?;
                 let zero = apply(Binary::Eq, &y, &y.filled_like(0.0))?;
@@ -35,7 +35,7 @@ pub(crate) fn unary(function: Unary, x: &Tensor, y: Tensor) -> Rule {
             })
         }
         _ => {
-            let x = x.kept();
+            let x = x.saved();
             Box::new(move |g| one(mul(g, &conjugate(&by_argument(function, &x)?)?)))
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn binary(function: Binary, a: &Tensor, b: &Tensor, y: Tensor) -> Rul
         Sub => Box::new(|g| Ok(vec![Some(g.clone()), Some(function_of(Unary::Neg, g)?)])),
         Mul => {
             // Each operand is only saved if the other one requires a gradient.
-            let keep = |wanted: &Tensor, kept: &Tensor| wanted.requires_grad().then(|| kept.kept());
+            let keep = |wanted: &Tensor, kept: &Tensor| wanted.requires_grad().then(|| kept.saved());
             let (a, b) = (keep(b, a), keep(a, b));
             let times = |g: &Tensor, other: &Option<Tensor>| {
                 other.as_ref().map(|other| mul(g, &conjugate(other)?)).transpose()
@@ -111,7 +111,7 @@ pub(crate) fn binary(function: Binary, a: &Tensor, b: &Tensor, y: Tensor) -> Rul
         }
         Div => {
             let b_wants = b.requires_grad();
-            let b = b.kept();
+            let b = b.saved();
             let y = b_wants.then_some(y);
             Box::new(move |g| {
                 let of_a = div(g, &conjugate(&b)?)?;
@@ -123,7 +123,7 @@ pub(crate) fn binary(function: Binary, a: &Tensor, b: &Tensor, y: Tensor) -> Rul
             })
         }
         _ => {
-            let (a, b) = (a.kept(), b.kept());
+            let (a, b) = (a.saved(), b.saved());
             Box::new(move |g| {
                 Ok(match derivatives(function, &a, &b, &y)? {
                     Some((of_a, of_b)) => {

@@ -37,7 +37,7 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
     let sum = sum_over(&powers, &axes)?;
     let length = if p == 1.0 { sum } else { raised(&sum, 1.0 / p)? };
     let length = length.record("norm", &[&precise], |length| {
-        let inner = precise.kept();
+        let inner = precise.saved();
         Box::new(move |g| {
             let length = broadcast_to(&length, inner.shape())?;
             let g = broadcast_to(g, inner.shape())?;

@@ -4,10 +4,10 @@ use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
-use crate::ops::create::iota;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
 };
+use crate::ops::iota::iota;
 use crate::ops::reduce::{self, finish, sum_over};
 use crate::ops::shape::{broadcast_to, to_shape, unsqueeze};
 use crate::ops::softmax::log_softmax;
@@ -17,9 +17,12 @@ use crate::tensor::{Result, Tensor, same_device};
 /// How the losses of the elements are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
+    /// The loss of every element.
     None,
+    /// The mean over the elements.
     #[default]
     Mean,
+    /// The sum over the elements.
     Sum,
 }
 
@@ -33,11 +36,13 @@ impl LossReduction {
     }
 }
 
+/// The squared difference.
 pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
     let difference = difference("mse_loss", input, target)?;
     reduction.apply(&mul(&difference, &difference)?)
 }
 
+/// The absolute difference.
 pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
     reduction.apply(&unary(Unary::Abs, &difference("l1_loss", input, target)?)?)
 }
@@ -55,6 +60,7 @@ pub fn smooth_l1_loss(
     reduction.apply(&scaled(&huber(&difference("smooth_l1_loss", input, target)?, beta)?, 1.0 / beta)?)
 }
 
+/// Half of the squared difference where it is below `delta`, and linear beyond.
 pub fn huber_loss(input: &Tensor, target: &Tensor, delta: f64, reduction: LossReduction) -> Result<Tensor> {
     if delta <= 0.0 {
         return Err(TensorError::shape("huber_loss", format!("delta must be above zero, not {delta}")));
@@ -135,6 +141,7 @@ pub struct ClassOptions<'a> {
     pub ignore_index: i64,
     /// The share of the target that is spread evenly over all classes.
     pub label_smoothing: f64,
+    /// How the losses are combined.
     pub reduction: LossReduction,
 }
 

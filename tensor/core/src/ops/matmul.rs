@@ -19,6 +19,7 @@ pub fn set_fast(fast: bool) {
     FAST.store(fast, Ordering::Relaxed);
 }
 
+/// Whether contractions may be computed in another order of additions.
 pub fn is_fast() -> bool {
     FAST.load(Ordering::Relaxed)
 }
@@ -107,9 +108,13 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
 /// The number of axes of each sort in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
+    /// Axes of both operands and of the result.
     pub batch: usize,
+    /// Axes of the first operand and of the result.
     pub rows: usize,
+    /// Axes of the second operand and of the result.
     pub columns: usize,
+    /// Axes of both operands that are summed over.
     pub depth: usize,
 }
 
@@ -137,7 +142,7 @@ pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor>
     let op = Op::Contract { batch, rows, columns, depth, accumulation };
     let product = Tensor::make(op, &[&left, &right], shape, left.dtype());
     Ok(product.record("contract", &[&left, &right], |_| {
-        let (left, right) = (left.kept(), right.kept());
+        let (left, right) = (left.saved(), right.saved());
         Box::new(move |g| {
             let of_left = {
                 // [b, m, n] with [b, k, n].

@@ -81,7 +81,9 @@ pub fn instance_norm(
 /// The running means and variances of a batch norm.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<'a> {
+    /// The mean of each channel.
     pub mean: &'a Tensor,
+    /// The variance of each channel.
     pub variance: &'a Tensor,
 }
 
@@ -248,7 +250,7 @@ fn remembered(
     let none = x.filled_like(0.0);
     let inputs = [x, weight.as_ref().unwrap_or(&none), bias.as_ref().unwrap_or(&none)];
     y.record(name, &inputs, |_| {
-        let (x, weight) = (x.kept(), weight.as_ref().map(Tensor::kept));
+        let (x, weight) = (x.saved(), weight.as_ref().map(Tensor::saved));
         Box::new(move |g| {
             let precise = accumulator(x.dtype());
             let (axes, inner) = (&statistics.axes, cast(&x, precise)?);
@@ -303,6 +305,7 @@ pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -
     crate::ops::reduce::finish(&cast(&variance, dtype)?, &axes, keepdim)
 }
 
+/// The standard deviation.
 pub fn std(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
     unary(Unary::Sqrt, &var(x, dims, correction, keepdim)?)
 }

@@ -6,8 +6,8 @@ use crate::launch::accumulator;
 use crate::layout::Shape;
 use crate::ops::axes::Axes;
 use crate::ops::conv::each;
-use crate::ops::create::iota;
 use crate::ops::elementwise::{add, binary, binary_scalar, cast, div, unary, where_};
+use crate::ops::iota::iota;
 use crate::ops::matmul::{Counts, contract};
 use crate::ops::reduce::{finish, reduced, sum_over};
 use crate::ops::shape::{broadcast_to, permuted, to_shape};
@@ -19,10 +19,13 @@ use crate::tensor::{Result, Tensor};
 /// Options of a pooling operation: one number for each spatial dimension, or one for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
+    /// The size of a window along each spatial dimension.
     pub kernel: Vec<usize>,
     /// Defaults to the kernel if empty.
     pub stride: Vec<usize>,
+    /// The number of elements added at both ends.
     pub padding: Vec<usize>,
+    /// The distance between the elements of a window.
     pub dilation: Vec<usize>,
     /// Whether a last window may extend beyond the end.
     pub ceil_mode: bool,
@@ -33,6 +36,7 @@ pub struct PoolOptions {
 }
 
 impl PoolOptions {
+    /// Windows of this size next to one another, without padding.
     pub fn new(kernel: &[usize]) -> PoolOptions {
         PoolOptions {
             kernel: kernel.into(),
@@ -154,6 +158,7 @@ impl Windows {
     }
 }
 
+/// The maximum of each window over the last `axes` dimensions.
 pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
     Ok(pooled(x, axes, options)?.0)
 }
@@ -215,6 +220,7 @@ fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Ten
     Ok((finish(&y, &gone, false)?, seen, y.detach(), shape))
 }
 
+/// The mean of each window over the last `axes` dimensions.
 pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
     if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
         return Err(TensorError::type_of(

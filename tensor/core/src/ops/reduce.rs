@@ -5,7 +5,6 @@ use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::Op;
 use crate::ops::axes::{Axes, axes};
-use crate::ops::create::real;
 use crate::ops::elementwise::{binary, binary_scalar, cast, div, mul, where_};
 use crate::ops::shape::{broadcast_to, to_shape};
 use crate::program::Binary;
@@ -18,6 +17,7 @@ pub fn sum(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> 
     finish(&sum_over(&counted(x)?, &axes)?, &axes, keepdim)
 }
 
+/// The mean over dimensions, or over all.
 pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
@@ -31,6 +31,7 @@ pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
     finish(&mean, &axes, keepdim)
 }
 
+/// The product over dimensions, or over all.
 pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("prod", dims, x.rank())?;
     finish(&product_over(&counted(x)?, &axes), &axes, keepdim)
@@ -39,7 +40,7 @@ pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
 /// Products over axes, which are kept with length one.
 fn product_over(x: &Tensor, axes: &[usize]) -> Tensor {
     reduced(x, Reduction::Product, axes, x.dtype()).record("prod", &[x], |_| {
-        let (x, axes) = (x.kept(), Axes::from(axes));
+        let (x, axes) = (x.saved(), Axes::from(axes));
         Box::new(move |g| Ok(vec![Some(prod_gradient(&x, &axes, g)?)]))
     })
 }
@@ -49,15 +50,18 @@ pub fn max(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> 
     extreme("max", Reduction::Max, x, dims, keepdim)
 }
 
+/// The minimum over dimensions, or over all.
 pub fn min(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     extreme("min", Reduction::Min, x, dims, keepdim)
 }
 
+/// Whether any element over dimensions, or over all, is not zero.
 pub fn any(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("any", dims, x.rank())?;
     finish(&reduced(&cast(x, DType::Bool)?, Reduction::Any, &axes, DType::Bool), &axes, keepdim)
 }
 
+/// Whether all elements over dimensions, or over all, are not zero.
 pub fn all(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("all", dims, x.rank())?;
     finish(&reduced(&cast(x, DType::Bool)?, Reduction::All, &axes, DType::Bool), &axes, keepdim)
@@ -110,7 +114,7 @@ fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
     let mut row = Shape::from(flat.shape());
     row.insert(rank - 2, 1);
     let each = broadcast_to(&to_shape(&flat, &row)?, &square)?;
-    let iota = |axis| crate::ops::create::iota(x.device(), &square, axis);
+    let iota = |axis| crate::ops::iota::iota(x.device(), &square, axis);
     let same = binary(Binary::Eq, &iota(rank - 2)?, &iota(rank - 1)?)?;
     let others = where_(&same, &each.filled_like(1.0), &each)?;
     let others = product_over(&others, &[rank - 1]);
@@ -158,7 +162,7 @@ pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: D
         let times = count(x, axes) as f64;
         let folded = match reduction {
             _ if times == 0.0 => None,
-            Reduction::Sum if dtype.is_float() => Some(Scalar::Float(real(value) * times)),
+            Reduction::Sum if dtype.is_float() => Some(Scalar::Float(value.to_f64() * times)),
             Reduction::Max | Reduction::Min | Reduction::Any | Reduction::All => Some(value),
             _ => None,
         };

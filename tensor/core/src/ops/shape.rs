@@ -84,6 +84,7 @@ pub fn clone(x: &Tensor) -> Result<Tensor> {
     Ok(copy.record("clone", &[x], |_| Box::new(|g| Ok(vec![Some(g.clone())]))))
 }
 
+/// The dimensions in another order.
 pub fn permute(x: &Tensor, dims: &[isize]) -> Result<Tensor> {
     let order = dims.iter().map(|&dim| axis("permute", dim, x.rank())).collect::<Result<Axes>>()?;
     let once = (0..x.rank()).all(|axis| order.contains(&axis));
@@ -104,6 +105,7 @@ pub(crate) fn permuted(x: &Tensor, order: &[usize]) -> Tensor {
     })
 }
 
+/// Two dimensions exchanged.
 pub fn transpose(x: &Tensor, first: isize, second: isize) -> Result<Tensor> {
     let (first, second) = (axis("transpose", first, x.rank())?, axis("transpose", second, x.rank())?);
     let mut order: Axes = (0..x.rank()).collect();
@@ -123,6 +125,7 @@ pub fn squeeze(x: &Tensor, dims: Option<&[isize]>) -> Result<Tensor> {
     to_shape(x, &kept.map(|(_, &length)| length).collect::<Shape>())
 }
 
+/// A dimension of length one inserted.
 pub fn unsqueeze(x: &Tensor, dim: isize) -> Result<Tensor> {
     let axis = axis("unsqueeze", dim, x.rank() + 1)?;
     let mut shape = Shape::from(x.shape());
@@ -156,6 +159,7 @@ pub fn expand(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
     broadcast_to(x, &solved.collect::<Result<Shape>>()?)
 }
 
+/// Dimensions of length one repeated to a shape.
 pub fn broadcast_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());

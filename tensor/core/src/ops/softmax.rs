@@ -11,10 +11,12 @@ use crate::program::Unary;
 use crate::step::Work;
 use crate::tensor::{Result, Tensor};
 
+/// `exp(x)` divided by its sum along a dimension.
 pub fn softmax(x: &Tensor, dim: isize) -> Result<Tensor> {
     along("softmax", x, dim, false)
 }
 
+/// The logarithm of [`softmax`].
 pub fn log_softmax(x: &Tensor, dim: isize) -> Result<Tensor> {
     along("log_softmax", x, dim, true)
 }

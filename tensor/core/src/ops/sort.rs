@@ -5,9 +5,9 @@ use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::axes::axis;
-use crate::ops::create::iota;
 use crate::ops::elementwise::{binary, cast, mul, where_};
 use crate::ops::index::{picked, put};
+use crate::ops::iota::iota;
 use crate::ops::reduce::{finish, sum_over};
 use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::program::Binary;
@@ -36,6 +36,7 @@ pub fn sort(x: &Tensor, dim: isize, descending: bool) -> Result<(Tensor, Tensor)
     Ok((values, places))
 }
 
+/// The indices that sort along a dimension.
 pub fn argsort(x: &Tensor, dim: isize, descending: bool) -> Result<Tensor> {
     Ok(sort(x, dim, descending)?.1)
 }
@@ -62,6 +63,7 @@ pub fn argmax(x: &Tensor, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
     place("argmax", x, dim, keepdim, true)
 }
 
+/// The index of the minimum along a dimension, or of all elements.
 pub fn argmin(x: &Tensor, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
     place("argmin", x, dim, keepdim, false)
 }
@@ -92,6 +94,7 @@ pub fn max_with_indices(x: &Tensor, dim: isize, keepdim: bool) -> Result<(Tensor
     chosen(x, dim, keepdim, true)
 }
 
+/// The minimum along a dimension, and its index.
 pub fn min_with_indices(x: &Tensor, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     chosen(x, dim, keepdim, false)
 }
@@ -107,10 +110,12 @@ fn chosen(x: &Tensor, dim: isize, keepdim: bool, largest: bool) -> Result<(Tenso
     Ok((finish(&values, &[axis], keepdim)?, finish(&places, &[axis], keepdim)?))
 }
 
+/// The sums of the elements up to each one along a dimension.
 pub fn cumsum(x: &Tensor, dim: isize) -> Result<Tensor> {
     cumulative("cumsum", x, dim, false)
 }
 
+/// The products of the elements up to each one along a dimension.
 pub fn cumprod(x: &Tensor, dim: isize) -> Result<Tensor> {
     cumulative("cumprod", x, dim, true)
 }
@@ -125,7 +130,7 @@ fn cumulative(name: &'static str, x: &Tensor, dim: isize, product: bool) -> Resu
     let op = Op::Whole(Box::new(Work::Cumulative { axis, product }), Vec::new());
     let y = Tensor::make(op, &[x], x.shape().into(), x.dtype());
     Ok(y.record(name, &[x], |_| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| {
             let of_x = if product { cumprod_gradient(&x, axis, g)? } else { from_behind(g, axis)? };
             Ok(vec![Some(of_x)])

@@ -17,6 +17,7 @@ pub struct Groups {
     pub first: Tensor,
     /// The group of each element; in the shape of the tensor, or a vector if slices are compared.
     pub inverse: Tensor,
+    /// How often each element occurs.
     pub counts: Tensor,
 }
 

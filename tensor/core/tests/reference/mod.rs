@@ -5,10 +5,10 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use half::{bf16, f16};
 use parking_lot::Mutex;
 use tensor_core::device::{Buffer, Device, DeviceInfo, Memory};
 use tensor_core::dtype::{DType, Scalar};
+use tensor_core::element;
 use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
 use tensor_core::program::{Binary, Code, Program, Unary};
@@ -85,45 +85,13 @@ impl Device for Reference {
 }
 
 pub fn decode(bytes: &[u8], dtype: DType) -> f64 {
-    macro_rules! number {
-        ($type:ty) => {
-            <$type>::from_le_bytes(bytes.try_into().unwrap()) as f64
-        };
-    }
-    match dtype {
-        DType::Bool | DType::U8 => f64::from(bytes[0]),
-        DType::U16 => number!(u16),
-        DType::U32 => number!(u32),
-        DType::U64 => number!(u64),
-        DType::I8 => number!(i8),
-        DType::I16 => number!(i16),
-        DType::I32 => number!(i32),
-        DType::I64 => number!(i64),
-        DType::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::BF16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F32 => number!(f32),
-        DType::F64 => number!(f64),
-        DType::C64 => panic!("complex numbers are not supported"),
-    }
+    element::decode(bytes, dtype).to_f64()
 }
 
-pub fn encode(value: f64, dtype: DType) -> Vec<u8> {
-    match dtype {
-        DType::Bool => vec![u8::from(value != 0.0)],
-        DType::U8 => (value as u8).to_le_bytes().into(),
-        DType::U16 => (value as u16).to_le_bytes().into(),
-        DType::U32 => (value as u32).to_le_bytes().into(),
-        DType::U64 => (value as u64).to_le_bytes().into(),
-        DType::I8 => (value as i8).to_le_bytes().into(),
-        DType::I16 => (value as i16).to_le_bytes().into(),
-        DType::I32 => (value as i32).to_le_bytes().into(),
-        DType::I64 => (value as i64).to_le_bytes().into(),
-        DType::F16 => f16::from_f64(value).to_le_bytes().into(),
-        DType::BF16 => bf16::from_f64(value).to_le_bytes().into(),
-        DType::F32 => (value as f32).to_le_bytes().into(),
-        DType::F64 => value.to_le_bytes().into(),
-        DType::C64 => panic!("complex numbers are not supported"),
-    }
+fn encode(value: f64, dtype: DType) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    element::encode(Scalar::Float(value), dtype, &mut bytes);
+    bytes
 }
 
 /// Rounds a value to this type.
@@ -163,16 +131,6 @@ fn each(shape: &[usize], mut f: impl FnMut(&[usize])) {
         let Some(axis) = (0..shape.len()).rev().find(|&axis| index[axis] + 1 < shape[axis]) else { return };
         index[axis] += 1;
         index[axis + 1..].fill(0);
-    }
-}
-
-fn scalar(value: Scalar) -> f64 {
-    match value {
-        Scalar::Bool(value) => f64::from(u8::from(value)),
-        Scalar::Int(value) => value as f64,
-        Scalar::UInt(value) => value as f64,
-        Scalar::Float(value) => value,
-        Scalar::Complex(..) => panic!("complex numbers are not supported"),
     }
 }
 
@@ -283,7 +241,7 @@ fn evaluate(program: &Program, index: &[usize], input: impl Fn(usize) -> f64) ->
         let at = |value: u16| values[value as usize];
         let value = match instruction.code {
             Code::Input(number) => input(number as usize),
-            Code::Constant(value) => scalar(value),
+            Code::Constant(value) => value.to_f64(),
             Code::Index(axis) => index[axis as usize] as f64,
             Code::Cast(value) if instruction.dtype.is_integer() => at(value).trunc(),
             Code::Cast(value) => at(value),
@@ -412,7 +370,7 @@ fn run(step: &Step) {
         Work::Pad { before, value } => each(shape, |index| {
             let at: Vec<usize> = index.iter().zip(before).map(|(&i, &b)| i.wrapping_sub(b)).collect();
             let inside = at.iter().zip(&inputs[0].layout.shape).all(|(i, length)| i < length);
-            set(out, index, if inside { get(&inputs[0], &at) } else { scalar(*value) });
+            set(out, index, if inside { get(&inputs[0], &at) } else { value.to_f64() });
         }),
         Work::Concat { axis } => {
             let mut start = 0;

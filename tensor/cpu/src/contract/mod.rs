@@ -25,11 +25,11 @@ use tensor_core::step::PANEL;
 
 use crate::element::Element;
 use crate::kernels::BLOCK;
-use crate::known;
 use crate::level::Level;
 use crate::map::{self, Feeds, check_axes, index_walk};
-use crate::memory::{CpuMemory, Line, Shelf, ask_for_large_pages};
+use crate::memory::{BufferCache, CpuMemory, Line, ask_for_large_pages};
 use crate::plan::{Feed, Frame, Plan};
+use crate::plan_cache;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
@@ -59,10 +59,10 @@ impl Contract<'_> {
         self.check(left, right, others, output)?;
         let dtype = self.sum_type(left.dtype, right.dtype);
         let operand = |view: &View| operand_type(view.dtype, dtype);
-        let shelf = Arc::default();
+        let cache = Arc::default();
         let held = [
-            Held::new(threads, &shelf, left, operand(left))?,
-            Held::new(threads, &shelf, right, operand(right))?,
+            Held::new(threads, &cache, left, operand(left))?,
+            Held::new(threads, &cache, right, operand(right))?,
         ];
         macro_rules! go {
             ($L:ty, $R:ty, $N:ty) => {
@@ -138,7 +138,7 @@ impl Contract<'_> {
         let right_batches = held[1].walks(right, self.batch, self.columns)[0].0.clone();
         let mut types = vec![dtype];
         types.extend(others.iter().map(|view| view.dtype));
-        let plan = known::plan(self.epilogue, &types, Some(&[output.dtype]), level)
+        let plan = plan_cache::plan(self.epilogue, &types, Some(&[output.dtype]), level)
             .map_err(DeviceError::Unsupported)?;
         let identity = Instruction { code: Code::Input(0), dtype };
         let mut feeds = smallvec![Feed::Given];
@@ -204,12 +204,17 @@ enum Held {
 }
 
 impl Held {
-    fn new(threads: &Threads, shelf: &Arc<Shelf>, view: &View, dtype: DType) -> Result<Held, DeviceError> {
+    fn new(
+        threads: &Threads,
+        cache: &Arc<BufferCache>,
+        view: &View,
+        dtype: DType,
+    ) -> Result<Held, DeviceError> {
         if view.dtype == dtype {
             return Ok(Held::Same);
         }
         let elements = view.elements();
-        let memory = CpuMemory::allocate(shelf, elements.saturating_mul(dtype.bytes()))?;
+        let memory = CpuMemory::allocate(cache, elements.saturating_mul(dtype.bytes()))?;
         let program = Program {
             instructions: vec![
                 Instruction { code: Code::Input(0), dtype: view.dtype },
@@ -217,7 +222,7 @@ impl Held {
             ],
             results: vec![1],
         };
-        let plan = known::plan(&program, &[view.dtype], Some(&[dtype]), threads.level())
+        let plan = plan_cache::plan(&program, &[view.dtype], Some(&[dtype]), threads.level())
             .map_err(DeviceError::Unsupported)?;
         let feeds = Feeds(smallvec![Feed::Memory(view.start::<u8>().cast_const(), view.walk())]);
         let target = [(Shared::new(memory.start()), dtype.bytes())];

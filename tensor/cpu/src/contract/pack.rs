@@ -17,7 +17,7 @@ pub struct Grid<'a, T> {
 }
 
 /// Whether the offsets are consecutive.
-pub fn follow(offsets: &[isize]) -> bool {
+pub fn are_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 
@@ -26,16 +26,16 @@ pub fn follow(offsets: &[isize]) -> bool {
 /// # Safety
 /// Every sum of base and offsets is readable; `to` has space for all groups.
 pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide, level: Level) {
-    let depth_follows = follow(grid.depth);
+    let depth_follows = are_adjacent(grid.depth);
     #[cfg(target_arch = "x86_64")]
     if level == Level::Avx512
         && TypeId::of::<T>() == TypeId::of::<f32>()
         && width.is_multiple_of(SIDE)
-        && follow(grid.rows)
+        && are_adjacent(grid.rows)
     {
         let grid = Grid { base: grid.base.cast(), rows: grid.rows, depth: grid.depth };
         // SAFETY: guaranteed by the caller; the level was detected on this processor.
-        return unsafe { abreast(grid, width, to.cast()) };
+        return unsafe { pack_adjacent_rows_avx512(grid, width, to.cast()) };
     }
     for (group, rows) in grid.rows.chunks(width).enumerate() {
         // SAFETY: the caller guarantees the space.
@@ -43,22 +43,22 @@ pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide
         let grid = Grid { rows, ..grid };
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if rows.len() == width && follow(rows) {
-                beside(grid, to);
+            if rows.len() == width && are_adjacent(rows) {
+                pack_adjacent_rows(grid, to);
             } else if depth_follows && !grid.depth.is_empty() {
                 #[cfg(target_arch = "x86_64")]
                 if level == Level::Avx512 && TypeId::of::<T>() == TypeId::of::<f32>() {
                     let grid = Grid { base: grid.base.cast(), rows, depth: grid.depth };
-                    squares(grid, width, to.cast());
+                    pack_adjacent_depth_avx512(grid, width, to.cast());
                     continue;
                 }
-                behind(grid, width, to);
+                pack_adjacent_depth(grid, width, to);
             } else {
                 let runs = runs(rows);
                 if runs.len() * 4 <= width {
-                    in_runs(grid, &runs, width, to);
+                    pack_row_runs(grid, &runs, width, to);
                 } else {
-                    anyhow(grid, width, to);
+                    pack_strided(grid, width, to);
                 }
             }
         }
@@ -81,7 +81,7 @@ fn runs(rows: &[isize]) -> SmallVec<[(usize, usize); 8]> {
 ///
 /// # Safety
 /// Like [`pack`].
-unsafe fn in_runs<T: Element>(
+unsafe fn pack_row_runs<T: Element>(
     grid: Grid<'_, T>,
     runs: &[(usize, usize)],
     width: usize,
@@ -111,7 +111,7 @@ unsafe fn in_runs<T: Element>(
 ///
 /// # Safety
 /// Like [`pack`].
-unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
+unsafe fn pack_adjacent_rows<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
     for &offset in grid.depth {
         // SAFETY: guaranteed by the caller.
         unsafe {
@@ -124,13 +124,13 @@ unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
     }
 }
 
-/// Like [`beside`], for f32 and all groups at once, so that memory is read in long stretches.
+/// Like [`pack_adjacent_rows`], for f32 and all groups at once, so that memory is read in long stretches.
 ///
 /// # Safety
 /// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
+unsafe fn pack_adjacent_rows_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     use std::arch::x86_64::*;
     let (rows, depth) = (grid.rows.len(), grid.depth.len());
     let Some(&first) = grid.rows.first() else { return };
@@ -150,7 +150,7 @@ unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
 ///
 /// # Safety
 /// Like [`pack`].
-unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) {
+unsafe fn pack_adjacent_depth<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) {
     const SIDE: usize = 16;
     let depth = grid.depth.len();
     for first in (0..depth).step_by(SIDE) {
@@ -174,13 +174,13 @@ unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) 
     }
 }
 
-/// Like [`behind`], for f32, sixteen rows and depths at a time in registers.
+/// Like [`pack_adjacent_depth`], for f32, sixteen rows and depths at a time in registers.
 ///
 /// # Safety
 /// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
+unsafe fn pack_adjacent_depth_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     use std::arch::x86_64::*;
     let depth = grid.depth.len();
     for first in (0..depth).step_by(SIDE) {
@@ -188,7 +188,7 @@ unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
         for beside in (0..width).step_by(SIDE) {
             let rows = grid.rows.get(beside..grid.rows.len().min(beside + SIDE)).unwrap_or_default();
             // SAFETY: guaranteed by the caller.
-            let lines = unsafe { columns_of(grid.base.offset(grid.depth[first]), rows, count) };
+            let lines = unsafe { load_transposed(grid.base.offset(grid.depth[first]), rows, count) };
             let store = mask(width - beside);
             for (k, line) in lines.iter().enumerate().take(count) {
                 // SAFETY: the caller guarantees the space; lanes beyond the width are masked.
@@ -215,7 +215,7 @@ fn mask(count: usize) -> u16 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub unsafe fn columns_of(
+pub unsafe fn load_transposed(
     base: *const f32,
     rows: &[isize],
     count: usize,
@@ -270,9 +270,11 @@ fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m5
     columns
 }
 
+/// Packs rows at any distance, element by element.
+///
 /// # Safety
 /// Like [`pack`].
-unsafe fn anyhow<T: Element>(grid: Grid<'_, T>, width: usize, mut to: *mut T::Wide) {
+unsafe fn pack_strided<T: Element>(grid: Grid<'_, T>, width: usize, mut to: *mut T::Wide) {
     for &offset in grid.depth {
         // SAFETY: guaranteed by the caller.
         unsafe {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use tensor_core::step::PANEL;
 
 use super::kernel::Sum;
-use super::pack::{SIDE, follow};
+use super::pack::{SIDE, are_adjacent};
 use super::{Sums, Whole, fetch};
 use crate::element::Element;
 use crate::level::Level;
@@ -33,8 +33,8 @@ where
             && TypeId::of::<R>() == single
             && self.left_rows.len() <= ROWS
             && !self.left_depth.is_empty()
-            && (self.level == Level::Avx512 && follow(&self.right_depth)
-                || self.level > Level::Plain && follow(&self.right_rows[columns.clone()]))
+            && (self.level == Level::Avx512 && are_adjacent(&self.right_depth)
+                || self.level > Level::Plain && are_adjacent(&self.right_rows[columns.clone()]))
     }
 
     /// # Safety
@@ -87,7 +87,7 @@ impl Lines<'_> {
     /// # Safety
     /// Like `without_packing`, for `ROWS` rows.
     unsafe fn run<const ROWS: usize>(&self, level: Level) {
-        let beside = follow(self.columns);
+        let beside = are_adjacent(self.columns);
         // With adjacent depth, fewer columns at a time: each is read in one go.
         let most = if beside { COLUMNS } else { SIDE };
         for first in (0..self.columns.len()).step_by(most) {
@@ -206,7 +206,7 @@ impl Lines<'_> {
         width: usize,
         panel: &Range<usize>,
     ) -> [[f32; COLUMNS]; ROWS] {
-        use super::pack::columns_of;
+        use super::pack::load_transposed;
         use std::arch::x86_64::*;
         let mut sums = [[0.0; COLUMNS]; ROWS];
         let columns = &self.columns[first..first + width];
@@ -218,7 +218,7 @@ impl Lines<'_> {
                 fetch(base.wrapping_offset(column).wrapping_add(AHEAD * SIDE), 1);
             }
             // SAFETY: guaranteed by the caller.
-            let lines = unsafe { columns_of(base, columns, count) };
+            let lines = unsafe { load_transposed(base, columns, count) };
             for (k, &line) in lines.iter().enumerate().take(count) {
                 for (row, sum) in sixteen.iter_mut().enumerate() {
                     let factor = _mm512_set1_ps(self.factors[row * self.depth + from + k]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
+use tensor_core::element;
 use tensor_core::layout::{Layout, Shape, Strides};
 use tensor_core::program::{Binary, Code, Instruction, Program, Unary, Value};
 use tensor_core::random::philox;
@@ -51,49 +52,20 @@ pub struct Sample {
 
 /// Encodes one element.
 pub fn encode(dtype: DType, (real, imaginary): (f64, f64)) -> Vec<u8> {
-    match dtype {
-        DType::Bool => vec![u8::from(real != 0.0)],
-        DType::U8 => (real as u8).to_ne_bytes().to_vec(),
-        DType::U16 => (real as u16).to_ne_bytes().to_vec(),
-        DType::U32 => (real as u32).to_ne_bytes().to_vec(),
-        DType::U64 => (real as u64).to_ne_bytes().to_vec(),
-        DType::I8 => (real as i8).to_ne_bytes().to_vec(),
-        DType::I16 => (real as i16).to_ne_bytes().to_vec(),
-        DType::I32 => (real as i32).to_ne_bytes().to_vec(),
-        DType::I64 => (real as i64).to_ne_bytes().to_vec(),
-        DType::F16 => half::f16::from_f64(real).to_ne_bytes().to_vec(),
-        DType::BF16 => half::bf16::from_f64(real).to_ne_bytes().to_vec(),
-        DType::F32 => (real as f32).to_ne_bytes().to_vec(),
-        DType::F64 => real.to_ne_bytes().to_vec(),
-        DType::C64 => [(real as f32).to_ne_bytes(), (imaginary as f32).to_ne_bytes()].concat(),
-    }
+    let value = match dtype {
+        DType::C64 => Scalar::Complex(real as f32, imaginary as f32),
+        _ => Scalar::Float(real),
+    };
+    let mut bytes = Vec::new();
+    element::encode(value, dtype, &mut bytes);
+    bytes
 }
 
 pub fn decode(dtype: DType, bytes: &[u8]) -> (f64, f64) {
-    macro_rules! number {
-        ($T:ty) => {
-            <$T>::from_ne_bytes(bytes.try_into().unwrap()) as f64
-        };
+    match element::decode(bytes, dtype) {
+        Scalar::Complex(real, imaginary) => (f64::from(real), f64::from(imaginary)),
+        value => (value.to_f64(), 0.0),
     }
-    let real = match dtype {
-        DType::Bool | DType::U8 => number!(u8),
-        DType::U16 => number!(u16),
-        DType::U32 => number!(u32),
-        DType::U64 => number!(u64),
-        DType::I8 => number!(i8),
-        DType::I16 => number!(i16),
-        DType::I32 => number!(i32),
-        DType::I64 => number!(i64),
-        DType::F16 => half::f16::from_ne_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::BF16 => half::bf16::from_ne_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F32 => number!(f32),
-        DType::F64 => number!(f64),
-        DType::C64 => {
-            let parts = [&bytes[..4], &bytes[4..]].map(|part| f32::from_ne_bytes(part.try_into().unwrap()));
-            return (f64::from(parts[0]), f64::from(parts[1]));
-        }
-    };
-    (real, 0.0)
 }
 
 pub struct Bench {

@@ -122,12 +122,7 @@ fn random(
     use tensor_core::ops::elementwise::binary_scalar;
     let own = slf.get().tensor();
     let (seed, offset) = draw(create::random_blocks(own.elements(), own.dtype(), distribution));
-    let numbers = if distribution == tensor_core::step::Distribution::Uniform {
-        create::uniform(own.device(), own.dtype(), own.shape(), seed, offset)
-    } else {
-        create::normal(own.device(), own.dtype(), own.shape(), seed, offset)
-    };
-    let numbers = numbers
+    let numbers = create::random(own.device(), own.dtype(), own.shape(), distribution, seed, offset)
         .and_then(|x| binary_scalar(Binary::Mul, &x, Scalar::Float(scale), false))
         .and_then(|x| binary_scalar(Binary::Add, &x, Scalar::Float(shift), false))
         .map_err(raise)?;

@@ -391,7 +391,7 @@ pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<i64>) ->
         && weight.rank() == 2
     {
         let padding = if padding < 0 { padding + weight.shape()[0] as i64 } else { padding };
-        weight = create::iota(&device, weight.shape(), 0)
+        weight = tensor_core::ops::iota::iota(&device, weight.shape(), 0)
             .and_then(|rows| elementwise::binary_scalar(Binary::Eq, &rows, Scalar::Int(padding), false))
             .and_then(|chosen| elementwise::where_(&chosen, &weight.detach(), &weight))
             .map_err(raise)?;

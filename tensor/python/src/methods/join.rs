@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tensor_core::Tensor;
 use tensor_core::dtype::DType;
-use tensor_core::ops::{join, window};
+use tensor_core::ops::{join, strided, window};
 
 use crate::operand::{Dims, Operand, apply, length_of, lengths_or};
 use crate::tensor::PyTensor;
@@ -112,7 +112,7 @@ impl PyTensor {
 
     #[pyo3(signature = (size, stride, storage_offset=0))]
     fn as_strided(&self, size: Vec<usize>, stride: Vec<isize>, storage_offset: usize) -> PyResult<PyTensor> {
-        self.map(|x| window::as_strided(x, &size, &stride, storage_offset))
+        self.map(|x| strided::as_strided(x, &size, &stride, storage_offset))
     }
 
     /// Windows of one axis, as a new last axis.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use half::{bf16, f16};
 
-use crate::exec::access::address::{Addresses, vector, vector_mut};
+use crate::exec::access::addresses::Addresses;
+use crate::exec::access::checked::{vector, vector_mut};
 use crate::exec::access::element::blend;
 use crate::fault::FaultKind;
 use crate::{Flow, Uop, Wave};

@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m128i;
 
-use crate::exec::access::address::Addresses;
+use crate::exec::access::addresses::Addresses;
 use crate::{Lanes, Level};
 
 /// Load of one element into registers.

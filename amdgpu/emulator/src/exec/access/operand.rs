@@ -2,8 +2,8 @@
 
 use isa::{Inst, Operand};
 
-use super::address::put_element;
 use super::atomic::atomic_by_suffix;
+use super::checked::put_element;
 use super::element::{load_by_suffix, store_by_suffix};
 use crate::compile::{Compiler, Unsupported};
 use crate::{Src, SrcKind, Uop};

@@ -2,10 +2,10 @@
 //!
 //! Lanes are interleaved like the hardware's swizzle: dword `k` of lane `i` is at `256 * k + 4 * i`.
 
-use crate::exec::access::address::*;
+use crate::exec::access::addresses::*;
 use crate::exec::access::atomic::*;
+use crate::exec::access::checked::*;
 use crate::exec::access::element::*;
-use crate::exec::format::scalar;
 use crate::fault::FaultKind;
 use crate::level::ActiveBody;
 use crate::wave::sreg;
@@ -51,6 +51,16 @@ fn swizzle(wave: &Wave, offsets: &Offsets, exec: u64, bytes: u32) -> Option<(Add
     (highest <= u64::from(wave.private_size)).then_some((out, odd == 0))
 }
 
+/// Like [`swizzle`]; sets the wave's fault if a lane exceeds its private memory.
+#[inline(always)]
+fn place(wave: &mut Wave, offsets: &Offsets, exec: u64, bytes: u32) -> Option<(Addresses, bool)> {
+    let placed = swizzle(wave, offsets, exec, bytes);
+    if placed.is_none() {
+        wave.fault = private_fault(wave, offsets, exec, bytes);
+    }
+    placed
+}
+
 /// Host address of one byte of a lane's private memory.
 #[inline(always)]
 fn private_byte(wave: &Wave, offset: u32, lane: usize) -> *mut u8 {
@@ -66,10 +76,7 @@ pub(crate) fn private_load(
     exec: u64,
 ) -> Flow {
     let bytes = element.bytes as u32;
-    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, bytes) else {
-        wave.fault = private_fault(wave, offsets, exec, bytes);
-        return Flow::Fault;
-    };
+    let Some((addresses, aligned)) = place(wave, offsets, exec, bytes) else { return Flow::Fault };
     if aligned {
         // SAFETY: all offsets are within private memory, including those repeated for inactive lanes.
         unsafe { (element.run)(vector_mut(wave, dst), &addresses, exec, 256) };
@@ -101,10 +108,7 @@ pub(crate) fn private_store(
     exec: u64,
 ) -> Flow {
     let bytes = element.bytes as u32;
-    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, bytes) else {
-        wave.fault = private_fault(wave, offsets, exec, bytes);
-        return Flow::Fault;
-    };
+    let Some((addresses, aligned)) = place(wave, offsets, exec, bytes) else { return Flow::Fault };
     if aligned {
         // SAFETY: all offsets are within private memory.
         unsafe { (element.run)(vector(wave, src), &addresses, exec, 256) };
@@ -171,7 +175,7 @@ pub(crate) fn private_atomic(
 fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
     let mut base = offset(uop) as u32;
     if uop.flags & SADDR != 0 {
-        base = base.wrapping_add(scalar::dword(wave, &uop.src[2], 0));
+        base = base.wrapping_add(uop.src[2].dword(wave, 0));
     }
     let mut offsets = [base; 64];
     if uop.flags & VADDR != 0 {

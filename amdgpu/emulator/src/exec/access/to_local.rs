@@ -1,6 +1,6 @@
 //! Loads from memory to LDS, without registers in between.
 
-use super::address::Addresses;
+use super::addresses::Addresses;
 use super::element::LoadElement;
 use crate::Wave;
 use crate::wave::sreg;

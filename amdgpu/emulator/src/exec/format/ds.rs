@@ -6,8 +6,9 @@
 use isa::{Inst, Op, Operand};
 
 use crate::compile::{Compiler, Type, Unsupported};
-use crate::exec::access::address::*;
+use crate::exec::access::addresses::*;
 use crate::exec::access::atomic::*;
+use crate::exec::access::checked::*;
 use crate::exec::access::element::*;
 use crate::exec::lane::permute::{Bpermute, Permute, Swizzle, swizzled};
 use crate::level::ActiveBody;
@@ -235,13 +236,8 @@ impl Body for GridBarrier {
         let first = wave.exec().trailing_zeros() as usize & 63;
         // SAFETY: the data register was checked at compile time.
         let last = unsafe { (*vector(wave, uop.src[1].index)).0[first] };
-        // SAFETY: `context` is null or points to the context of the running workgroup.
-        let Some(context) = (unsafe { wave.context.as_ref() }) else { return Flow::Next };
-        if context.grid().arrive(&mut wave.arrived, last.saturating_add(1)) {
-            Flow::Next
-        } else {
-            Flow::Retry
-        }
+        let Some(context) = wave.context() else { return Flow::Next };
+        if context.arrive(&mut wave.arrived, last.saturating_add(1)) { Flow::Next } else { Flow::Retry }
     }
 }
 

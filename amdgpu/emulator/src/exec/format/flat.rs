@@ -3,8 +3,9 @@
 use isa::{Arch, Format, Inst, Operand};
 
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Unsupported};
-use crate::exec::access::address::*;
+use crate::exec::access::addresses::*;
 use crate::exec::access::atomic::*;
+use crate::exec::access::checked::*;
 use crate::exec::access::operand::{put_atomic, put_load, put_store};
 use crate::exec::access::private::{
     SADDR, ScratchLoad, ScratchStore, ScratchToLocal, VADDR, offsets, private_atomic, private_load,

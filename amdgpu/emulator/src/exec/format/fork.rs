@@ -1,7 +1,7 @@
 //! Fork and join: divergent branches with a stack in scalar registers. The side with fewer lanes runs first, the other side runs
 //! when the first reaches the join.
 
-use crate::exec::format::scalar::{B64, Operand, dword};
+use crate::exec::format::scalar::{B64, Operand};
 use crate::fault::FaultKind;
 use crate::wave::sreg;
 use crate::{Body, Flow, Uop, Wave};
@@ -52,7 +52,7 @@ pub(crate) struct Join;
 impl Body for Join {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let saved = dword(wave, &uop.src[0], 0);
+        let saved = uop.src[0].dword(wave, 0);
         if u32::from(wave.fork_depth) == saved || wave.fork_depth == 0 {
             return Flow::Next;
         }

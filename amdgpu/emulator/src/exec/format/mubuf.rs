@@ -8,12 +8,12 @@ use std::ops::Range;
 use isa::Inst;
 
 use crate::compile::{Compiler, Type, Unsupported};
-use crate::exec::access::address::*;
+use crate::exec::access::addresses::*;
 use crate::exec::access::atomic::*;
+use crate::exec::access::checked::*;
 use crate::exec::access::element::*;
 use crate::exec::access::operand::{put_atomic, put_load, put_store};
 use crate::exec::access::to_local::to_local;
-use crate::exec::format::{scalar, typed_buffer};
 use crate::level::ActiveBody;
 use crate::wave::sreg;
 use crate::{Flow, Level, Src, SrcKind, Uop, Wave, handler};
@@ -102,7 +102,7 @@ impl BufferAccess {
 pub(crate) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> BufferAccess {
     const ELEMENT: u32 = 4;
     let resource = Resource::read(wave, uop.src[2].index);
-    let soffset = scalar::dword(wave, &uop.src[3], 0);
+    let soffset = uop.src[3].dword(wave, 0);
     let mut vaddr = uop.src[0].index;
     let mut indices = [0u32; 64];
     let mut offsets = [offset(uop) as u32; 64];
@@ -416,9 +416,6 @@ impl ActiveBody for LocalToBuffer {
 }
 
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
-    if let Some(typed) = typed_buffer::compile(compiler, inst, inst_index) {
-        return typed;
-    }
     let name = inst.op.name();
     let level = compiler.level;
     if inst.memory.tfe {

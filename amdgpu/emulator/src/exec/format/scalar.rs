@@ -1,7 +1,7 @@
 //! Operand access of scalar operations, and the macro that turns a table of operations into handlers.
 
 use crate::compile::Type;
-use crate::{Src, SrcKind, Wave};
+use crate::{Src, Wave};
 
 /// Type of a scalar operand: defines how it is read, written and (for constants) widened.
 pub(crate) trait Operand {
@@ -21,25 +21,13 @@ pub(crate) struct I64;
 /// No destination.
 pub(crate) struct No;
 
-/// Dword `k` of a scalar or constant source.
-#[inline(always)]
-pub(crate) fn dword(wave: &Wave, src: &Src, k: usize) -> u32 {
-    let index = usize::from(src.index) + k;
-    let scalars = wave.sgprs.as_ptr().wrapping_add(index);
-    let constants = wave.constants.wrapping_add(index).cast::<u32>();
-    let from = if src.kind == SrcKind::Constant { constants } else { scalars };
-    // SAFETY: `Compiler::source` checked scalar indices against the size of the scalar file, constant indices against the
-    // program's constant table.
-    unsafe { *from }
-}
-
 impl Operand for B32 {
     type Value = u32;
     const WIDTH: u16 = 1;
     const TYPE: Type = Type::B32;
     #[inline(always)]
     fn read(wave: &Wave, src: &Src) -> u32 {
-        dword(wave, src, 0)
+        src.dword(wave, 0)
     }
     #[inline(always)]
     fn write(wave: &mut Wave, dst: u16, value: u32) {
@@ -53,7 +41,7 @@ impl Operand for B64 {
     const TYPE: Type = Type::B64;
     #[inline(always)]
     fn read(wave: &Wave, src: &Src) -> u64 {
-        u64::from(dword(wave, src, 0)) | u64::from(dword(wave, src, 1)) << 32
+        u64::from(src.dword(wave, 0)) | u64::from(src.dword(wave, 1)) << 32
     }
     #[inline(always)]
     fn write(wave: &mut Wave, dst: u16, value: u64) {

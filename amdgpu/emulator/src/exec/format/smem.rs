@@ -3,9 +3,8 @@
 use isa::{Inst, Op, Operand};
 
 use crate::compile::{Compiler, Type, Unsupported};
-use crate::exec::access::address::{self, check_scalar};
 use crate::exec::access::atomic::{atomic_by_suffix, atomics};
-use crate::exec::format::scalar;
+use crate::exec::access::checked::{self, check_scalar};
 use crate::fault::FaultKind;
 use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave, handler};
 
@@ -16,7 +15,7 @@ const RETURNS: u32 = 2;
 /// Offset from the base: immediate, scalar register, or both.
 #[inline(always)]
 fn offset(wave: &Wave, uop: &Uop) -> i64 {
-    let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    let register = if uop.flags & SOFFSET != 0 { i64::from(uop.src[1].dword(wave, 0)) } else { 0 };
     uop.imm + register
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn observed_address(
     bytes: u32,
     buffered: bool,
 ) -> Option<u64> {
-    let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    let register = if uop.flags & SOFFSET != 0 { i64::from(uop.src[1].dword(wave, 0)) } else { 0 };
     let offset = i64::from(inst.imm) + register;
     if !buffered {
         return Some(wave.sgpr64(usize::from(uop.src[0].index)).wrapping_add_signed(offset) & !3);
@@ -73,7 +72,7 @@ impl<const N: usize> Body for ScalarLoad<N> {
 /// Address of a scratch access. The scalar offset is per lane, so it is multiplied by the 64 interleaved lanes.
 #[inline(always)]
 fn scratch_address(wave: &Wave, uop: &Uop) -> u64 {
-    let register = if uop.flags & SOFFSET != 0 { u64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    let register = if uop.flags & SOFFSET != 0 { u64::from(uop.src[1].dword(wave, 0)) } else { 0 };
     let base = wave.sgpr64(usize::from(uop.src[0].index));
     base.wrapping_add_signed(uop.imm).wrapping_add(register.wrapping_mul(64)) & !3
 }
@@ -170,8 +169,8 @@ impl<const BUFFER: bool> Body for ScalarAtomic<BUFFER> {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let element = atomics(uop);
         let size = 4 * element.registers as u64;
-        let register = if uop.flags & SOFFSET != 0 { scalar::dword(wave, &uop.src[1], 0) } else { 0 };
-        let at = address::offset(uop) + i64::from(register);
+        let register = if uop.flags & SOFFSET != 0 { uop.src[1].dword(wave, 0) } else { 0 };
+        let at = checked::offset(uop) + i64::from(register);
         let address = if BUFFER {
             let (base, records) = buffer(wave, uop);
             let at = at as u64 & !3;
@@ -294,7 +293,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     };
     let mut uop = compiler.uop(run, inst_index);
     match atomic {
-        Some(element) => address::put_element(&mut uop, element, inst.imm),
+        Some(element) => checked::put_element(&mut uop, element, inst.imm),
         None => uop.imm = i64::from(inst.imm),
     }
     if data > 0 {

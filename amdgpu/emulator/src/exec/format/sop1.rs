@@ -123,7 +123,7 @@ macro_rules! destination_ops {
 
 #[inline(always)]
 fn read32(wave: &Wave, uop: &Uop) -> u32 {
-    scalar::dword(wave, &uop.src[0], 0)
+    uop.src[0].dword(wave, 0)
 }
 
 #[inline(always)]
@@ -212,27 +212,6 @@ destination_ops! {
         wave.sgprs[sreg::M0] = wave.sgprs[sreg::M0] & !0xff | index;
         Flow::Next
     }
-}
-
-/// Writes VCCZ, EXECZ or SCC to the scalar file, where a source can read it.
-struct Materialise;
-
-impl Body for Materialise {
-    #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let value = match usize::from(uop.dst) {
-            sreg::VCCZ => wave.vcc() == 0,
-            sreg::EXECZ => wave.exec() == 0,
-            _ => wave.scc,
-        };
-        wave.set_sgpr64(usize::from(uop.dst), u64::from(value));
-        Flow::Next
-    }
-}
-
-/// The handler that writes VCCZ, EXECZ or SCC (selected by `dst`) to the scalar file.
-pub(crate) fn materialise() -> Handler {
-    handler::<Materialise>(Level::Base)
 }
 
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {

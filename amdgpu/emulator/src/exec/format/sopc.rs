@@ -35,7 +35,7 @@ struct s_set_gpr_idx_on;
 impl Body for s_set_gpr_idx_on {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let index = scalar::dword(wave, &uop.src[0], 0) & 0xff;
+        let index = uop.src[0].dword(wave, 0) & 0xff;
         wave.gpr_index_mode = 1;
         wave.sgprs[sreg::M0] = wave.sgprs[sreg::M0] & 0xffff_0f00 | index | (uop.imm as u32 & 15) << 12;
         Flow::Next

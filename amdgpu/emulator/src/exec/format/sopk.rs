@@ -3,7 +3,7 @@
 use isa::{Inst, Op};
 
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Type, Unsupported};
-use crate::exec::format::{fork, scalar};
+use crate::exec::format::fork;
 use crate::{Body, Flow, Handler, Level, Mode, Uop, Wave, handler};
 
 /// Hardware register numbers used by `s_getreg_b32`.
@@ -87,8 +87,7 @@ fn read_register(wave: &Wave, register: u32) -> u32 {
         }
         // Wave slot and SIMD are derived from the wave's index, compute unit and shader engine from the workgroup's.
         hwreg::HW_ID => {
-            // SAFETY: `context` is null or points to the context of the running workgroup.
-            let linear = unsafe { wave.context.as_ref() }.map_or(0, |s| s.linear_workgroup as u32);
+            let linear = wave.context().map_or(0, |context| context.linear_workgroup() as u32);
             (wave.index >> 2 & 15) | (wave.index & 3) << 4 | (linear & 15) << 8 | (linear >> 4 & 7) << 13
         }
         hwreg::LDS_ALLOC => wave.lds_size.div_ceil(512) << 12,
@@ -121,7 +120,7 @@ struct SetRegister;
 impl Body for SetRegister {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let value = scalar::dword(wave, &uop.src[0], 0);
+        let value = uop.src[0].dword(wave, 0);
         write_register(wave, uop.imm, value);
         Flow::Next
     }

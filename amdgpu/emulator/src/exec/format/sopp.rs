@@ -5,7 +5,7 @@ use isa::{Inst, Op};
 use crate::compile::{Compiler, Unsupported};
 use crate::fault::FaultKind;
 use crate::wave::sreg;
-use crate::{Body, Flow, Handler, Level, Uop, Wave, handler, hostcall};
+use crate::{Body, Flow, Handler, Level, Uop, Wave, handler};
 
 macro_rules! branches {
     ($($name:ident |$wave:ident| $taken:expr)*) => {
@@ -48,6 +48,18 @@ branches! {
     s_cbranch_cdbgsys_and_user |wave| false
 }
 
+/// Serves pending hostcalls of the wave's dispatch. Returns `otherwise`, or a fault if a request failed.
+fn poll_hostcalls(wave: &mut Wave, otherwise: Flow) -> Flow {
+    let Some(context) = wave.context() else { return otherwise };
+    match context.serve_hostcalls() {
+        Ok(()) => otherwise,
+        Err(kind) => {
+            wave.fault = Some((kind, None));
+            Flow::Fault
+        }
+    }
+}
+
 /// Returns true for branches, whose target [`crate::program`] resolves.
 pub fn is_branch(op: Op) -> bool {
     select_branch(op).is_some()
@@ -77,7 +89,7 @@ macro_rules! control {
 control! {
     s_endpgm |wave, uop| { Flow::End }
     s_barrier |wave, uop| { Flow::Barrier }
-    s_sleep |wave, uop| { hostcall::poll(wave, Flow::Yield) }
+    s_sleep |wave, uop| { poll_hostcalls(wave, Flow::Yield) }
     s_sendmsg |wave, uop| { message(wave, uop) }
     s_sendmsghalt |wave, uop| { message(wave, uop) }
     s_trap |wave, uop| {
@@ -101,7 +113,7 @@ control! {
 /// `sendmsg(MSG_INTERRUPT)` serves pending hostcalls; other messages (save, graphics) have no receiver and are ignored.
 fn message(wave: &mut Wave, uop: &Uop) -> Flow {
     const MSG_INTERRUPT: i64 = 1;
-    if uop.imm & 15 == MSG_INTERRUPT { hostcall::poll(wave, Flow::Next) } else { Flow::Next }
+    if uop.imm & 15 == MSG_INTERRUPT { poll_hostcalls(wave, Flow::Next) } else { Flow::Next }
 }
 
 /// Returns true for operations that have no effect on an in-order device; no micro-op is generated for them.

@@ -7,7 +7,7 @@
 use isa::{Format, Inst};
 
 use crate::compile::{Compiler, Unsupported};
-use crate::exec::access::address::*;
+use crate::exec::access::checked::*;
 use crate::exec::format::mubuf::{BufferAccess, check_dword, place, put_address};
 use crate::exec::math::float::{f32_to_half, half_to_f32};
 use crate::level::ActiveBody;

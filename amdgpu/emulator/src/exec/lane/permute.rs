@@ -1,6 +1,6 @@
 //! Cross-lane moves in the DS format, which access no memory.
 
-use crate::exec::access::address::{vector, vector_mut};
+use crate::exec::access::checked::{vector, vector_mut};
 use crate::exec::access::element::blend;
 use crate::{Body, Flow, Uop, Wave};
 

@@ -23,17 +23,18 @@ struct WaveInit<C>(PhantomData<C>);
 impl<C: RowVector> Body for WaveInit<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, _: &Uop) -> Flow {
-        // SAFETY: a starting wave has a context, and work-item IDs for its index in the workgroup; every kernel has v0. The
-        // handler runs at a level this CPU has. The last row of scalar registers overlaps the one before it.
+        // SAFETY: every kernel has v0, and a scalar file has more than one row; its last row overlaps the one before it. The
+        // handler runs at a level this CPU has.
         unsafe {
-            let grid = (*wave.context).grid();
-            let (from, to) = (grid.initial.sgprs().as_ptr(), wave.sgprs.as_mut_ptr());
+            let Some(context) = wave.context() else { return Flow::Next };
+            let (scalars, v0) = context.initial(wave.index);
+            let (from, to) = (scalars.as_ptr(), wave.sgprs.as_mut_ptr());
             for row in 0..sreg::COUNT / ROW {
                 C::store(C::load(from.add(ROW * row)), to.add(ROW * row));
             }
             const LAST: usize = sreg::COUNT - ROW;
             C::store(C::load(from.add(LAST)), to.add(LAST));
-            let items = grid.work_items.as_ptr().add(wave.index as usize).cast::<u32>();
+            let items = v0.0.as_ptr();
             let to = wave.vgprs.as_mut_ptr().cast::<u32>();
             for row in 0..64 / ROW {
                 C::store(C::load(items.add(ROW * row)), to.add(ROW * row));

@@ -6,8 +6,9 @@
 
 use isa::{Format, Inst, Op, Operand};
 
+use super::run::{Item, Run};
 use super::target::Target;
-use super::{local_read, template};
+use super::{local_read, template_table};
 use crate::compile::scalar_index;
 use crate::exec::lane::op::{Kind, Shape};
 use crate::wave::sreg;
@@ -17,30 +18,6 @@ use crate::{SrcKind, Uop};
 const LONGEST: usize = 512;
 /// Minimum estimated saving for a run to be worth compiling, in units of one 32-bit operation.
 const WORTHWHILE: u32 = 4;
-
-/// Unit of lowering.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// One vector operation, by micro-op index.
-    Lanes(usize),
-    /// LDS reads at offsets from one address register, by micro-op index.
-    Reads(Vec<usize>),
-}
-
-/// A run of micro-ops `start..end`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Run {
-    pub start: usize,
-    pub end: usize,
-    pub items: Vec<Item>,
-    /// Scalar operations that run before and after the native code.
-    pub before: Vec<usize>,
-    pub after: Vec<usize>,
-    pub writes_masks: bool,
-    pub reads_local: bool,
-    /// The run contains float operations, which depend on MODE.
-    pub float: bool,
-}
 
 /// A set of scalar registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +108,7 @@ impl Open {
             return !self.run.items.is_empty() && self.add_scalar(at, inst);
         }
         let read = local_read::Read::of(inst, uop).is_some();
-        if !read && !template::accepts(inst, uop) || self.vectors >= LONGEST {
+        if !read && !template_table::accepts(inst, uop) || self.vectors >= LONGEST {
             return false;
         }
         let effects = if read { Effects::default() } else { vector_effects(uop) };

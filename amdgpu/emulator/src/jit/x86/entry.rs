@@ -6,11 +6,13 @@ use isa::Inst;
 use parking_lot::Mutex;
 
 use super::assembler::Line;
-use super::block::{self, Run};
-use super::emit::{self, Entry};
+use super::block;
 use super::executable::Executable;
+use super::lower::{self, Entry};
+use super::run::Run;
 use super::target::Target;
 use crate::exec::format::sopp;
+use crate::program::Program;
 use crate::{Body, Flow, Level, Mode, Uop, Wave, handler};
 
 /// The runs of a program and their native code.
@@ -113,10 +115,10 @@ impl Block {
             return;
         }
         // SAFETY: a wave that enters a run executes the program that owns it.
-        let program = unsafe { &*wave.program };
+        let program = unsafe { Program::of(wave) };
         let mut uops = program.uops[self.run.start..self.run.end].to_vec();
         uops[0] = self.head;
-        let made = emit::compile(self.target, &self.run, &uops, &program.insts, &program.constants);
+        let made = lower::compile(self.target, &self.run, &uops, &program.insts, &program.constants);
         let made = made.ok().and_then(|(bytes, pool)| Some((Executable::new(&bytes)?, pool)));
         *compiled = match made {
             Some((code, pool)) => {
@@ -144,7 +146,7 @@ impl Body for Enter {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         // SAFETY: a wave with this micro-op executes the program that owns the block; blocks never move.
         let block = unsafe {
-            let program = &*wave.program;
+            let program = Program::of(wave);
             program.native.blocks.get_unchecked(uop.imm as usize)
         };
         let mut code = block.code.load(Ordering::Acquire);

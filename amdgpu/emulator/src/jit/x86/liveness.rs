@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use isa::{Inst, Op};
 
-use super::block::{Item, Run};
 use super::local_read::Read;
-use super::register::Name;
+use super::run::{Item, Run};
+use super::value::Name;
 use crate::exec::lane::op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 

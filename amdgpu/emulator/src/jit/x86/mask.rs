@@ -7,8 +7,8 @@ use iced_x86::{Code, Instruction, Register};
 
 use super::assembler::{Arg, Assembler, Error, at, k};
 use super::emit::{ACTIVE, ACTIVE_LANES, Emit, MASKS};
-use super::register::Name;
 use super::target::{ADD_I32, AND, MAX_U32, MIN_U32, OR, SUB_I32, Target, XOR, XOR_64};
+use super::value::Name;
 
 /// A lane mask: the number of a mask register (AVX-512) or of a vector register (AVX2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@
 use fastrand::Rng;
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
-use super::template;
+use super::template_table;
 use crate::exec::format::{vop1, vop2, vop3, vop3p, vopc};
 use crate::exec::lane::body::tests::operands::edges;
 use crate::exec::lane::op::{Kind, Operation};
 use crate::program::{Options, Program};
+use crate::run_loop::run_wave;
 use crate::wave::sreg;
-use crate::workgroup::run_wave;
 use crate::{Flow, Level, Wave};
 
 const VECTORS: u16 = 80;
@@ -64,7 +64,7 @@ fn lowered() -> Vec<(Op, Operation, Format)> {
     let mut all: Vec<(Op, Operation, Format)> = Vec::new();
     for row in isa::ENCODINGS {
         let known = all.iter().any(|(op, ..)| *op == row.op);
-        if !known && template::of(row.op).is_some() {
+        if !known && template_table::of(row.op).is_some() {
             let (operation, format) = operation(row.op).unwrap();
             all.push((row.op, operation, format));
         }
@@ -191,7 +191,7 @@ enum Values {
 fn compare(level: Level, insts: &[Inst], start: &Wave, values: Values) {
     let mut insts = insts.to_vec();
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-    let program = Program::of(options(level), &insts);
+    let program = Program::from_insts(options(level), &insts);
     let [native, plain] = [0, u32::MAX].map(|threshold| {
         let mut wave = copy(start);
         wave.native = threshold;
@@ -449,7 +449,7 @@ fn a_mask_stays_while_others_are_computed_beside_it(level: Level) {
 fn a_run_is_compiled_only_after_the_entries_asked_for(level: Level) {
     let mut insts = padding();
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-    let program = Program::of(options(level), &insts);
+    let program = Program::from_insts(options(level), &insts);
     let mut lds = [0; LDS];
     let mut random = Rng::with_seed(1);
     for entry in 0..5 {
@@ -472,7 +472,7 @@ fn an_unusual_mode_stays_with_micro_ops(level: Level) {
     start.vgprs[2].0.fill(1);
     let program = {
         insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-        Program::of(options(level), &insts)
+        Program::from_insts(options(level), &insts)
     };
     start.native = 0;
     program.enter(&mut start, 0);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::records::{Record, Records};
 use super::rest::{Client, RestError};
-use super::settings::DstackConfig;
+use crate::config::DstackConfig;
 
 /// Interval between sweeps for unused runs.
 const SWEEP: Duration = Duration::from_secs(60);

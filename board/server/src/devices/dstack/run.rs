@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::settings::{DstackConfig, WorkerBackend};
+use crate::config::{DstackConfig, WorkerBackend};
 
 /// Port of the worker inside its container.
 pub const WORKER_PORT: u16 = 18515;
@@ -168,8 +168,6 @@ pub struct Run {
     pub run_spec: RunName,
     #[serde(default)]
     pub latest_job_submission: Option<Job>,
-    #[serde(default)]
-    pub cost: f64,
     #[serde(default)]
     pub error: Option<String>,
 }

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 use super::records::{Record, Records, private_file};
 use super::run::{Hop, WORKER_PORT, sent_program};
-use super::settings::DstackConfig;
+use crate::config::DstackConfig;
 
 /// Polling interval until the worker answers.
 const LOOK: Duration = Duration::from_millis(500);

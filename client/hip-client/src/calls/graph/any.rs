@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::super::Status;
-use super::find;
-use super::{add, child, copy, event, fill, get, host, kernel, memory, with};
+use super::arguments::{add, find, get, with};
+use super::{child, copy, event, fill, host, kernel, memory};
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};
 

@@ -5,10 +5,9 @@ use std::ffi::c_uint;
 use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted, stream};
-use super::{get, handles};
+use super::arguments::{get, handles};
 use crate::state::runtime::runtime;
-use crate::state::streams;
-use crate::state::thread;
+use crate::state::{streams, thread};
 
 const ADD_DEPENDENCIES: c_uint = 0;
 const SET_DEPENDENCIES: c_uint = 1;

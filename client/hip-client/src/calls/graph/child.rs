@@ -5,8 +5,7 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::super::{Status, set};
-use super::find;
-use super::{add, with};
+use super::arguments::{add, find, with};
 use crate::graph::Graph;
 use crate::graph::node::Work;
 use crate::state::runtime::Runtime;

@@ -6,8 +6,7 @@ use hip_api::types::*;
 
 use super::super::copy::symbol_range;
 use super::super::{Status, set};
-use super::find;
-use super::{add, get, with};
+use super::arguments::{add, find, get, with};
 use crate::graph::block::Block;
 use crate::graph::lower;
 use crate::graph::node::{Copy, Work};

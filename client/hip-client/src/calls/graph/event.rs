@@ -5,8 +5,7 @@ use std::sync::Arc;
 use hip_api::types::*;
 
 use super::super::{Status, event, set};
-use super::find;
-use super::{add, with};
+use super::arguments::{add, find, with};
 use crate::graph::node::Work;
 use crate::state::objects::Event;
 use crate::state::runtime::{Runtime, runtime};

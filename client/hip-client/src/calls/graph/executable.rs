@@ -5,8 +5,7 @@ use std::ffi::{c_char, c_uint};
 use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted};
-use super::find;
-use super::get;
+use super::arguments::{find, get};
 use crate::graph::executable::{Executable, Mismatch};
 use crate::graph::node::Work;
 use crate::state::runtime::{Runtime, runtime};

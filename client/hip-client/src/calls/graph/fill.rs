@@ -5,8 +5,7 @@ use std::ffi::c_uint;
 use hip_api::types::*;
 
 use super::super::{Status, set};
-use super::find;
-use super::{add, get, with};
+use super::arguments::{add, find, get, with};
 use crate::graph::lower;
 use crate::graph::node::{Fill, Work};
 use crate::process::soname;

@@ -5,8 +5,7 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::super::{Status, set};
-use super::find;
-use super::{add, get, with};
+use super::arguments::{add, find, get, with};
 use crate::graph::node::{Host, Work};
 
 fn host(work: &mut Work) -> Result<&mut Host, hipError_t> {

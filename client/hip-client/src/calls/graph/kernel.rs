@@ -2,10 +2,9 @@
 
 use hip_api::types::*;
 
-use super::super::launch::kernel_node;
+use super::super::launch_request::kernel_node;
 use super::super::{Status, set};
-use super::find;
-use super::{add, get, with};
+use super::arguments::{add, find, get, with};
 use crate::graph::node::{Kernel, Work};
 use crate::state::runtime::{Runtime, runtime};
 

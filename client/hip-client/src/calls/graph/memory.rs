@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use hip_api::types::*;
 
 use super::super::{Status, set};
-use super::{add, get, with};
+use super::arguments::{add, get, with};
 use crate::graph::node::{Allocate, Work};
 use crate::state::runtime::{Runtime, runtime};
 

@@ -162,7 +162,7 @@ fn solution(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         solved::<f64>(operation, a, b)?
     };
     Ok(x.record(operation, &[a, b], |x| {
-        let a = a.kept();
+        let a = a.saved();
         Box::new(move |g| {
             let of_b = solution(operation, &adjoint(&a)?, g)?;
             let of_a = unary(Unary::Neg, &matmul(&of_b, &adjoint(&x)?)?)?;
@@ -176,12 +176,14 @@ fn adjoint(x: &Tensor) -> Result<Tensor> {
     conjugate(&transpose(x, -2, -1)?)
 }
 
+/// The inverse of square matrices.
 pub fn inv(x: &Tensor) -> Result<Tensor> {
     let size = square("inv", x)?;
     let unit = eye(x.device(), x.dtype(), size, size)?;
     solution("inv", x, &broadcast_to(&unit, x.shape())?)
 }
 
+/// The determinants of square matrices.
 pub fn det(x: &Tensor) -> Result<Tensor> {
     square("det", x)?;
     let answer = only(each!(x, &[(&[], x.dtype())], |matrix| {
@@ -189,7 +191,7 @@ pub fn det(x: &Tensor) -> Result<Tensor> {
         Ok(vec![vec![lu.diagonal().fold(lu.sign(), |product, entry| product * entry)]])
     })?);
     Ok(answer.record("det", &[x], |answer| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| Ok(vec![Some(times_inverse(&mul(g, &conjugate(&answer)?)?, &x)?)]))
     }))
 }
@@ -207,7 +209,7 @@ pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let [sign, size] =
         <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("two results were requested"));
     let size = size.record("slogdet", &[x], |_| {
-        let x = x.kept();
+        let x = x.saved();
         Box::new(move |g| Ok(vec![Some(times_inverse(&g.cast(x.dtype())?, &x)?)]))
     });
     Ok((sign, size))

@@ -13,26 +13,28 @@ use smallvec::SmallVec;
 /// How long a helper spins for the next job, and the caller for the last helper, before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(50);
 
+/// A thread pool.
 #[derive(Debug)]
-pub struct Crew {
-    board: Arc<Board>,
+pub struct ThreadPool {
+    queue: Arc<JobQueue>,
     helpers: Vec<JoinHandle<()>>,
     /// Held by the thread that runs a job.
     turn: Mutex<()>,
 }
 
-/// The shared state that announces jobs to helpers.
+/// The queue of one job at a time, through which helpers get jobs.
 #[derive(Debug, Default)]
-struct Board {
-    /// A copy of `Notice::number`, for helpers that spin without the lock.
+struct JobQueue {
+    /// A copy of `JobState::number`, for helpers that spin without the lock.
     number: AtomicUsize,
-    notice: Mutex<Notice>,
+    state: Mutex<JobState>,
     begun: Condvar,
     left: Condvar,
 }
 
+/// What helpers wait for.
 #[derive(Debug, Default)]
-struct Notice {
+struct JobState {
     /// The number of jobs so far.
     number: usize,
     job: Option<Reference>,
@@ -99,23 +101,23 @@ impl<'a> Job<'a> {
     }
 }
 
-impl Crew {
+impl ThreadPool {
     /// Starts `helpers` threads; `None` if the system cannot create them.
-    pub fn new(helpers: usize) -> Option<Crew> {
-        let board = Arc::new(Board::default());
+    pub fn new(helpers: usize) -> Option<ThreadPool> {
+        let queue = Arc::new(JobQueue::default());
         let helpers = (0..helpers)
             .map(|number| {
-                let board = board.clone();
+                let queue = queue.clone();
                 std::thread::Builder::new()
                     .name(format!("tensor-cpu-{number}"))
-                    .spawn(move || board.help(number + 1))
+                    .spawn(move || queue.help(number + 1))
                     .ok()
             })
             .collect::<Option<Vec<_>>>();
         match helpers {
-            Some(helpers) => Some(Crew { board, helpers, turn: Mutex::default() }),
+            Some(helpers) => Some(ThreadPool { queue, helpers, turn: Mutex::default() }),
             None => {
-                board.end();
+                queue.end();
                 None
             }
         }
@@ -128,9 +130,9 @@ impl Crew {
             return (0..count).for_each(task);
         };
         let job = Job::new(task, count, self.helpers.len() + 1);
-        self.board.begin(&job, count);
+        self.queue.begin(&job, count);
         job.work(0);
-        self.board.finish(&job);
+        self.queue.finish(&job);
         if let Some(failure) = job.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             drop(turn);
             resume_unwind(failure);
@@ -138,9 +140,9 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.board.end();
+        self.queue.end();
         for helper in self.helpers.drain(..) {
             // Panics of tasks were caught, and helper threads do not panic otherwise.
             let _ = helper.join();
@@ -148,19 +150,19 @@ impl Drop for Crew {
     }
 }
 
-impl Board {
-    fn notice(&self) -> MutexGuard<'_, Notice> {
+impl JobQueue {
+    fn state(&self) -> MutexGuard<'_, JobState> {
         // No code panics while it holds this lock.
-        self.notice.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, job: &Job<'_>, count: usize) {
-        let mut notice = self.notice();
-        notice.number = notice.number.wrapping_add(1);
-        notice.job = Some(Reference(std::ptr::from_ref(job).cast()));
-        self.number.store(notice.number, Ordering::Release);
-        let asleep = notice.asleep;
-        drop(notice);
+        let mut state = self.state();
+        state.number = state.number.wrapping_add(1);
+        state.job = Some(Reference(std::ptr::from_ref(job).cast()));
+        self.number.store(state.number, Ordering::Release);
+        let asleep = state.asleep;
+        drop(state);
         for _ in 0..asleep.min(count.saturating_sub(1)) {
             self.begun.notify_one();
         }
@@ -168,22 +170,22 @@ impl Board {
 
     /// Withdraws the job, and waits until no helper is in it.
     fn finish(&self, job: &Job<'_>) {
-        self.notice().job = None;
+        self.state().job = None;
         let since = Instant::now();
         while job.helpers.load(Ordering::Acquire) > 0 {
             if since.elapsed() < PATIENCE {
                 std::hint::spin_loop();
                 continue;
             }
-            let mut notice = self.notice();
+            let mut state = self.state();
             while job.helpers.load(Ordering::Acquire) > 0 {
-                notice = self.left.wait(notice).unwrap_or_else(PoisonError::into_inner);
+                state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
 
     fn end(&self) {
-        self.notice().over = true;
+        self.state().over = true;
         self.begun.notify_all();
     }
 
@@ -197,7 +199,7 @@ impl Board {
             if job.helpers.fetch_sub(1, Ordering::Release) == 1 {
                 // The job may be freed by now, and its caller may be about to sleep. Taking the lock orders this notification
                 // after the caller either started to wait or saw the count.
-                drop(self.notice());
+                drop(self.state());
                 self.left.notify_one();
             }
         }
@@ -209,23 +211,23 @@ impl Board {
         while self.number.load(Ordering::Acquire) == *seen && since.elapsed() < PATIENCE {
             std::hint::spin_loop();
         }
-        let mut notice = self.notice();
+        let mut state = self.state();
         loop {
-            if notice.over {
+            if state.over {
                 return None;
             }
-            if notice.number != *seen {
-                *seen = notice.number;
-                if let Some(job) = notice.job {
+            if state.number != *seen {
+                *seen = state.number;
+                if let Some(job) = state.job {
                     // SAFETY: the calling thread withdraws the job before freeing it, and cannot withdraw it while this lock is
                     // held.
                     unsafe { &*job.0 }.helpers.fetch_add(1, Ordering::Relaxed);
                     return Some(job);
                 }
             }
-            notice.asleep += 1;
-            notice = self.begun.wait(notice).unwrap_or_else(PoisonError::into_inner);
-            notice.asleep -= 1;
+            state.asleep += 1;
+            state = self.begun.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.asleep -= 1;
         }
     }
 }
@@ -236,10 +238,10 @@ mod tests {
 
     #[test]
     fn every_task_of_many_jobs_is_done_once() {
-        let crew = Crew::new(3).unwrap();
+        let pool = ThreadPool::new(3).unwrap();
         for round in 0..200 {
             let seen: Vec<_> = (0..round % 7 + 2).map(|_| AtomicUsize::new(0)).collect();
-            crew.each(seen.len(), &|n| {
+            pool.each(seen.len(), &|n| {
                 seen[n].fetch_add(1, Ordering::Relaxed);
             });
             assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
@@ -248,10 +250,10 @@ mod tests {
 
     #[test]
     fn a_job_inside_of_a_job_is_done_by_the_one_who_has_it() {
-        let crew = Crew::new(2).unwrap();
+        let pool = ThreadPool::new(2).unwrap();
         let sum = AtomicUsize::new(0);
-        crew.each(4, &|_| {
-            crew.each(5, &|n| {
+        pool.each(4, &|_| {
+            pool.each(5, &|n| {
                 sum.fetch_add(n, Ordering::Relaxed);
             });
         });
@@ -259,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_owner_and_the_crew_goes_on() {
-        let crew = Crew::new(2).unwrap();
+    fn a_panic_reaches_the_owner_and_the_pool_goes_on() {
+        let pool = ThreadPool::new(2).unwrap();
         let failed = catch_unwind(AssertUnwindSafe(|| {
-            crew.each(50, &|n| assert!(n != 20, "the twentieth fails"));
+            pool.each(50, &|n| assert!(n != 20, "the twentieth fails"));
         }));
         assert!(failed.is_err());
         let count = AtomicUsize::new(0);
-        crew.each(50, &|_| {
+        pool.each(50, &|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 50);

@@ -14,8 +14,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that ran for this long, in milliseconds, resets the backoff.
 const STEADY_MS: u64 = 60_000;
 
-/// Body of the keeper thread: runs until the agent stops.
-pub(crate) fn keep(agent: &Arc<Agent>) {
+/// Body of the thread that restarts workers: runs until the agent stops.
+pub(crate) fn run(agent: &Arc<Agent>) {
     while !agent.stopping.load(Ordering::Relaxed) {
         agent.restart_workers();
         std::thread::sleep(LOOK);

@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::book::Share;
+use crate::reservation::Share;
 
 /// Most bytes read of such a file.
 const FILE_LIMIT: u64 = 4096;
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_make_less_of_a_share_and_nonsense_changes_nothing() {
+    fn limits_make_less_of_a_share_and_nonsense_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let order = |worker: &str, text: &str| {
+        let limit = |worker: &str, text: &str| {
             std::fs::create_dir_all(folder.path().join(worker)).unwrap();
             std::fs::write(folder.path().join(worker).join("gpu"), text).unwrap();
         };
@@ -62,12 +62,12 @@ mod tests {
         };
         let apply = |names: &[&str]| apply(folder.path(), names, "gpu", share);
         assert_eq!(apply(&["w1"]), share);
-        order("w1", "memory_bytes 1048576\ncompute_percent 20\n");
+        limit("w1", "memory_bytes 1048576\ncompute_percent 20\n");
         let less = apply(&["w1"]);
         assert_eq!((less.memory_limit_bytes, less.memory_request_bytes), (1 << 20, 1 << 20));
         assert_eq!((less.compute_limit_percent, less.compute_request_percent), (20.0, 20.0));
         assert_eq!(apply(&["w2", "../w1"]), share);
-        order("@all", "compute_percent 90\nmemory_bytes -5\nwhat\n\u{0}");
+        limit("@all", "compute_percent 90\nmemory_bytes -5\nwhat\n\u{0}");
         assert_eq!(apply(&["w2"]), share);
     }
 }

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
-use crate::book::{self, Share};
 use crate::device::Gpu;
+use crate::reservation::{self, Share};
 
 /// One row.
 struct Row {
@@ -175,7 +175,7 @@ impl Agent {
         let (mut requested, mut limited, mut virtual_) = ([0.0; 2], [0.0; 2], [0.0; 2]);
         for gpu in gpus {
             let promised: Share = Agent::promised(&all, &gpu.uuid);
-            let capacity = book::capacity(gpu, &self.config.oversubscription);
+            let capacity = reservation::capacity(gpu, &self.config.oversubscription);
             memory += gpu.memory_bytes;
             tflops += gpu.tflops;
             requested[0] += promised.memory_request_bytes as f64;

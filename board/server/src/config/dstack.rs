@@ -12,14 +12,19 @@ pub const IMAGE: &str = "rocm/dev-ubuntu-22.04:6.4-complete";
 /// How the board uses a dstack project.
 #[derive(Clone, PartialEq)]
 pub struct DstackConfig {
+    /// Address of the dstack server.
     pub url: String,
+    /// Project of the runs.
     pub project: String,
+    /// Token of the dstack server.
     pub token: String,
+    /// Container image of the worker.
     pub image: String,
     /// Path of `remora` in the image. Without it the board uploads its own program.
     pub program: Option<String>,
     /// Program to upload.
     pub own_program: PathBuf,
+    /// Back end of the worker.
     pub backend: WorkerBackend,
     /// Allowed fleets; empty for any.
     pub fleets: Vec<String>,
@@ -44,12 +49,14 @@ pub struct DstackConfig {
 /// Back end of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerBackend {
+    /// AMD's runtime, on a GPU.
     Hip,
     /// Software GPUs, for hosts without AMD GPUs.
     Emulator,
 }
 
 impl DstackConfig {
+    /// Creates settings with defaults.
     pub fn new(url: &str, project: &str, token: &str, own_program: PathBuf) -> DstackConfig {
         DstackConfig {
             url: url.to_owned(),

@@ -26,19 +26,19 @@ pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<(
         return None;
     }
     let Spare { program: Program { instructions, mut results }, rows } = SPARE.replace(Spare::new());
-    let mut quick = Quick { root, instructions, rows, windows: Vec::new(), known: SmallVec::new() };
-    results.push(quick.compute(root)?);
-    if quick.known.iter().any(Known::is_awaited) {
+    let mut builder = Builder { root, instructions, rows, windows: Vec::new(), visited: SmallVec::new() };
+    results.push(builder.compute(root)?);
+    if builder.visited.iter().any(Visited::is_awaited) {
         return None;
     }
-    let Quick { instructions, rows, windows, known, .. } = quick;
+    let Builder { instructions, rows, windows, visited, .. } = builder;
     let program = Program { instructions, results };
     let indexed = program.instructions.iter().any(|it| matches!(it.code, Code::Index(_)));
-    let quickest =
+    let direct =
         if windows.is_empty() && !indexed { device.run_rows(&program, &rows, elements) } else { None };
-    let launched = quickest.unwrap_or_else(|| as_step(device, root, &program, &rows, &windows));
+    let launched = direct.unwrap_or_else(|| as_step(device, root, &program, &rows, &windows));
     Spare::keep(program, rows);
-    drop(known);
+    drop(visited);
     Some(match launched {
         Ok(buffer) => {
             root.store(Buffers::from_iter([buffer]));
@@ -90,17 +90,17 @@ impl Spare {
     }
 }
 
-struct Quick<'a> {
+struct Builder<'a> {
     root: &'a Arc<Node>,
     instructions: Vec<Instruction>,
     rows: Vec<Row>,
     /// Layouts of inputs that are not whole rows, by input number.
     windows: Vec<(usize, Layout)>,
-    known: SmallVec<[Known; 8]>,
+    visited: SmallVec<[Visited; 8]>,
 }
 
 /// A visited node.
-struct Known {
+struct Visited {
     node: Arc<Node>,
     value: Value,
     /// The number of uses within this launch.
@@ -108,17 +108,17 @@ struct Known {
     computed: bool,
 }
 
-impl Known {
+impl Visited {
     /// Whether a node outside of this launch uses this intermediate result. One reference is our own.
     fn is_awaited(&self) -> bool {
         self.computed && Arc::strong_count(&self.node) > self.uses + 1
     }
 }
 
-impl Quick<'_> {
+impl Builder<'_> {
     /// Returns the value of an input.
     fn value(&mut self, node: Arc<Node>) -> Option<Value> {
-        if let Some(known) = self.known.iter_mut().find(|known| Arc::ptr_eq(&known.node, &node)) {
+        if let Some(known) = self.visited.iter_mut().find(|known| Arc::ptr_eq(&known.node, &node)) {
             known.uses += 1;
             return Some(known.value);
         }
@@ -135,7 +135,7 @@ impl Quick<'_> {
             }
             _ => return None,
         };
-        self.known.push(Known { node, value, uses: 1, computed });
+        self.visited.push(Visited { node, value, uses: 1, computed });
         Some(value)
     }
 

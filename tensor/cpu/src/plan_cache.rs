@@ -10,7 +10,7 @@ use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Code, Program};
 
 use crate::level::Level;
-use crate::plan::{Plan, Refusal};
+use crate::plan::{Plan, Unsupported};
 
 /// The most cached plans. When full, the whole cache is cleared.
 const MOST: usize = 1024;
@@ -20,7 +20,7 @@ type Key = SmallVec<[u64; 24]>;
 
 type Plans = FxHashMap<Key, Arc<Plan>>;
 
-static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
+static CACHE: Mutex<Option<Plans>> = Mutex::new(None);
 
 type Last = Option<(Key, Arc<Plan>)>;
 
@@ -35,30 +35,30 @@ pub fn plan(
     operands: &[DType],
     outputs: Option<&[DType]>,
     level: Level,
-) -> Result<Arc<Plan>, Refusal> {
+) -> Result<Arc<Plan>, Unsupported> {
     let key = key(program, operands, outputs, level);
     let same = |last: &Last| last.as_ref().filter(|(of, _)| *of == key).map(|(_, plan)| plan.clone());
     if let Some(plan) = LAST.with_borrow(same) {
         return Ok(plan);
     }
-    let plan = remembered(&key, program, operands, outputs, level)?;
+    let plan = shared(&key, program, operands, outputs, level)?;
     LAST.set(Some((key, plan.clone())));
     Ok(plan)
 }
 
-fn remembered(
+fn shared(
     key: &Key,
     program: &Program,
     operands: &[DType],
     outputs: Option<&[DType]>,
     level: Level,
-) -> Result<Arc<Plan>, Refusal> {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(plan) = known().as_ref().and_then(|plans| plans.get(key)) {
+) -> Result<Arc<Plan>, Unsupported> {
+    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plan) = cache().as_ref().and_then(|plans| plans.get(key)) {
         return Ok(plan.clone());
     }
     let plan = Arc::new(Plan::new(program, operands, outputs, level)?);
-    let mut plans = known();
+    let mut plans = cache();
     let plans = plans.get_or_insert_default();
     if plans.len() >= MOST {
         plans.clear();
