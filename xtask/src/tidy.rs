@@ -121,8 +121,8 @@ pub fn run(repo: &Repo) -> Result<Vec<Skipped>> {
     complaints.extend(arrows(&packages));
     complaints.extend(manifests::check(&packages)?);
     let files = files(&repo.root)?;
-    for limits in structure::LIMITS {
-        complaints.extend(structure::check(&repo.root, limits, &files)?);
+    for folder in structure::FOLDERS {
+        complaints.extend(structure::check(&repo.root, folder, &files)?);
     }
     for path in files {
         let name = path.strip_prefix(&repo.root).unwrap_or(&path).to_string_lossy().into_owned();

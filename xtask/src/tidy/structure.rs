@@ -1,44 +1,34 @@
-//! Checks of the client's crates: large import cycles between files, and structs with many public fields. The limits may only
-//! become smaller.
+//! Checks of the client's crates: large import cycles between files, and structs with many public fields. Both were there once.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The limits of a source folder.
-pub struct Limits {
-    folder: &'static str,
-    /// Files of an import cycle.
-    cycle: usize,
-    /// Public fields of a struct.
-    fields: usize,
-}
-
-pub const LIMITS: &[Limits] = &[
-    Limits { folder: "client/hip-client/src", cycle: 5, fields: 12 },
-    Limits { folder: "client/session/src", cycle: 5, fields: 12 },
-];
+/// The source folders that are checked.
+pub const FOLDERS: &[&str] = &["client/hip-client/src", "client/session/src"];
+const MAX_CYCLE: usize = 5;
+const MAX_PUBLIC_FIELDS: usize = 12;
 
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Checks one folder, given the files of the repository.
-pub fn check(root: &Path, limits: &Limits, files: &[PathBuf]) -> Result<Vec<String>> {
-    let folder = limits.folder;
+pub fn check(root: &Path, folder: &str, files: &[PathBuf]) -> Result<Vec<String>> {
     let (mut complaints, mut texts) = (Vec::new(), BTreeMap::new());
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let Ok(name) = file.strip_prefix(root.join(folder)) else { continue };
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         complaints.extend(
-            wide_structs(&text, limits.fields).map(|found| format!("{folder}/{}: {found}", name.display())),
+            wide_structs(&text, MAX_PUBLIC_FIELDS)
+                .map(|found| format!("{folder}/{}: {found}", name.display())),
         );
         let module = name.with_extension("").to_string_lossy().trim_end_matches("/mod").replace('/', "::");
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         texts.insert(module, code.lines().filter(|line| !line.trim_start().starts_with("//")).collect());
     }
-    for cycle in cycles(&imports(&texts)).into_iter().filter(|cycle| cycle.len() > limits.cycle) {
+    for cycle in cycles(&imports(&texts)).into_iter().filter(|cycle| cycle.len() > MAX_CYCLE) {
         let names = Vec::from_iter(cycle).join(", ");
-        complaints.push(format!("{folder}: an import cycle of more than {} files: {names}", limits.cycle));
+        complaints.push(format!("{folder}: an import cycle of more than {MAX_CYCLE} files: {names}"));
     }
     Ok(complaints)
 }
