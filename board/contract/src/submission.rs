@@ -121,6 +121,7 @@ pub struct SubmissionSummary {
 /// Result of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
+#[expect(clippy::large_enum_variant, reason = "a submission has a dozen of these at most")]
 pub enum CaseResult {
     /// A checked case.
     Check(TestResult),

@@ -97,8 +97,8 @@ async fn what_runs_again_is_told_its_position_and_how_long_it_waits() {
     let mut told = Vec::new();
     for id in &running {
         let events = rig.events(&ada, id).await;
-        let queued = events.iter().filter(|event| event.id.is_some() && event.name == "IN_QUEUE");
-        let last = &queued.last().unwrap().data;
+        let mut queued = events.iter().filter(|event| event.id.is_some() && event.name == "IN_QUEUE");
+        let last = &queued.next_back().unwrap().data;
         told.push((last["position"].as_u64().unwrap(), last["expected_wait_s"].as_f64().unwrap() > 0.0));
     }
     // The other user's turn comes between the two.
