@@ -27,6 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("isa-reference", &["isa"]),
     ("emulator", &["isa", "code-object"]),
+    ("lift", &["isa", "isa-reference", "code-object"]),
+    ("ptx", &["lift"]),
     ("limits", &[]),
     ("backend", &["hip-api"]),
     ("backend-suite", &["backend", "hip-api"]),

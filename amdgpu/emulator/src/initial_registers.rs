@@ -1,4 +1,4 @@
-//! InitialRegisters state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
+//! Initial register state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
 
 use std::sync::Arc;
 

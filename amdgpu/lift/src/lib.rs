@@ -1,0 +1,12 @@
+//! Lifts gfx90a and gfx942 machine code to a small SSA form, for translators to other instruction sets.
+//!
+//! A [`Function`] is one kernel: a control-flow graph whose values are uniform (one per wave), per lane, or lane masks. EXEC,
+//! VCC and SCC are values like any other. Knows nothing of the instruction set that the form is translated to.
+
+#![warn(missing_docs)]
+
+mod builder;
+pub mod form;
+
+pub use builder::Builder;
+pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};
