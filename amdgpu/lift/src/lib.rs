@@ -5,8 +5,14 @@
 
 #![warn(missing_docs)]
 
+mod assumptions;
 mod builder;
 pub mod form;
+mod lifter;
+pub mod memory;
+pub mod vector;
 
+pub use assumptions::{Assumptions, Code};
 pub use builder::Builder;
 pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};
+pub use lifter::{lift, lift_fragment};

@@ -3,7 +3,7 @@
 //! The lifter decomposes every machine instruction into these. Operations are pure and work lane by lane unless the text says
 //! otherwise. A pure operation has shape `Lane` if one of its operands has.
 
-use super::{Input, Kind};
+use super::{Input, Kind, Register};
 
 /// An operation. The comments list operands and results.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +123,8 @@ pub enum Operation {
     /// `[a words.., b words.., c words..] -> words`: a matrix multiplication over the lanes of the wave, in the machine
     /// instruction's layout. All lanes take part whatever EXEC is. Crosses lanes.
     Matrix(Matrix),
+    /// `[value] -> []`: what a register holds where a fragment of code ends. For tests; kernels have none.
+    Observe(Register),
 }
 
 /// Operations with one operand.
@@ -469,6 +471,7 @@ impl Operation {
                 | Operation::Clock(_)
                 | Operation::Sleep
                 | Operation::GridBarrier
+                | Operation::Observe(_)
         )
     }
 
@@ -498,6 +501,7 @@ impl Operation {
                 | Operation::Fence(_)
                 | Operation::Sleep
                 | Operation::GridBarrier
+                | Operation::Observe(_)
         )
     }
 }
