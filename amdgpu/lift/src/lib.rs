@@ -7,9 +7,16 @@
 
 mod assumptions;
 mod builder;
+mod entry;
+mod fold;
 pub mod form;
+mod graph;
+mod lane;
 mod lifter;
 pub mod memory;
+mod register;
+mod scalar;
+mod translator;
 pub mod vector;
 
 pub use assumptions::{Assumptions, Code};
