@@ -8,6 +8,7 @@
 mod assumptions;
 mod builder;
 mod entry;
+pub mod evaluate;
 mod fold;
 pub mod form;
 mod graph;
