@@ -4,8 +4,6 @@ mod bits;
 mod constant;
 mod mask;
 
-pub use bits::possible_bits;
-
 use crate::builder::Builder;
 use crate::form::*;
 
