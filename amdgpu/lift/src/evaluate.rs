@@ -3,3 +3,4 @@
 mod pure;
 
 pub use pure::evaluate_pure;
+pub(crate) use pure::is_signalling;
