@@ -13,6 +13,7 @@ mod verify;
 pub use dominators::Dominators;
 pub use verify::verify;
 
+use crate::vector::{division, quotient};
 use crate::{Assumptions, Function};
 
 /// Rounds after which the passes stop although something may still change.
@@ -40,7 +41,9 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
             break;
         }
     }
-    crate::vector::division::expand(function);
+    quotient::recognise(function);
+    dead::remove(function);
+    division::expand(function);
     kernarg::recognise(function);
     skip::straighten(function);
     rebuild::simplify(function);
