@@ -63,7 +63,7 @@ describe("run", () => {
     expect(run.end?.status).toBe("WRONG_ANSWER");
   });
 
-  it("shows of somebody else's submission what is replay of it", () => {
+  it("shows only the public part of another user's submission", () => {
     const detail = {
       id: "s9",
       endpoint: "full",
