@@ -11,7 +11,7 @@ mod operation;
 mod refusal;
 mod text;
 
-pub use input::Input;
+pub use input::{Input, Register};
 pub use operation::*;
 pub use refusal::Refusal;
 

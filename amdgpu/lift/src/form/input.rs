@@ -31,6 +31,31 @@ pub enum Input {
     PrivateBase,
     /// Bytes of LDS of a workgroup, static and dynamic.
     LdsBytes,
+    /// A register's value before a fragment of code; kernels have none of these.
+    Register(Register),
+}
+
+/// A machine register, for fragments of code whose start and end state tests compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Register {
+    /// A scalar register by its operand number: 0..=101 SGPRs, 102 FLAT_SCRATCH, 104 XNACK_MASK, 106 VCC, 108 TTMP, 124 M0, 126
+    /// EXEC, each the low word of its pair.
+    Scalar(u8),
+    /// A vector register: 0..=255 VGPRs, 256..=511 accumulation registers.
+    Vector(u16),
+    /// The scalar condition code, a bit.
+    Scc,
+}
+
+impl Register {
+    /// Kind and shape of the value.
+    pub fn data(self) -> (Kind, Shape) {
+        match self {
+            Register::Scalar(_) => (Kind::Word, Shape::Uniform),
+            Register::Vector(_) => (Kind::Word, Shape::Lane),
+            Register::Scc => (Kind::Bit, Shape::Uniform),
+        }
+    }
 }
 
 impl Input {
@@ -47,6 +72,7 @@ impl Input {
             Input::WorkitemId(_) | Input::LaneNumber => (Kind::Word, Shape::Lane),
             Input::LanesBelow => (Kind::Double, Shape::Lane),
             Input::HasWorkitem => (Kind::Bit, Shape::Lane),
+            Input::Register(register) => register.data(),
         }
     }
 }
