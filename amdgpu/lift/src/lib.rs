@@ -7,6 +7,7 @@
 
 mod assumptions;
 mod builder;
+pub mod evaluate;
 pub mod form;
 mod lifter;
 pub mod memory;

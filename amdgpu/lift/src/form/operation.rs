@@ -74,6 +74,10 @@ pub enum Operation {
         /// Direction of rounding.
         rounding: Rounding,
     },
+    /// A step of the division sequence, as the machine defines it, for F32 and F64. Kept whole so that a whole sequence can be
+    /// recognised as one quotient; `vector::division::expand` replaces what is left by other operations, so that generators never
+    /// see it.
+    Division(Division, FloatType, Rounding),
 
     /// `[mask] -> Double`, uniform: a bit for every lane. Crosses lanes.
     Ballot,
@@ -221,6 +225,19 @@ pub enum Float {
     SquareRoot,
     /// Correctly rounded quotient.
     Divide,
+}
+
+/// Steps of the division sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// `[a, denominator, numerator] -> a`: the value of `v_div_scale`; `a` is one of the other two.
+    Scale,
+    /// `[denominator, numerator] -> Bit`: the mask of `v_div_scale`.
+    Scaled,
+    /// `[a, b, c, scaled] -> a`: `v_div_fmas`.
+    Fmas,
+    /// `[quotient, denominator, numerator] -> a`: `v_div_fixup`.
+    Fixup,
 }
 
 /// Float formats.
