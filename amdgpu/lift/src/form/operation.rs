@@ -98,12 +98,13 @@ pub enum Operation {
     Move(Pattern),
 
     /// `[mask, address] -> words`: reads memory in the lanes of the mask; other lanes get 0. The address is a double, or a word
-    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are; then the mask is constant.
+    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are.
     Load(Access),
     /// `[mask, address, words..] -> []`: writes memory in the lanes of the mask.
     Store(Access),
     /// `[mask, address, data..] -> words` or `[]`: reads, modifies and writes in one step. Compare-and-swap has the new value
-    /// first, then the expected one. The results are the old value, if it is wanted.
+    /// first, then the expected one. The results are the old value, if it is wanted; 0 in other lanes. A datum of 8 bytes is two
+    /// words.
     Atomic(Atomic, Access, Returns),
     /// `[mask, address] -> []`, for LDS: adds the number of set bits (`consume: false`) or subtracts it, once for the wave. The
     /// result is the old value, a uniform word.
@@ -122,6 +123,9 @@ pub enum Operation {
     Clock(Clock),
     /// `[] -> []`: lets other waves run.
     Sleep,
+    /// `[bit] -> []`: stops the grid with a fault unless the uniform bit is set. For what the lifter takes for granted but cannot
+    /// prove.
+    Require,
     /// `[] -> []`: waits until all workgroups of a cooperative launch are here.
     GridBarrier,
     /// `[a words.., b words.., c words..] -> words`: a matrix multiplication over the lanes of the wave, in the machine
@@ -422,7 +426,7 @@ pub enum Atomic {
     Increment,
     /// Old value minus 1, or the data if it was 0 or above the data.
     Decrement,
-    /// Bits of the second datum where the first has ones, else old bits: `ds_mskor`.
+    /// Clears the bits that the first datum has, then sets those that the second has: `ds_mskor`.
     MaskedOr,
     /// f32 or f64 sum by `Access::bytes`.
     FloatAdd,
@@ -487,6 +491,7 @@ impl Operation {
                 | Operation::Fence(_)
                 | Operation::Clock(_)
                 | Operation::Sleep
+                | Operation::Require
                 | Operation::GridBarrier
                 | Operation::Observe(_)
         )
@@ -517,6 +522,7 @@ impl Operation {
                 | Operation::Barrier
                 | Operation::Fence(_)
                 | Operation::Sleep
+                | Operation::Require
                 | Operation::GridBarrier
                 | Operation::Observe(_)
         )
