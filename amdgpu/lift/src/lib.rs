@@ -7,10 +7,17 @@
 
 mod assumptions;
 mod builder;
+mod entry;
 pub mod evaluate;
+mod fold;
 pub mod form;
+mod graph;
+mod lane;
 mod lifter;
 pub mod memory;
+mod register;
+mod scalar;
+mod translator;
 pub mod vector;
 
 pub use assumptions::{Assumptions, Code};

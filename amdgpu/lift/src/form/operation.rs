@@ -6,7 +6,7 @@
 use super::{Input, Kind, Register};
 
 /// An operation. The comments list operands and results.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `[] -> any`: a constant. A constant has shape `Uniform`.
     Constant(u64),
@@ -129,7 +129,8 @@ pub enum Operation {
     /// `[] -> []`: waits until all workgroups of a cooperative launch are here.
     GridBarrier,
     /// `[a words.., b words.., c words..] -> words`: a matrix multiplication over the lanes of the wave, in the machine
-    /// instruction's layout. All lanes take part whatever EXEC is. Crosses lanes.
+    /// instruction's layout. All lanes take part whatever EXEC is. The index word of a sparse one is the last operand. Crosses
+    /// lanes.
     Matrix(Matrix),
     /// `[value] -> []`: what a register holds where a fragment of code ends. For tests; kernels have none.
     Observe(Register),
