@@ -26,7 +26,8 @@ pub(crate) fn describe(gpu: &Gpu, model: &Model, ordinal: u32) -> DeviceInfo {
     it.cooperativeLaunch = own(attribute::COOPERATIVE_LAUNCH);
     it.hostNativeAtomicSupported = 0;
     it.isLargeBar = 0;
-    (it.pciDomainID, it.pciBusID, it.pciDeviceID) = (own(attribute::PCI_DOMAIN), bus, own(attribute::PCI_DEVICE));
+    (it.pciDomainID, it.pciBusID, it.pciDeviceID) =
+        (own(attribute::PCI_DOMAIN), bus, own(attribute::PCI_DEVICE));
     for (to, from) in it.uuid.bytes.iter_mut().zip(gpu.uuid) {
         *to = from as c_char;
     }

@@ -124,12 +124,15 @@ impl Drop for Cuda {
 fn open_gpus(library: Option<&Path>, most: Option<usize>) -> Result<(Arc<Functions>, Vec<Gpu>), DeviceError> {
     // Kernels are loaded when they are translated. Lazy loading would load them at their first launch, which may wait for all
     // running work; so may a stream that shares its queue with another one. Read by the driver when it starts.
-    for (name, value) in [("CUDA_MODULE_LOADING", c"EAGER"), ("CUDA_DEVICE_MAX_CONNECTIONS", c"32")] {
-        if std::env::var_os(name).is_none() {
-            let name = std::ffi::CString::new(name).unwrap_or_default();
-            // SAFETY: both are NUL-terminated. A session's process sets this before it starts threads that read the environment.
-            unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0) };
-        }
+    // The driver's own cache is in the home folder, which a session may not write to.
+    let settings = [
+        (c"CUDA_MODULE_LOADING", c"EAGER"),
+        (c"CUDA_DEVICE_MAX_CONNECTIONS", c"32"),
+        (c"CUDA_CACHE_DISABLE", c"1"),
+    ];
+    for (name, value) in settings {
+        // SAFETY: both are NUL-terminated. A session's process sets this before it starts threads that read the environment.
+        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0) };
     }
     let functions = Arc::new(Functions::load(library)?);
     call!(functions, cuInit(0))?;
@@ -319,7 +322,10 @@ impl Shared {
     }
 
     /// Calls `action` when all work queued so far has ended: now, if it has.
-    fn after_all(self: &Arc<Shared>, action: impl FnOnce(&Shared) + Send + 'static) -> Result<(), DeviceError> {
+    fn after_all(
+        self: &Arc<Shared>,
+        action: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Result<(), DeviceError> {
         let marks = self.marks(Scope::Everything)?;
         if marks.iter().all(Mark::is_reached) {
             action(self);
@@ -681,7 +687,10 @@ impl Device for Cuda {
         self.shared.on(device)?;
         match limit as u32 {
             // Translated kernels have the stack that they need; a heap grows as kernels ask.
-            it if it == hipLimitStackSize.0 || it == hipLimitMallocHeapSize.0 || it == hipLimitPrintfFifoSize.0 => {
+            it if it == hipLimitStackSize.0
+                || it == hipLimitMallocHeapSize.0
+                || it == hipLimitPrintfFifoSize.0 =>
+            {
                 Ok(value)
             }
             _ => Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit} is not supported"))),
@@ -703,9 +712,8 @@ impl Device for Cuda {
         const PCI_EXPRESS: u32 = 2;
         const XGMI: u32 = 4;
         let shared = &self.shared;
-        let gpu = |device: u32| {
-            shared.gpus.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))
-        };
+        let gpu =
+            |device: u32| shared.gpus.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device));
         let (from, to) = (gpu(from)?, gpu(to)?);
         let mut reaches = 0;
         call!(shared.functions, cuDeviceCanAccessPeer(&raw mut reaches, from.device, to.device))?;

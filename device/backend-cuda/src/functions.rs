@@ -78,7 +78,6 @@ functions! {
     fn cuDevicePrimaryCtxRetain(*mut CuContext, CuDevice);
     fn cuCtxSetCurrent(CuContext);
     fn cuCtxSynchronize();
-    fn cuCtxSetLimit(c_uint, usize);
     fn cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
     fn cuMemGetInfo_v2(*mut usize, *mut usize);
     fn cuMemAddressReserve(*mut CuAddress, usize, usize, CuAddress, u64);
@@ -113,7 +112,6 @@ functions! {
     fn cuEventCreate(*mut CuEvent, c_uint);
     fn cuEventDestroy_v2(CuEvent);
     fn cuEventRecord(CuEvent, CuStream);
-    fn cuEventQuery(CuEvent);
     fn cuEventSynchronize(CuEvent);
     fn cuEventElapsedTime(*mut f32, CuEvent, CuEvent);
     fn cuModuleLoadData(*mut CuModule, *const c_void);

@@ -22,8 +22,6 @@ pub(crate) struct Gpu {
     /// Compute capability: 90 for 9.0.
     pub(crate) capability: u32,
     pub(crate) multiprocessors: u32,
-    /// Shared memory that a block may have, after opting in.
-    pub(crate) shared_bytes: u32,
     /// Numbers of the lowest and of the highest stream priority.
     pub(crate) priorities: (i32, i32),
 }
@@ -47,7 +45,8 @@ impl Gpu {
                 "{name} has no virtual memory management, so memory cannot be mapped at given addresses"
             )));
         }
-        let capability = (attribute(attribute::CAPABILITY_MAJOR)? * 10 + attribute(attribute::CAPABILITY_MINOR)?) as u32;
+        let capability =
+            (attribute(attribute::CAPABILITY_MAJOR)? * 10 + attribute(attribute::CAPABILITY_MINOR)?) as u32;
         if capability < 80 {
             return Err(DeviceError::not_supported(format!(
                 "{name} has compute capability {}.{}; 8.0 is the oldest that is supported",
@@ -76,7 +75,6 @@ impl Gpu {
             memory_bytes: bytes as u64,
             capability,
             multiprocessors: attribute(attribute::MULTIPROCESSORS)? as u32,
-            shared_bytes: attribute(attribute::SHARED_PER_BLOCK)? as u32,
             priorities: (least, greatest),
         })
     }

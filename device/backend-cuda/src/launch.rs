@@ -11,11 +11,11 @@ use hip_api::types::{
     hipErrorCooperativeLaunchTooLarge, hipErrorInvalidConfiguration, hipErrorInvalidValue,
     hipErrorLaunchOutOfResources,
 };
-
-use crate::contract::{
+use ptx::launch::{
     DISPATCH_ID_AT, GRID_BARRIER_AT, GROUPS_AT, LAUNCH_BYTES, PRIVATE_APERTURE, QUEUE_POINTER_AT,
     SHARED_APERTURE,
 };
+
 use crate::device::Shared;
 use crate::error::call;
 use crate::module::Function;
@@ -90,7 +90,8 @@ impl Shared {
         }
         if launch.arguments.len() > function.kernel.kernarg_size as usize {
             let (given, taken) = (launch.arguments.len(), function.kernel.kernarg_size);
-            let text = format!("launch passes {given} bytes of arguments, kernel {} takes {taken}", function.name);
+            let text =
+                format!("launch passes {given} bytes of arguments, kernel {} takes {taken}", function.name);
             return Err(DeviceError::new(hipErrorInvalidValue, text));
         }
         let lds = function.kernel.group_size.saturating_add(launch.shared_bytes);
@@ -107,7 +108,8 @@ impl Shared {
         if cooperative {
             self.check_residence(stream.device, &compiled, &function, lds, blocks)?;
         }
-        let (mut kernarg, mut block, held) = self.arguments(stream.device, &function, &compiled, launch, counts, lds)?;
+        let (mut kernarg, mut block, held) =
+            self.arguments(stream.device, &function, &compiled, launch, counts, lds)?;
         let queue = |handle: CuStream| -> Result<(), DeviceError> {
             let functions = &self.functions;
             if start != 0 {

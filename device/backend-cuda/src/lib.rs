@@ -7,7 +7,6 @@
 #![warn(missing_docs)]
 
 mod cache;
-mod contract;
 mod describe;
 mod device;
 mod error;
@@ -34,4 +33,4 @@ mod waiter;
 pub use cache::Cache;
 pub use device::{Cuda, Options};
 pub use functions::{Functions, LoadError};
-pub use translate::{Facts, Program, Request, Target, Translator};
+pub use translate::{Facts, Lifter, Program, Request, Translator};

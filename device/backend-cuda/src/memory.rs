@@ -414,7 +414,8 @@ impl Memory {
         let functions = &self.functions;
         let properties = properties(&self.gpus[device as usize]);
         let mut handle: CuMemory = 0;
-        let mut made = call!(functions, cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0));
+        let mut made =
+            call!(functions, cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0));
         if made.is_err() && state.spare > 0 {
             self.drop_spare(state, 0, u64::MAX);
             made = call!(functions, cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0));
@@ -445,8 +446,12 @@ impl Memory {
     /// Unmaps the unused blocks in a range.
     fn drop_spare(&self, state: &mut State, address: u64, bytes: u64) {
         let end = address.saturating_add(bytes);
-        let gone: Vec<u64> =
-            state.blocks.range(address..end).filter(|(_, block)| block.users == 0).map(|(at, _)| *at).collect();
+        let gone: Vec<u64> = state
+            .blocks
+            .range(address..end)
+            .filter(|(_, block)| block.users == 0)
+            .map(|(at, _)| *at)
+            .collect();
         for start in gone {
             if let Some(block) = state.blocks.remove(&start) {
                 state.spare -= 1;
@@ -492,7 +497,11 @@ mod tests {
         let blocks = |start: u64, end: u64, taken: u64| {
             let (mut at, mut found) = (start / CHUNK * CHUNK, Vec::new());
             while at < end {
-                let next = if at < taken { taken.min(end.next_multiple_of(CHUNK)) } else { end.next_multiple_of(CHUNK) };
+                let next = if at < taken {
+                    taken.min(end.next_multiple_of(CHUNK))
+                } else {
+                    end.next_multiple_of(CHUNK)
+                };
                 let bytes = block_bytes(at, next, start, end);
                 found.push((at / CHUNK, bytes / CHUNK));
                 at += bytes;

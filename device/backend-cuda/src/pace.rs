@@ -43,7 +43,12 @@ impl Pacer {
     }
 
     /// Queues a wait at the gate in the stream if `command` is a launch.
-    pub(crate) fn hold(&self, shared: &Shared, stream: &Stream, command: &Command) -> Result<(), DeviceError> {
+    pub(crate) fn hold(
+        &self,
+        shared: &Shared,
+        stream: &Stream,
+        command: &Command,
+    ) -> Result<(), DeviceError> {
         if !matches!(command, Command::Launch(_)) {
             return Ok(());
         }

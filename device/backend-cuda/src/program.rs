@@ -14,7 +14,7 @@ use crate::error::call;
 use crate::functions::Functions;
 use crate::gpu::Gpu;
 use crate::module::{Function, Module};
-use crate::translate::{Facts, Program, Request, Target, Translator};
+use crate::translate::{Facts, Program, Request, Translator};
 use crate::types::*;
 
 /// Pointers that are multiples of 2 to this power are not told apart: no access is wider.
@@ -127,9 +127,10 @@ impl Programs {
                 Err(error) => tracing::warn!("a cached translation of {} is not used: {error}", kernel.name),
             }
         }
-        let target = Target { sm: gpu.capability, ptx: ptx_version(self.driver_version) };
+        let target = ptx::Target { sm: gpu.capability, ptx: ptx_version(self.driver_version) };
         let code = module.code(kernel);
-        let code = code.ok_or_else(|| DeviceError::invalid_value("the kernel's code is not in its module"))?;
+        let code =
+            code.ok_or_else(|| DeviceError::invalid_value("the kernel's code is not in its module"))?;
         let assumptions = key.assumptions(module.base);
         let request = Request { arch: module.arch, code, kernel, assumptions, target };
         let Program { text, facts } = self.translator.translate(&request).map_err(|reason| {

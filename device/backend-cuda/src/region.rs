@@ -72,7 +72,9 @@ pub(crate) fn fill(
             2 if address.is_multiple_of(2) => {
                 call!(functions, cuMemsetD16Async(address, value as u16, count, stream))
             }
-            4 if address.is_multiple_of(4) => call!(functions, cuMemsetD32Async(address, value, count, stream)),
+            4 if address.is_multiple_of(4) => {
+                call!(functions, cuMemsetD32Async(address, value, count, stream))
+            }
             1 => call!(functions, cuMemsetD8Async(address, value as u8, count, stream)),
             _ => fill_unaligned(functions, address, bytes, value, element, stream),
         }
@@ -89,10 +91,13 @@ pub(crate) fn fill(
         None => (0..to.extent.depth).try_for_each(|slice| {
             let address = to.address + slice * to.rows * to.pitch;
             let pitch = pitch(to) as usize;
-            let (width, height) = ((to.extent.width / u64::from(element)) as usize, to.extent.height as usize);
+            let (width, height) =
+                ((to.extent.width / u64::from(element)) as usize, to.extent.height as usize);
             match element {
                 1 => call!(functions, cuMemsetD2D8Async(address, pitch, value as u8, width, height, stream)),
-                2 => call!(functions, cuMemsetD2D16Async(address, pitch, value as u16, width, height, stream)),
+                2 => {
+                    call!(functions, cuMemsetD2D16Async(address, pitch, value as u16, width, height, stream))
+                }
                 _ => call!(functions, cuMemsetD2D32Async(address, pitch, value, width, height, stream)),
             }
         }),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use backend::{DeviceError, Span, StreamId, Tag, Task};
 use crate::types::*;
+use backend::{DeviceError, Span, StreamId, Tag, Task};
 use parking_lot::{Condvar, Mutex};
 
 use crate::device::Shared;

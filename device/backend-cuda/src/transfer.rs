@@ -72,7 +72,9 @@ impl Shared {
             (Ok(()), [(piece, bytes, _)]) => sink(Ok(piece.bytes(bytes.len()))),
             (Ok(()), several) => {
                 let mut whole = Vec::with_capacity(total);
-                several.iter().for_each(|(piece, bytes, _)| whole.extend_from_slice(piece.bytes(bytes.len())));
+                several
+                    .iter()
+                    .for_each(|(piece, bytes, _)| whole.extend_from_slice(piece.bytes(bytes.len())));
                 sink(Ok(&whole));
             }
         });

@@ -18,19 +18,10 @@ pub struct Request<'a> {
     /// What every launch of the result has in common.
     pub assumptions: Assumptions,
     /// The GPU and driver that the text is for.
-    pub target: Target,
+    pub target: ptx::Target,
 }
 
-/// GPU and driver that a text is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// Compute capability, such as 90 for 9.0.
-    pub sm: u32,
-    /// PTX version that the driver understands.
-    pub ptx: (u8, u8),
-}
-
-/// PTX of a kernel, and what a launch needs to know of it. `ptx::launch` has the launch contract.
+/// PTX of a kernel, and what a launch needs to know of it. [`ptx::launch`] has the launch contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The module.
@@ -61,3 +52,32 @@ pub trait Translator: Send + Sync + fmt::Debug {
     /// Changes whenever the same request may give another result. Part of the keys of cached programs.
     fn version(&self) -> &str;
 }
+
+/// The translator of `lift` and `ptx`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lifter;
+
+impl Translator for Lifter {
+    fn translate(&self, request: &Request<'_>) -> Result<Program, String> {
+        let Request { arch, code, kernel, assumptions, target } = request;
+        let function = lift::lift(*arch, code, kernel, assumptions).map_err(|refusal| refusal.to_string())?;
+        let options = ptx::Options { block: assumptions.block, ..ptx::Options::default() };
+        let it = ptx::translate(&function, target, &options).map_err(|refusal| refusal.to_string())?;
+        let items = assumptions.block.map_or(1024, |block| block.iter().product());
+        let facts = Facts {
+            threads: ptx::launch::threads(it.mode, items),
+            lds_bytes: it.lds_bytes,
+            kernarg_bytes: it.kernarg_bytes,
+            cooperative: it.cooperative,
+            entry: it.entry,
+        };
+        Ok(Program { text: it.text, facts })
+    }
+
+    fn version(&self) -> &str {
+        VERSION
+    }
+}
+
+/// Hash of the translator's sources, which the build script computes.
+const VERSION: &str = env!("TRANSLATOR_VERSION");

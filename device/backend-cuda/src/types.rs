@@ -25,7 +25,6 @@ pub(crate) const NOT_READY: CuResult = CuResult(600);
 /// The default stream that synchronises with the blocking streams of its context.
 pub(crate) const LEGACY_STREAM: usize = 1;
 pub(crate) const STREAM_NON_BLOCKING: u32 = 1;
-pub(crate) const EVENT_DISABLE_TIMING: u32 = 2;
 /// Flags of events that mean the same in HIP and CUDA: blocking wait, no timing.
 pub(crate) const EVENT_FLAGS: u32 = 3;
 pub(crate) const HOST_PORTABLE_MAPPED: u32 = 3;
@@ -46,12 +45,8 @@ pub(crate) const JIT_ERROR_LOG: u32 = 5;
 pub(crate) const JIT_ERROR_LOG_BYTES: u32 = 6;
 pub(crate) const JIT_INPUT_PTX: u32 = 1;
 
-pub(crate) const LIMIT_STACK_BYTES: u32 = 0;
-
 /// Function attributes.
 pub(crate) mod function {
-    pub(crate) const MAX_THREADS: i32 = 0;
-    pub(crate) const STATIC_SHARED: i32 = 1;
     pub(crate) const LOCAL_BYTES: i32 = 3;
     pub(crate) const REGISTERS: i32 = 4;
     pub(crate) const DYNAMIC_SHARED: i32 = 8;
@@ -73,7 +68,6 @@ pub(crate) mod attribute {
     pub(crate) const CAPABILITY_MAJOR: i32 = 75;
     pub(crate) const CAPABILITY_MINOR: i32 = 76;
     pub(crate) const COOPERATIVE_LAUNCH: i32 = 95;
-    pub(crate) const SHARED_PER_BLOCK: i32 = 97;
     pub(crate) const VIRTUAL_MEMORY: i32 = 102;
 }
 

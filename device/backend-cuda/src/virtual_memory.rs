@@ -229,10 +229,7 @@ impl VirtualMemory for Cuda {
             shared.functions,
             cuMemImportFromShareableHandle(&raw mut handle, given, HANDLE_FILE_DESCRIPTOR)
         )?;
-        shared
-            .physical
-            .lock()
-            .insert(memory, Piece { handle, bytes: it.bytes, device, charged: false })
+        shared.physical.lock().insert(memory, Piece { handle, bytes: it.bytes, device, charged: false })
     }
 }
 

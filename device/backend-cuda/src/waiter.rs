@@ -40,7 +40,11 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Calls `action` when all marks are reached, or with the fault that prevents it. Never calls it on this thread.
-    pub(crate) fn push(&self, marks: Vec<Mark>, action: impl FnOnce(Result<(), DeviceError>) + Send + 'static) {
+    pub(crate) fn push(
+        &self,
+        marks: Vec<Mark>,
+        action: impl FnOnce(Result<(), DeviceError>) + Send + 'static,
+    ) {
         self.new.lock().push(Item { marks, action: Box::new(action) });
         self.changed.notify_one();
     }

@@ -85,10 +85,12 @@ impl Translator for HandWritten {
             "bump_counter" => BUMP_COUNTER,
             other => return Err(format!("no hand-written kernel {other}")),
         };
-        let object = code_object::CodeObject::parse(backend_suite::KERNELS.into()).map_err(|e| e.to_string())?;
+        let object =
+            code_object::CodeObject::parse(backend_suite::KERNELS.into()).map_err(|e| e.to_string())?;
         let counter = object.symbol("counter").ok_or("no counter")?.value + request.assumptions.base;
         let bytes = request.kernel.kernarg_size.max(16);
-        let text = HEAD.replace("ARGUMENTS", &bytes.to_string()) + &body.replace("COUNTER", &counter.to_string());
+        let text =
+            HEAD.replace("ARGUMENTS", &bytes.to_string()) + &body.replace("COUNTER", &counter.to_string());
         let threads = request.assumptions.block.map_or(64, |block| block.iter().product());
         let facts = Facts {
             entry: "kernel".to_owned(),
