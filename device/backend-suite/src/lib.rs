@@ -35,10 +35,19 @@ pub use virtual_memory::*;
 pub const KERNELS: &[u8] = include_bytes!("../kernels/suite.gfx942.co");
 
 /// Generates a test for every function of the suite.
+///
+/// `device_suite!(each run)` calls `run` with the name of the test and its function instead, for back ends whose tests must run
+/// in separate processes.
 #[macro_export]
 macro_rules! device_suite {
+    (each $run:path) => {
+        $crate::device_suite! { @list @each $run; }
+    };
     ($make:expr) => {
-        $crate::device_suite! { @tests $make;
+        $crate::device_suite! { @list @tests $make; }
+    };
+    (@list @$kind:ident $argument:tt $($rest:tt)*) => {
+        $crate::device_suite! { @$kind $argument $($rest)*
             copies_fills_and_kernels_of_a_stream_keep_their_order
             a_read_waits_for_the_kernel_before_it
             the_null_stream_waits_for_blocking_streams_and_they_for_it
@@ -78,6 +87,12 @@ macro_rules! device_suite {
             what_there_is_is_told_while_nothing_runs_or_refused
         }
     };
+    (@each $run:path; $($name:ident)*) => { $(
+        #[test]
+        fn $name() {
+            $run(stringify!($name), $crate::$name);
+        }
+    )* };
     (@tests $make:expr; $($name:ident)*) => { $(
         #[test]
         fn $name() {

@@ -286,7 +286,8 @@ fn list(folder: &Path, alone: bool) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let file = entry.file_name();
         let Some(hash) = file.to_str().and_then(|name| blake3::Hash::from_hex(name).ok()) else {
-            if alone && file != "lock" {
+            // A folder holds something else of the tenant, such as compiled kernels.
+            if alone && file != "lock" && !entry.file_type()?.is_dir() {
                 fs::remove_file(entry.path())?;
             }
             continue;

@@ -33,6 +33,9 @@ use crate::store::Store;
 const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
 const LAST_CHUNKS: Duration = Duration::from_secs(10);
 
+/// Folder of compiled kernels in a tenant's upload folder.
+const COMPILED: &str = "kernels";
+
 /// Serves one session over the control socket inherited as file descriptor 3. Returns only if the session cannot start.
 pub fn execute() -> Result<(), WorkerError> {
     // SAFETY: the supervisor starts this process with its end of the control socket as this descriptor; nothing else in the
@@ -257,6 +260,19 @@ pub(crate) fn open_device(
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
         BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena, seat)?),
+        BackendConfig::Cuda { library, model } => {
+            let options = backend_cuda::Options {
+                library: library.clone(),
+                model: model.clone(),
+                arena,
+                seat,
+                // Beside the tenant's uploads: the only folder that a session may write to. Tenants must not share compiled
+                // kernels, since a session that was taken over could store others under their names.
+                cache: resources.uploads.as_ref().map(|uploads| uploads.folder.join(COMPILED)),
+                translator: Arc::new(backend_cuda::Lifter),
+            };
+            Arc::new(backend_cuda::Cuda::open(options)?)
+        }
     })
 }
 
