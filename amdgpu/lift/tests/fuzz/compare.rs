@@ -1,16 +1,16 @@
 //! One comparison: the same code from the same state on the software GPU and in the evaluator.
 
-use isa::{Arch, Inst, disassemble};
-use isa_reference::exact::Format as Float;
+use isa::{Arch, Flags, Format, Inst, disassemble};
+use isa_reference::exact::{F32, F64, Format as Float};
 use isa_reference::random::Random;
-use lift::Function;
 use lift::evaluate::{Fault, Fragment, Memory, run_fragment};
 use lift::form::Register;
+use lift::{Assumptions, Code, Function};
 
 use super::access;
 use super::machine::{ACCUMULATORS, Machine, REGISTERS};
 use super::memory::Memory as Machinery;
-use super::memory_only;
+use super::run;
 
 /// Instructions of the form that a case may run.
 const STEPS: u64 = 1_000_000;
@@ -126,44 +126,112 @@ fn memory_difference(got: &Machinery, want: &Machinery, floats: Option<Float>) -
     Some(format!("private memory of lane {lane}"))
 }
 
-/// One memory instruction.
-pub fn memory(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
-    let mut start = access::prepare(random, arch, inst);
-    let function = match memory_only::lift(arch, inst, &start.machine) {
+/// A memory that no instruction accesses.
+fn nothing() -> Machinery {
+    Machinery { base: 0, global: Vec::new(), local: Vec::new(), private: vec![Vec::new(); 64] }
+}
+
+/// Lifts code, and checks the function's shape.
+pub fn lifted(arch: Arch, code: &[u8], start: &Machine) -> Result<Function, String> {
+    let code = Code { address: 0, bytes: code };
+    lift::lift_fragment(arch, &code, start.mode, 0x1000).map_err(|refusal| refusal.reason)
+}
+
+/// Evaluates a function before and after its optimisation; both must give the same.
+pub fn both(
+    function: &mut Function,
+    start: &Machine,
+    memory: &mut Machinery,
+    floats: Option<Float>,
+) -> Result<Result<Machine, Fault>, String> {
+    let mut other = memory.clone();
+    lift::verify(function)?;
+    let plain = evaluate(function, start, memory);
+    lift::optimize(function, &Assumptions::default());
+    lift::verify(function).map_err(|what| format!("optimised: {what}"))?;
+    let optimised = evaluate(function, start, &mut other);
+    match (&plain, &optimised) {
+        (Ok(plain), Ok(optimised)) => {
+            if let Some(what) = difference(optimised, plain, start, floats)
+                .or_else(|| memory_difference(&other, memory, floats))
+            {
+                return Err(format!("optimised: {what}"));
+            }
+        }
+        (Err(Fault::Malformed(what)), _) | (_, Err(Fault::Malformed(what))) => return Err(what.clone()),
+        (Err(_), Err(_)) => {}
+        (plain, optimised) => {
+            return Err(format!(
+                "before optimisation {:?}, after {:?}",
+                plain.as_ref().err(),
+                optimised.as_ref().err()
+            ));
+        }
+    }
+    Ok(plain)
+}
+
+/// One instruction.
+pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
+    let code = &code[..inst.size.into()];
+    let flags = inst.encoding().flags;
+    let memory = matches!(
+        inst.format,
+        Format::Ds
+            | Format::Flat
+            | Format::Global
+            | Format::Scratch
+            | Format::Mubuf
+            | Format::Mtbuf
+            | Format::Smem
+    );
+    let mut start = memory.then(|| access::prepare(random, arch, inst));
+    let before = match &start {
+        Some(start) => start.machine.clone(),
+        None => run::state(random, arch, inst),
+    };
+    // The payload of a NaN is unspecified where sums are made in an order that is.
+    let floats = match &start {
+        Some(start) => start.floats,
+        None if flags.has(Flags::F64) => Some(F64),
+        None if flags.has(Flags::MFMA | Flags::SMFMAC) => Some(F32),
+        None => None,
+    };
+    let text = disassemble(arch, inst, 0);
+    let mut function = match lifted(arch, code, &before) {
         Ok(function) => function,
         Err(reason) => return Ok(Came::Refused(reason)),
     };
-    let mut memory = start.memory.clone();
-    let got = evaluate(&function, &start.machine, &mut memory);
+    let plain = function.to_string();
     let context = |what: String| {
-        let code = &code[..inst.size.into()];
-        let text = disassemble(arch, inst, 0);
-        format!("{arch:?} `{text}` {code:02x?}\n   exec {:#x}: {what}", start.machine.exec())
+        format!(
+            "{arch:?} `{text}` {code:02x?}\n   {:?} exec {:#x}: {what}\n{plain}",
+            before.mode,
+            before.exec()
+        )
     };
-    if let Err(Fault::Malformed(why)) = got {
-        return Err(context(why));
-    }
+    let mut memory = start.as_ref().map_or_else(nothing, |start| start.memory.clone());
+    let got = both(&mut function, &before, &mut memory, floats).map_err(context)?;
     if let Err(Fault::Required { .. }) = got {
         return Ok(Came::Refused("required at run time".to_owned()));
     }
-    let before = start.machine.clone();
-    let ran = access::emulate(random, &mut start, inst);
-    let context = |what: String| {
-        let code = &code[..inst.size.into()];
-        let text = disassemble(arch, inst, 0);
-        format!("{arch:?} `{text}` {code:02x?}\n   exec {:#x}: {what}\n{function}", before.exec())
-    };
-    let (want, fault) = ran.map_err(context)?;
+    let (want, fault) = match &mut start {
+        Some(start) => access::emulate(random, start, inst),
+        None => run::emulate_in(run::level(random), &before, inst, |_| {}),
+    }
+    .map_err(context)?;
     let got = match (got, fault) {
         (Err(_), Some(_)) => return Ok(Came::Fault),
         (Err(fault), None) => return Err(context(format!("stopped with `{fault}`"))),
         (Ok(_), Some(fault)) => return Err(context(format!("should stop with {fault:?}"))),
         (Ok(got), None) => got,
     };
-    if let Some(what) = difference(&got, &want, &before, start.floats) {
+    if let Some(what) = difference(&got, &want, &before, floats) {
         return Err(context(what));
     }
-    if let Some(what) = memory_difference(&memory, &start.host.memory(&memory), start.floats) {
+    if let Some(start) = &start
+        && let Some(what) = memory_difference(&memory, &start.host.memory(&memory), floats)
+    {
         return Err(context(what));
     }
     Ok(Came::Equal { lanes: before.exec().count_ones().into() })
