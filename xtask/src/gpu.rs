@@ -169,7 +169,7 @@ fn suite_binary(repo: &Repo) -> Result<PathBuf> {
         "--package",
         "backend-cuda",
         "--test",
-        "device",
+        "device_suite",
     ]);
     let output = cargo.output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
