@@ -156,7 +156,7 @@ pub fn memory(b: &mut Builder<'_>) -> Value {
 
 /// Observes a value in a vector register (two for a double).
 pub fn observe(b: &mut Builder<'_>, number: u16, value: Value) {
-    let mut put = |b: &mut Builder<'_>, number: u16, word: Value| {
+    let put = |b: &mut Builder<'_>, number: u16, word: Value| {
         b.append(Operation::Observe(Register::Vector(number)), &[word], &[]);
     };
     match b.function.kind(value) {
