@@ -20,3 +20,4 @@ pub use grid::run;
 pub use launch::{Launch, Stats};
 pub use memory::{Bytes, Memory};
 pub use pure::evaluate_pure;
+pub(crate) use pure::is_signalling;

@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod analysis;
 mod assumptions;
 mod builder;
 mod entry;
@@ -20,6 +21,7 @@ mod scalar;
 mod translator;
 pub mod vector;
 
+pub use analysis::{optimize, verify};
 pub use assumptions::{Assumptions, Code};
 pub use builder::Builder;
 pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};

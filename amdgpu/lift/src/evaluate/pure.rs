@@ -6,7 +6,7 @@ mod division;
 mod float;
 mod half;
 
-use crate::form::{Binary, Compare, Kind, Operation, Unary};
+use crate::form::{Binary, Compare, FloatType, Kind, Operation, Unary};
 
 /// Result of a pure, lane-local operation; `None` for the other operations. `kind` is the kind of the first operand (of the result,
 /// if there is none). Operands and result are in the low bits; the bits above are zero.
@@ -57,6 +57,11 @@ pub fn evaluate_pure(operation: &Operation, kind: Kind, operands: &[u64]) -> Opt
         Operation::Division(step, of, rounding) => return division::step(step, of, rounding, [a, b, c, d]),
         _ => return None,
     })
+}
+
+/// Whether the bits are a signalling NaN.
+pub(crate) fn is_signalling(of: FloatType, bits: u64) -> bool {
+    float::format(of).is_signalling(bits)
 }
 
 fn low(value: u64) -> u64 {
