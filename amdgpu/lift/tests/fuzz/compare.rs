@@ -1,7 +1,7 @@
 //! One comparison: the same code from the same state on the software GPU and in the evaluator.
 
-use isa::{Arch, Flags, Format, Inst, disassemble};
-use isa_reference::exact::{F32, F64, Format as Float};
+use isa::{Arch, Format, Inst, disassemble};
+use isa_reference::exact::{F16, F32, F64, Format as Float};
 use isa_reference::random::Random;
 use lift::evaluate::{Fault, Fragment, Memory, run_fragment};
 use lift::form::Register;
@@ -86,15 +86,50 @@ pub fn evaluate(function: &Function, start: &Machine, memory: &mut Machinery) ->
     Ok(end)
 }
 
+/// Where a NaN may have any payload.
+#[derive(Clone, Copy, Default)]
+pub struct Tolerance {
+    /// Format of the floats in memory and, from the first register on, in the registers.
+    floats: Option<Float>,
+    /// First register and number of registers of floats that an instruction writes.
+    written: Option<(usize, usize)>,
+    /// Lanes in which a part of a NaN was written.
+    parts: u64,
+}
+
+impl Tolerance {
+    /// What an instruction leaves open.
+    fn of(inst: &Inst, start: &Machine) -> Tolerance {
+        let (row, mut out) = (inst.encoding(), Tolerance::default());
+        let (Some(at), true) = (Machine::vector_index(inst.dst), row.dst.is_float()) else { return out };
+        out.floats = Some(match row.dst.element_bits() {
+            16 => F16,
+            32 => F32,
+            _ => F64,
+        });
+        out.written = Some((at, row.dst.dwords() as usize));
+        if inst.sdwa.is_some_and(|sdwa| sdwa.dst_sel != 6) {
+            let mut reference = start.clone();
+            out.parts = if reference.vector(inst) { reference.nans } else { 0 };
+        }
+        out
+    }
+}
+
 /// The first difference between two states.
-pub fn difference(got: &Machine, want: &Machine, start: &Machine, floats: Option<Float>) -> Option<String> {
+fn difference(got: &Machine, want: &Machine, start: &Machine, tolerance: Tolerance) -> Option<String> {
     for lane in 0..64 {
-        // All registers of a lane together: a double that is a NaN spans two of them.
-        let row = |machine: &Machine| -> Vec<u8> {
-            (0..REGISTERS).flat_map(|register| machine.v[register][lane].to_le_bytes()).collect()
+        // Several registers together: a double that is a NaN spans two of them.
+        let row = |machine: &Machine, from: usize, count: usize| -> Vec<u8> {
+            machine.v[from..from + count].iter().flat_map(|lanes| lanes[lane].to_le_bytes()).collect()
         };
-        if !access::alike(floats, &row(got), &row(want)) {
-            let at = (0..REGISTERS).find(|n| got.v[*n][lane] != want.v[*n][lane]).unwrap_or(0);
+        let (from, count) = tolerance.written.unwrap_or((0, REGISTERS));
+        let alike = tolerance.parts >> lane & 1 == 1
+            || access::alike(tolerance.floats, &row(got, from, count), &row(want, from, count));
+        let at = (0..REGISTERS)
+            .filter(|at| !alike || !(from..from + count).contains(at))
+            .find(|at| got.v[*at][lane] != want.v[*at][lane]);
+        if let Some(at) = at {
             return Some(format!(
                 "v{at}[{lane}] is {:#x}, should be {:#x}, was {:#x}",
                 got.v[at][lane], want.v[at][lane], start.v[at][lane]
@@ -142,7 +177,7 @@ pub fn both(
     function: &mut Function,
     start: &Machine,
     memory: &mut Machinery,
-    floats: Option<Float>,
+    tolerance: Tolerance,
 ) -> Result<Result<Machine, Fault>, String> {
     let mut other = memory.clone();
     lift::verify(function)?;
@@ -152,8 +187,8 @@ pub fn both(
     let optimised = evaluate(function, start, &mut other);
     match (&plain, &optimised) {
         (Ok(plain), Ok(optimised)) => {
-            if let Some(what) = difference(optimised, plain, start, floats)
-                .or_else(|| memory_difference(&other, memory, floats))
+            if let Some(what) = difference(optimised, plain, start, tolerance)
+                .or_else(|| memory_difference(&other, memory, tolerance.floats))
             {
                 return Err(format!("optimised: {what}"));
             }
@@ -174,7 +209,6 @@ pub fn both(
 /// One instruction.
 pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
     let code = &code[..inst.size.into()];
-    let flags = inst.encoding().flags;
     let memory = matches!(
         inst.format,
         Format::Ds
@@ -190,12 +224,9 @@ pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Resu
         Some(start) => start.machine.clone(),
         None => run::state(random, arch, inst),
     };
-    // The payload of a NaN is unspecified where sums are made in an order that is.
-    let floats = match &start {
-        Some(start) => start.floats,
-        None if flags.has(Flags::F64) => Some(F64),
-        None if flags.has(Flags::MFMA | Flags::SMFMAC) => Some(F32),
-        None => None,
+    let tolerance = match &start {
+        Some(start) => Tolerance { floats: start.floats, ..Tolerance::default() },
+        None => Tolerance::of(inst, &before),
     };
     let text = disassemble(arch, inst, 0);
     let mut function = match lifted(arch, code, &before) {
@@ -211,7 +242,7 @@ pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Resu
         )
     };
     let mut memory = start.as_ref().map_or_else(nothing, |start| start.memory.clone());
-    let got = both(&mut function, &before, &mut memory, floats).map_err(context)?;
+    let got = both(&mut function, &before, &mut memory, tolerance).map_err(context)?;
     if let Err(Fault::Required { .. }) = got {
         return Ok(Came::Refused("required at run time".to_owned()));
     }
@@ -226,11 +257,11 @@ pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Resu
         (Ok(_), Some(fault)) => return Err(context(format!("should stop with {fault:?}"))),
         (Ok(got), None) => got,
     };
-    if let Some(what) = difference(&got, &want, &before, floats) {
+    if let Some(what) = difference(&got, &want, &before, tolerance) {
         return Err(context(what));
     }
     if let Some(start) = &start
-        && let Some(what) = memory_difference(&memory, &start.host.memory(&memory), floats)
+        && let Some(what) = memory_difference(&memory, &start.host.memory(&memory), tolerance.floats)
     {
         return Err(context(what));
     }
