@@ -1,5 +1,6 @@
 //! Appends instructions to a block, computing kinds and shapes, and folding constants.
 
+use crate::fold;
 use crate::form::*;
 
 /// Appends instructions to the end of one block.
@@ -56,8 +57,11 @@ impl Builder<'_> {
         self.append(Operation::Input(input), &[], &[input.data()])[0]
     }
 
-    /// Appends a pure operation that works lane by lane and has one result.
+    /// Appends a pure operation that works lane by lane and has one result, or returns a simpler equal.
     pub fn pure(&mut self, operation: Operation, operands: &[Value], kind: Kind) -> Value {
+        if let Some(value) = fold::simplify(self, &operation, operands, kind) {
+            return value;
+        }
         let shape = operands.iter().map(|value| self.function.shape(*value)).max();
         self.append(operation, operands, &[(kind, shape.unwrap_or(Shape::Uniform))])[0]
     }
@@ -71,10 +75,25 @@ impl Builder<'_> {
         self.pure(Operation::Unary(operation), &[a], kind)
     }
 
+    /// Inverts all bits.
+    pub fn not(&mut self, a: Value) -> Value {
+        self.unary(Unary::Not, a)
+    }
+
     /// An integer operation.
     pub fn binary(&mut self, operation: Binary, a: Value, b: Value) -> Value {
         let kind = self.function.kind(a);
         self.pure(Operation::Binary(operation), &[a, b], kind)
+    }
+
+    /// Bitwise and.
+    pub fn and(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::And, a, b)
+    }
+
+    /// Bitwise or.
+    pub fn or(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Or, a, b)
     }
 
     /// An integer comparison.
@@ -84,55 +103,63 @@ impl Builder<'_> {
 
     /// `x` where the condition holds, else `y`.
     pub fn select(&mut self, condition: Value, x: Value, y: Value) -> Value {
-        match self.function.constant(condition) {
-            Some(0) => y,
-            Some(_) => x,
-            None if x == y => x,
-            None => {
-                let kind = self.function.kind(x);
-                self.pure(Operation::Select, &[condition, x, y], kind)
-            }
-        }
+        let kind = self.function.kind(x);
+        self.pure(Operation::Select, &[condition, x, y], kind)
+    }
+
+    /// 1 or 0.
+    pub fn word_of(&mut self, bit: Value) -> Value {
+        let (one, zero) = (self.word(1), self.word(0));
+        self.select(bit, one, zero)
+    }
+
+    /// Whether a number is not 0.
+    pub fn nonzero(&mut self, a: Value) -> Value {
+        let zero = self.constant(self.function.kind(a), 0);
+        self.compare(Compare::NotEqual, a, zero)
     }
 
     /// A double of two words.
     pub fn pack(&mut self, low: Value, high: Value) -> Value {
-        let (a, b) = (self.function.definition(low), self.function.definition(high));
-        if a.operation == Operation::Low && b.operation == Operation::High && a.operands == b.operands {
-            return a.operands[0];
-        }
-        match (self.function.constant(low), self.function.constant(high)) {
-            (Some(low), Some(high)) => self.double(low | high << 32),
-            _ => self.pure(Operation::Pack, &[low, high], Kind::Double),
-        }
+        self.pure(Operation::Pack, &[low, high], Kind::Double)
     }
 
     /// The low word of a double.
     pub fn low(&mut self, double: Value) -> Value {
-        let definition = self.function.definition(double);
-        match definition.operation {
-            Operation::Pack => definition.operands[0],
-            Operation::Constant(bits) => self.word(bits as u32),
-            _ => self.pure(Operation::Low, &[double], Kind::Word),
-        }
+        self.pure(Operation::Low, &[double], Kind::Word)
     }
 
     /// The high word of a double.
     pub fn high(&mut self, double: Value) -> Value {
-        let definition = self.function.definition(double);
-        match definition.operation {
-            Operation::Pack => definition.operands[1],
-            Operation::Constant(bits) => self.word((bits >> 32) as u32),
-            _ => self.pure(Operation::High, &[double], Kind::Word),
-        }
+        self.pure(Operation::High, &[double], Kind::Word)
     }
 
     /// Bits of a word.
     pub fn extract(&mut self, word: Value, offset: u8, width: u8, signed: bool) -> Value {
-        if width == 32 {
-            return word;
-        }
         self.pure(Operation::Extract { signed, offset, width }, &[word], Kind::Word)
+    }
+
+    /// The number whose bits are those of a lane mask.
+    pub fn ballot(&mut self, mask: Value) -> Value {
+        self.across(Operation::Ballot, &[mask], (Kind::Double, Shape::Uniform))
+    }
+
+    /// The lane mask whose bits are those of a number.
+    pub fn mask_of(&mut self, number: Value) -> Value {
+        self.across(Operation::MaskOf, &[number], (Kind::Bit, Shape::Lane))
+    }
+
+    /// Whether any lane's bit is set.
+    pub fn any_lane(&mut self, mask: Value) -> Value {
+        self.across(Operation::AnyLane, &[mask], (Kind::Bit, Shape::Uniform))
+    }
+
+    /// Appends a pure operation whose result has another shape than its operands, or returns a simpler equal.
+    pub fn across(&mut self, operation: Operation, operands: &[Value], result: (Kind, Shape)) -> Value {
+        if let Some(value) = fold::simplify(self, &operation, operands, result.0) {
+            return value;
+        }
+        self.append(operation, operands, &[result])[0]
     }
 
     /// Float arithmetic.

@@ -5,13 +5,23 @@
 
 #![warn(missing_docs)]
 
+pub mod analysis;
 mod assumptions;
 mod builder;
+mod entry;
+pub mod evaluate;
+mod fold;
 pub mod form;
+mod graph;
+mod lane;
 mod lifter;
 pub mod memory;
+mod register;
+mod scalar;
+mod translator;
 pub mod vector;
 
+pub use analysis::{optimize, verify};
 pub use assumptions::{Assumptions, Code};
 pub use builder::Builder;
 pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};

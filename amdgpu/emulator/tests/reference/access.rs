@@ -25,7 +25,7 @@ fn global_size(format: Format) -> usize {
 const AROUND: usize = 1 << 13;
 
 /// Backing memory of the emulator.
-struct Host {
+pub struct Host {
     global: Vec<u64>,
     local: Vec<u64>,
     /// Dwords interleaved by lane.
@@ -49,7 +49,7 @@ fn bytes(words: &[u64], count: usize) -> Vec<u8> {
 
 impl Host {
     /// Copies `memory`, and sets the address of its global bytes.
-    fn of(memory: &mut Memory) -> Host {
+    pub fn of(memory: &mut Memory) -> Host {
         let size = memory.private[0].len();
         let mut private = vec![0; 64 * size];
         for (lane, own) in memory.private.iter().enumerate() {
@@ -66,7 +66,8 @@ impl Host {
         host
     }
 
-    fn memory(&self, like: &Memory) -> Memory {
+    /// The bytes as they are now, in the shape of `like`.
+    pub fn memory(&self, like: &Memory) -> Memory {
         let size = like.private[0].len();
         let private = bytes(&self.private, 64 * size);
         let own = |lane: usize| (0..size).map(|at| private[at / 4 * 256 + 4 * lane + at % 4]).collect();
@@ -312,7 +313,7 @@ fn aim_buffer(
 }
 
 /// Whether two words are equal, treating all NaNs as equal.
-fn alike(floats: Option<Float>, got: &[u8], want: &[u8]) -> bool {
+pub fn alike(floats: Option<Float>, got: &[u8], want: &[u8]) -> bool {
     let Some(format) = floats else { return got == want };
     got == want
         || got.chunks(format.bits as usize / 8).zip(want.chunks(format.bits as usize / 8)).all(
@@ -332,15 +333,24 @@ pub enum Came {
     Refused,
 }
 
-/// Runs an instruction on both machines. Returns a description of the difference as the error.
-pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
-    let mut start = run::state(random, arch, inst);
+/// State that a memory instruction starts from.
+pub struct Start {
+    pub machine: Machine,
+    pub memory: Memory,
+    pub host: Host,
+    /// Format of the floats that an atomic changes; the payload of a NaN result is unspecified.
+    pub floats: Option<Float>,
+}
+
+/// A random state in which the instruction's addresses point to memory, mostly.
+pub fn prepare(random: &mut Random, arch: Arch, inst: &Inst) -> Start {
+    let mut machine = run::state(random, arch, inst);
     let operation = atomic(inst);
     let floats = operation.and_then(|atomic| atomic.floats);
     let values = few(random, operation.is_some_and(|atomic| atomic.bits == 64));
     let values = random.chance(2).then_some(values);
     if let Some(values) = &values {
-        for pair in start.v.chunks_mut(2) {
+        for pair in machine.v.chunks_mut(2) {
             let [low, high] = pair else { unreachable!("the number of registers is even") };
             for (low, high) in low.iter_mut().zip(high) {
                 let value = random.pick(values);
@@ -348,21 +358,21 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
             }
         }
     }
-    let mut want_memory = memory(random, inst.format, values.as_deref());
-    let mut host = Host::of(&mut want_memory);
-    aim(random, &mut start, &want_memory, inst);
-    let before = want_memory.clone();
-    let text = disassemble(arch, inst, 0);
-    let context = |what: String| {
-        let code = &code[..inst.size.into()];
-        format!("{arch:?} `{text}` {code:02x?}\n   exec {:#x}: {what}", start.exec())
-    };
-    let mut want = start.clone();
-    let Some(done) = want.memory(&mut want_memory, inst) else {
-        return Err(context("has no reference implementation".to_string()));
-    };
+    let mut memory = memory(random, inst.format, values.as_deref());
+    let host = Host::of(&mut memory);
+    aim(random, &mut machine, &memory, inst);
+    Start { machine, memory, host, floats }
+}
+
+/// Runs an instruction on the emulator; the bytes of `start.host` change.
+pub fn emulate(
+    random: &mut Random,
+    start: &mut Start,
+    inst: &Inst,
+) -> Result<(Machine, Option<emulator::FaultKind>), String> {
     let warm = random.chance(2);
-    let (got, fault) = run::emulate_in(run::level(random), &start, inst, |wave| {
+    let (before, host) = (&start.memory, &mut start.host);
+    run::emulate_in(run::level(random), &start.machine, inst, |wave| {
         let range = Range {
             start: before.base,
             end: before.base + before.global.len() as u64,
@@ -377,7 +387,24 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
                 (host.private.as_mut_ptr().cast(), before.private[0].len() as u32);
         }
     })
-    .map_err(context)?;
+}
+
+/// Runs an instruction on both machines. Returns a description of the difference as the error.
+pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
+    let mut prepared = prepare(random, arch, inst);
+    let (start, floats) = (prepared.machine.clone(), prepared.floats);
+    let mut want_memory = prepared.memory.clone();
+    let before = want_memory.clone();
+    let text = disassemble(arch, inst, 0);
+    let context = |what: String| {
+        let code = &code[..inst.size.into()];
+        format!("{arch:?} `{text}` {code:02x?}\n   exec {:#x}: {what}", start.exec())
+    };
+    let mut want = start.clone();
+    let Some(done) = want.memory(&mut want_memory, inst) else {
+        return Err(context("has no reference implementation".to_string()));
+    };
+    let (got, fault) = emulate(random, &mut prepared, inst).map_err(context)?;
     if done.is_err() || fault.is_some() {
         return match (done, fault) {
             (Err(_), Some(_)) => Ok(Came::Refused),
@@ -385,7 +412,7 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
             (_, fault) => Err(context(format!("was refused: {fault:?}"))),
         };
     }
-    let got_memory = host.memory(&before);
+    let got_memory = prepared.host.memory(&before);
     for (what, got, want, was) in [
         ("global", &got_memory.global, &want_memory.global, &before.global),
         ("local", &got_memory.local, &want_memory.local, &before.local),

@@ -6,7 +6,7 @@
 use super::{Input, Kind, Register};
 
 /// An operation. The comments list operands and results.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `[] -> any`: a constant. A constant has shape `Uniform`.
     Constant(u64),
@@ -74,6 +74,10 @@ pub enum Operation {
         /// Direction of rounding.
         rounding: Rounding,
     },
+    /// A step of the division sequence, as the machine defines it, for F32 and F64. Kept whole so that a whole sequence can be
+    /// recognised as one quotient; `vector::division::expand` replaces what is left by other operations, so that generators never
+    /// see it.
+    Division(Division, FloatType, Rounding),
 
     /// `[mask] -> Double`, uniform: a bit for every lane. Crosses lanes.
     Ballot,
@@ -94,12 +98,13 @@ pub enum Operation {
     Move(Pattern),
 
     /// `[mask, address] -> words`: reads memory in the lanes of the mask; other lanes get 0. The address is a double, or a word
-    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are; then the mask is constant.
+    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are.
     Load(Access),
     /// `[mask, address, words..] -> []`: writes memory in the lanes of the mask.
     Store(Access),
     /// `[mask, address, data..] -> words` or `[]`: reads, modifies and writes in one step. Compare-and-swap has the new value
-    /// first, then the expected one. The results are the old value, if it is wanted.
+    /// first, then the expected one. The results are the old value, if it is wanted; 0 in other lanes. A datum of 8 bytes is two
+    /// words.
     Atomic(Atomic, Access, Returns),
     /// `[mask, address] -> []`, for LDS: adds the number of set bits (`consume: false`) or subtracts it, once for the wave. The
     /// result is the old value, a uniform word.
@@ -118,10 +123,14 @@ pub enum Operation {
     Clock(Clock),
     /// `[] -> []`: lets other waves run.
     Sleep,
+    /// `[bit] -> []`: stops the grid with a fault unless the uniform bit is set. For what the lifter takes for granted but cannot
+    /// prove.
+    Require,
     /// `[] -> []`: waits until all workgroups of a cooperative launch are here.
     GridBarrier,
     /// `[a words.., b words.., c words..] -> words`: a matrix multiplication over the lanes of the wave, in the machine
-    /// instruction's layout. All lanes take part whatever EXEC is. Crosses lanes.
+    /// instruction's layout. All lanes take part whatever EXEC is. The index word of a sparse one is the last operand. Crosses
+    /// lanes.
     Matrix(Matrix),
     /// `[value] -> []`: what a register holds where a fragment of code ends. For tests; kernels have none.
     Observe(Register),
@@ -221,6 +230,19 @@ pub enum Float {
     SquareRoot,
     /// Correctly rounded quotient.
     Divide,
+}
+
+/// Steps of the division sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// `[a, denominator, numerator] -> a`: the value of `v_div_scale`; `a` is one of the other two.
+    Scale,
+    /// `[denominator, numerator] -> Bit`: the mask of `v_div_scale`.
+    Scaled,
+    /// `[a, b, c, scaled] -> a`: `v_div_fmas`.
+    Fmas,
+    /// `[quotient, denominator, numerator] -> a`: `v_div_fixup`.
+    Fixup,
 }
 
 /// Float formats.
@@ -405,7 +427,7 @@ pub enum Atomic {
     Increment,
     /// Old value minus 1, or the data if it was 0 or above the data.
     Decrement,
-    /// Bits of the second datum where the first has ones, else old bits: `ds_mskor`.
+    /// Clears the bits that the first datum has, then sets those that the second has: `ds_mskor`.
     MaskedOr,
     /// f32 or f64 sum by `Access::bytes`.
     FloatAdd,
@@ -470,6 +492,7 @@ impl Operation {
                 | Operation::Fence(_)
                 | Operation::Clock(_)
                 | Operation::Sleep
+                | Operation::Require
                 | Operation::GridBarrier
                 | Operation::Observe(_)
         )
@@ -500,6 +523,7 @@ impl Operation {
                 | Operation::Barrier
                 | Operation::Fence(_)
                 | Operation::Sleep
+                | Operation::Require
                 | Operation::GridBarrier
                 | Operation::Observe(_)
         )

@@ -1,0 +1,42 @@
+//! Passes over a function: simplification, dead code, demand, uniformity, alignment, and the check of a function's shape.
+
+mod alignment;
+mod dead;
+mod demand;
+mod dominators;
+mod kernarg;
+mod rebuild;
+mod uniform;
+mod verify;
+
+pub use dominators::Dominators;
+pub use verify::verify;
+
+use crate::{Assumptions, Function};
+
+/// Rounds after which the passes stop although something may still change.
+const ROUNDS: usize = 6;
+
+/// Runs all passes. What the function computes in observed lanes stays the same.
+pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
+    dead::remove(function);
+    for _ in 0..ROUNDS {
+        let before = size(function);
+        rebuild::simplify(function);
+        uniform::infer(function);
+        dead::remove(function);
+        let changed = demand::narrow(function);
+        dead::remove(function);
+        if !changed && size(function) == before {
+            break;
+        }
+    }
+    kernarg::recognise(function);
+    rebuild::simplify(function);
+    dead::remove(function);
+    alignment::infer(function, assumptions);
+}
+
+fn size(function: &Function) -> usize {
+    function.blocks.iter().map(|block| block.instructions.len()).sum()
+}
