@@ -12,6 +12,7 @@ mod verify;
 pub use dominators::Dominators;
 pub use verify::verify;
 
+use crate::vector::{division, quotient};
 use crate::{Assumptions, Function};
 
 /// Rounds after which the passes stop although something may still change.
@@ -31,6 +32,9 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
             break;
         }
     }
+    quotient::recognise(function);
+    dead::remove(function);
+    division::expand(function);
     kernarg::recognise(function);
     rebuild::simplify(function);
     dead::remove(function);
