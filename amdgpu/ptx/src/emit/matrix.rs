@@ -51,7 +51,7 @@ fn tensor(g: &mut Generator<'_>, instruction: &Instruction, name: &str) -> Resul
     let (a, b, c) = (&words[..2], &words[2..4], &words[4..]);
     let left = [&b[0][0], &b[0][1], &b[1][0], &b[1][1]].map(String::as_str).join(", ");
     let places = |half: usize| [(2 * half, 0), (2 * half + 1, 0), (2 * half, 1), (2 * half + 1, 1)];
-    for half in 0..2 {
+    for half in [0, 1] {
         let right = format!("{}, {}", a[0][half], a[1][half]);
         let sums = places(half).map(|(register, of)| c[register][of].as_str()).join(", ");
         let out = places(half).map(|(register, of)| g.result(instruction.results[register], of)).join(", ");
