@@ -60,7 +60,9 @@ pub struct Lifter;
 impl Translator for Lifter {
     fn translate(&self, request: &Request<'_>) -> Result<Program, String> {
         let Request { arch, code, kernel, assumptions, target } = request;
-        let function = lift::lift(*arch, code, kernel, assumptions).map_err(|refusal| refusal.to_string())?;
+        let mut function =
+            lift::lift(*arch, code, kernel, assumptions).map_err(|refusal| refusal.to_string())?;
+        lift::optimize(&mut function, assumptions);
         let options = ptx::Options { block: assumptions.block, ..ptx::Options::default() };
         let it = ptx::translate(&function, target, &options).map_err(|refusal| refusal.to_string())?;
         let items = assumptions.block.map_or(1024, |block| block.iter().product());
