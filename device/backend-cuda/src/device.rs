@@ -4,7 +4,7 @@
 //! happen when work has ended.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -35,8 +35,9 @@ use crate::module::{Module, Modules};
 use crate::pace::Pacer;
 use crate::pinned::{Piece, Pinned};
 use crate::program::Programs;
+use crate::schedule::{Entry, Schedule, Work};
 use crate::spans::Spans;
-use crate::stream::{Mark, Stream, Streams};
+use crate::stream::{Mark, Origin, Stream, Streams};
 use crate::translate::Translator;
 use crate::types::*;
 use crate::value_wait::ValueWaits;
@@ -84,28 +85,29 @@ pub(crate) struct Shared {
     pub(crate) programs: Programs,
     /// Queue descriptor of each device.
     pub(crate) queues: Vec<Piece>,
-    waits: Vec<ValueWaits>,
+    pub(crate) waits: ValueWaits,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
     pub(crate) spans: Spans,
     /// Throttles launches, if the devices are shared with other sessions.
     pub(crate) pacer: Option<Pacer>,
     pub(crate) waiter: Waiter,
     fault: OnceLock<DeviceError>,
-    /// Host functions by token: the stopped stream, and the number of the stop.
-    stops: Mutex<HashMap<u64, (Arc<Stream>, u32)>>,
+    pub(crate) schedule: Schedule,
+    /// Streams with a host function that has not returned, by token.
+    stops: Mutex<HashMap<u64, Arc<Stream>>>,
     pub(crate) dispatches: AtomicU64,
-    names: Names,
+    pub(crate) names: Names,
 }
 
 /// Names of commands in messages.
-struct Names {
+pub(crate) struct Names {
     copy: Arc<str>,
     fill: Arc<str>,
-    write: Arc<str>,
+    pub(crate) write: Arc<str>,
     read: Arc<str>,
     wait: Arc<str>,
     event: Arc<str>,
-    host: Arc<str>,
+    pub(crate) host: Arc<str>,
 }
 
 impl std::fmt::Debug for Cuda {
@@ -191,7 +193,8 @@ impl Cuda {
         let name = |text: &str| Arc::from(text);
         let shared = Arc::new(Shared {
             programs: Programs { functions: Arc::clone(&functions), translator, cache, driver_version },
-            waits: gpus.iter().map(|_| ValueWaits::default()).collect(),
+            waits: ValueWaits::default(),
+            schedule: Schedule::default(),
             functions,
             gpus,
             arch: if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 },
@@ -293,6 +296,7 @@ impl Shared {
         if let (Some(tag), Some(notifier)) = (told, self.notifier.get()) {
             notifier.failed(tag, fault);
         }
+        self.cancel(None, fault);
         fault.clone()
     }
 
@@ -336,96 +340,82 @@ impl Shared {
         Ok(())
     }
 
+    /// Checks a command and schedules it. The context of the stream's device must be current.
     fn run(self: &Arc<Shared>, stream: &Arc<Stream>, tag: Tag, command: Command) -> Result<(), DeviceError> {
-        let (functions, memory, names) = (&self.functions, &self.memory, &self.names);
+        let (memory, names) = (&self.memory, &self.names);
         if let Err(error) = command.check_regions(|address, bytes| memory.check(address, bytes)) {
             return command.refuse(error);
         }
-        match command {
-            Command::Launch(it) => self.launch(stream, tag, &it).map(drop),
-            Command::Copy { to, from } => stream
-                .run(functions, tag, &names.copy, false, |handle| {
-                    crate::region::copy(
-                        functions,
-                        (&to, crate::region::Side::Device),
-                        (&from, crate::region::Side::Device),
-                        handle,
-                    )
-                })
-                .map(drop),
-            Command::Fill { to, value, element } => stream
-                .run(functions, tag, &names.fill, false, |handle| {
-                    crate::region::fill(functions, &to, value, element, handle)
-                })
-                .map(drop),
-            Command::Write { to, data } => self.write(stream, tag, &names.write, &to, &data),
-            Command::Read { from, sink } => {
-                self.read(stream, tag, &names.read, &from, sink);
-                Ok(())
+        let task = command.task();
+        let mut what = names.of(&command);
+        let (mut numbers, mut records) = (1, [0; 2]);
+        let work = match command {
+            Command::Launch(launch) => {
+                records = [launch.start_event, launch.stop_event];
+                let (ready, name) = self.prepare_launch(stream.device, &launch)?;
+                what = name;
+                Work::Launch(Box::new(ready))
             }
+            Command::Copy { to, from } => Work::Copy { to, from },
+            Command::Fill { to, value, element } => Work::Fill { to, value, element },
+            Command::Write { to, data } => {
+                numbers = Shared::write_parts(&to);
+                Work::Write { to, data }
+            }
+            Command::Read { from, sink } => Work::Read { from, sink },
             Command::WaitValue(it) => {
                 if !it.address.is_multiple_of(it.bytes()) {
                     return Err(DeviceError::invalid_value("the address of a value wait is not aligned"));
                 }
                 memory.check(it.address, it.bytes())?;
-                let waits = &self.waits[stream.device as usize];
-                stream
-                    .run(functions, tag, &names.wait, false, |handle| waits.queue(functions, &it, handle))
-                    .map(drop)
+                numbers = 2;
+                Work::WaitValue(it)
             }
             Command::RecordEvent(id) => {
-                let event = self.events.lock().get(id)? as usize;
-                let ((), mark) = stream.run(functions, tag, &names.event, false, |handle| {
-                    call!(functions, cuEventRecord(event as CuEvent, handle))
-                })?;
-                self.events.lock().record(id, mark);
-                Ok(())
+                records[0] = id;
+                Work::RecordEvent { handle: self.events.lock().get(id)? as usize }
             }
             Command::WaitEvent(id) => {
-                let event = self.events.lock().get(id)? as usize;
-                stream
-                    .run(functions, tag, &names.event, false, |handle| {
-                        call!(functions, cuStreamWaitEvent(handle, event as CuEvent, 0))
-                    })
-                    .map(drop)
+                let events = self.events.lock();
+                match events.recorded(id)? {
+                    Some(record) => Work::WaitEvent { handle: events.get(id)? as usize, record },
+                    None => Work::Nothing,
+                }
             }
-            Command::HostFunction { token } => self.stop(stream, tag, token),
-        }
-    }
-
-    /// Queues a stop of the stream and the call that tells of it.
-    fn stop(self: &Arc<Shared>, stream: &Arc<Stream>, tag: Tag, token: u64) -> Result<(), DeviceError> {
-        // Held until the stop is known, so that its answer cannot come first.
-        let mut stops = self.stops.lock();
-        if stops.contains_key(&token) {
-            return Err(DeviceError::invalid_value(format!("host function {token:#x} is pending already")));
-        }
-        let functions = &self.functions;
-        let number = stream.hold(functions, tag, &self.names.host, |handle| {
-            let call = Box::into_raw(Box::new(HostCall { shared: Arc::clone(self), token }));
-            let queued = call!(functions, cuLaunchHostFunc(handle, Some(host_function), call.cast()));
-            if queued.is_err() {
-                // SAFETY: the driver rejected the call, so it holds no pointer and this is the only owner of the box.
-                drop(unsafe { Box::from_raw(call) });
+            Command::HostFunction { token } => {
+                numbers = 2;
+                let mut stops = self.stops.lock();
+                if stops.contains_key(&token) {
+                    let text = format!("host function {token:#x} is pending already");
+                    return Err(DeviceError::invalid_value(text));
+                }
+                stops.insert(token, Arc::clone(stream));
+                Work::HostFunction { token }
             }
-            queued
-        })?;
-        stops.insert(token, (Arc::clone(stream), number));
-        Ok(())
+        };
+        let is_kernel = matches!(work, Work::Launch(_));
+        let origin = Origin { tag, what, is_kernel };
+        self.schedule(stream, || {
+            let numbers = stream.reserve(numbers);
+            for event in records.into_iter().filter(|event| *event != 0) {
+                self.events.lock().record(event, stream.mark(numbers.last));
+            }
+            Entry { stream: Arc::clone(stream), numbers, origin, task, work }
+        })
     }
 }
 
-struct HostCall {
-    shared: Arc<Shared>,
-    token: u64,
-}
-
-/// Callback that the driver invokes when a stream reaches a host function. The stream then stops at a wait for a value.
-unsafe extern "C" fn host_function(data: *mut c_void) {
-    // SAFETY: `data` is the box that was leaked for this call; the driver calls back once.
-    let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
-    if let Some(notifier) = call.shared.notifier.get() {
-        notifier.host_function(call.token, Ok(()));
+impl Names {
+    fn of(&self, command: &Command) -> Arc<str> {
+        Arc::clone(match command {
+            Command::Copy { .. } => &self.copy,
+            Command::Fill { .. } => &self.fill,
+            Command::Write { .. } => &self.write,
+            Command::Read { .. } => &self.read,
+            Command::WaitValue(_) => &self.wait,
+            Command::HostFunction { .. } => &self.host,
+            Command::Launch(_) | Command::RecordEvent(_) | Command::WaitEvent(_) => &self.event,
+        })
     }
 }
 
@@ -551,31 +541,18 @@ impl Device for Cuda {
             return command.refuse(shared.blame(error));
         }
         shared.waiter.note_work();
-        let timed = shared.spans.is_on() || shared.pacer.is_some();
-        let queued = match command.task().filter(|_| timed) {
-            Some(task) => {
-                if let Some(pacer) = &shared.pacer {
-                    pacer.hold(shared, &stream, &command)?;
-                }
-                let begun = shared.begin_span(&stream);
-                let queued = shared.run(&stream, tag, command);
-                match queued {
-                    Ok(()) => shared.end_span(&stream, id, tag, task, begun),
-                    Err(_) => shared.drop_span(&stream, begun),
-                }
-                queued
-            }
-            None => shared.run(&stream, tag, command),
-        };
-        queued.map_err(|error| shared.blame(error))
+        if let Some(pacer) = &shared.pacer {
+            pacer.hold(shared, &stream, &command)?;
+        }
+        shared.run(&stream, tag, command).map_err(|error| shared.blame(error))
     }
 
     fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
         let stopped = self.shared.stops.lock().remove(&token);
-        let (stream, number) = stopped.ok_or_else(|| {
+        let stream = stopped.ok_or_else(|| {
             DeviceError::invalid_value(format!("no stream waits for host function {token:#x}"))
         })?;
-        stream.release(number);
+        self.shared.resume(&stream);
         Ok(())
     }
 
@@ -610,8 +587,11 @@ impl Device for Cuda {
     }
 
     fn destroy_event(&self, id: EventId) -> Result<(), DeviceError> {
-        let event = self.shared.events.lock().remove(id)?;
-        call!(self.shared.functions, cuEventDestroy_v2(event)).map_err(|error| self.shared.blame(error))
+        let event = self.shared.events.lock().remove(id)? as usize;
+        // Commands that use it may still be on their way to the driver.
+        self.shared.after_all(move |shared| {
+            let _ = call!(shared.functions, cuEventDestroy_v2(event as CuEvent));
+        })
     }
 
     fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError> {
@@ -751,9 +731,8 @@ impl Shared {
     /// Frees the objects and the memory of a device once its work has ended.
     fn reset(self: &Arc<Shared>, device: u32) -> Result<(), DeviceError> {
         // Work behind a host function would never end.
-        for (_, (stream, number)) in self.stops.lock().extract_if(|_, (stream, _)| stream.device == device) {
-            stream.release(number);
-        }
+        self.stops.lock().retain(|_, stream| stream.device != device);
+        self.cancel(Some(device), &DeviceError::invalid_value("the device was reset"));
         call!(self.functions, cuCtxSynchronize()).map_err(|error| self.blame(error))?;
         let modules = self.modules.lock().of_device(device);
         let cuda = Cuda { shared: Arc::clone(self) };

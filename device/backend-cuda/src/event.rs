@@ -32,11 +32,6 @@ impl Events {
         self.events.get(&id).map(|event| event.handle as CuEvent).ok_or_else(|| unknown(id))
     }
 
-    /// Fails unless ID 0 (none) or an existing event is given.
-    pub(crate) fn check(&self, id: EventId) -> Result<(), DeviceError> {
-        if id == 0 { Ok(()) } else { self.get(id).map(drop) }
-    }
-
     pub(crate) fn record(&mut self, id: EventId, mark: Mark) {
         if let Some(event) = self.events.get_mut(&id) {
             event.recorded = Some(mark);

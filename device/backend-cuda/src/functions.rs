@@ -107,7 +107,6 @@ functions! {
     fn cuStreamSynchronize(CuStream);
     fn cuStreamWaitEvent(CuStream, CuEvent, c_uint);
     fn cuStreamWriteValue32_v2(CuStream, CuAddress, u32, c_uint);
-    fn cuStreamWaitValue32_v2(CuStream, CuAddress, u32, c_uint);
     fn cuLaunchHostFunc(CuStream, CuHostFunction, *mut c_void);
     fn cuEventCreate(*mut CuEvent, c_uint);
     fn cuEventDestroy_v2(CuEvent);

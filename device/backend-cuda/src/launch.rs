@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use backend::{DeviceError, Launch, Tag};
+use backend::{DeviceError, Launch};
 use code_object::ArgKind;
 use emulator::kernarg::{Places, Shape};
 use hip_api::types::{
@@ -21,7 +21,7 @@ use crate::error::call;
 use crate::module::Function;
 use crate::pinned::Piece;
 use crate::program::Compiled;
-use crate::stream::{Mark, Stream};
+use crate::stream::{Origin, Stream};
 use crate::types::*;
 
 /// LDS that a workgroup may have, as the imitated GPU has.
@@ -65,27 +65,40 @@ fn workgroups(launch: &Launch) -> Result<[u32; 3], DeviceError> {
     Ok(counts)
 }
 
+/// A launch that has been checked, with everything it needs.
+pub(crate) struct ReadyLaunch {
+    compiled: Arc<Compiled>,
+    kernarg: Vec<u8>,
+    block: Vec<u8>,
+    /// Pinned memory that the parameters point to.
+    held: Vec<Piece>,
+    blocks: u32,
+    lds: u32,
+    cooperative: bool,
+    /// Events to record before and after; 0 for none.
+    start: usize,
+    stop: usize,
+}
+
 impl Shared {
-    /// Launches a kernel on a stream, whose device's context is current.
-    pub(crate) fn launch(
-        self: &Arc<Shared>,
-        stream: &Arc<Stream>,
-        tag: Tag,
+    /// Checks a launch, translates its kernel if that is needed, and builds its parameters. The context of the stream's device
+    /// must be current.
+    pub(crate) fn prepare_launch(
+        &self,
+        device: u32,
         launch: &Launch,
-    ) -> Result<Mark, DeviceError> {
+    ) -> Result<(ReadyLaunch, Arc<str>), DeviceError> {
         let function = self.modules.lock().function(launch.function)?;
         let (start, stop) = {
             let events = self.events.lock();
-            events.check(launch.start_event)?;
-            events.check(launch.stop_event)?;
             let handle = |id| if id == 0 { Ok(0) } else { events.get(id).map(|it| it as usize) };
             (handle(launch.start_event)?, handle(launch.stop_event)?)
         };
         let counts = workgroups(launch)?;
-        if function.module.device != stream.device {
+        if function.module.device != device {
             return Err(DeviceError::invalid_handle(format!(
-                "kernel {} was loaded on device {}, the stream is on device {}",
-                function.name, function.module.device, stream.device
+                "kernel {} was loaded on device {}, the stream is on device {device}",
+                function.name, function.module.device
             )));
         }
         if launch.arguments.len() > function.kernel.kernarg_size as usize {
@@ -100,18 +113,30 @@ impl Shared {
                 format!("kernel {} needs {lds} bytes of LDS, the device has {LDS_BYTES}", function.name);
             return Err(DeviceError::new(hipErrorLaunchOutOfResources, text));
         }
-        let gpu = &self.gpus[stream.device as usize];
-        let compiled = self.programs.get(gpu, &function, launch)?;
+        let compiled = self.programs.get(&self.gpus[device as usize], &function, launch)?;
         self.permit(&compiled, lds)?;
         let blocks = counts.iter().product::<u32>();
         let cooperative = launch.cooperative || compiled.facts.cooperative;
         if cooperative {
-            self.check_residence(stream.device, &compiled, &function, lds, blocks)?;
+            self.check_residence(device, &compiled, &function, lds, blocks)?;
         }
-        let (mut kernarg, mut block, held) =
-            self.arguments(stream.device, &function, &compiled, launch, counts, lds)?;
-        let queue = |handle: CuStream| -> Result<(), DeviceError> {
-            let functions = &self.functions;
+        let (kernarg, block, held) = self.arguments(device, &function, &compiled, launch, counts, lds)?;
+        let ready = ReadyLaunch { compiled, kernarg, block, held, blocks, lds, cooperative, start, stop };
+        Ok((ready, Arc::clone(&function.name)))
+    }
+
+    /// Gives a launch to the driver.
+    pub(crate) fn submit_launch(
+        self: &Arc<Shared>,
+        stream: &Arc<Stream>,
+        number: u32,
+        origin: &Origin,
+        launch: ReadyLaunch,
+    ) -> Result<(), DeviceError> {
+        let ReadyLaunch { compiled, mut kernarg, mut block, held, blocks, lds, cooperative, start, stop } =
+            launch;
+        let functions = &self.functions;
+        stream.submit(functions, number, origin, |handle| {
             if start != 0 {
                 call!(functions, cuEventRecord(start as CuEvent, handle))?;
             }
@@ -134,18 +159,11 @@ impl Shared {
                 call!(functions, cuEventRecord(stop as CuEvent, handle))?;
             }
             Ok(())
-        };
-        let ((), mark) = stream.run(&self.functions, tag, &function.name, true, queue)?;
-        if start != 0 || stop != 0 {
-            let mut events = self.events.lock();
-            for id in [launch.start_event, launch.stop_event] {
-                events.record(id, mark.clone());
-            }
-        }
+        })?;
         if !held.is_empty() {
-            self.waiter.push(vec![mark.clone()], move |_| drop(held));
+            self.waiter.push(vec![stream.mark(number)], move |_| drop(held));
         }
-        Ok(mark)
+        Ok(())
     }
 
     /// Permits a kernel as much shared memory as a launch needs. Beyond 48 KiB the driver wants to be asked.

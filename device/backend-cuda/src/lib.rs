@@ -21,6 +21,7 @@ mod pace;
 mod pinned;
 mod program;
 mod region;
+mod schedule;
 mod spans;
 mod stream;
 mod transfer;

@@ -98,9 +98,9 @@ impl Shared {
         if !std::mem::replace(&mut spans.state.lock().started, true) {
             let shared = Arc::downgrade(self);
             let collect = move || {
-                let mut bases = HashMap::new();
+                let (mut bases, mut ends) = (HashMap::new(), HashMap::new());
                 while let Some(shared) = shared.upgrade() {
-                    shared.collect_span(&mut bases);
+                    shared.collect_span(&mut bases, &mut ends);
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("cuda-spans".to_owned()).spawn(collect) {
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// Waits for the next timed command and reports it. Returns without one after 200 ms.
-    fn collect_span(&self, bases: &mut HashMap<u32, Vec<Base>>) {
+    fn collect_span(&self, bases: &mut HashMap<u32, Vec<Base>>, ends: &mut HashMap<StreamId, Instant>) {
         let mut state = self.spans.state.lock();
         let Some(pending) = state.pending.pop_front() else {
             self.spans.changed.wait_for(&mut state, Duration::from_millis(200));
@@ -176,11 +176,13 @@ impl Shared {
         };
         state.at_work = true;
         drop(state);
-        let measured = self.measure(&pending, bases.entry(pending.device).or_default());
+        let last = ends.get(&pending.stream).copied();
+        let measured = self.measure(&pending, bases.entry(pending.device).or_default(), last);
         match (measured, self.notifier.get()) {
             (Ok((begin, end)), Some(notifier)) => {
                 let Pending { stream, device, tag, task, .. } = pending;
                 let span = Span { stream, device, tag, task, begin, end };
+                ends.insert(stream, end);
                 if let Some(pacer) = self.pacer.as_ref().filter(|_| matches!(task, Task::Kernel { .. })) {
                     pacer.charge(&span);
                 }
@@ -202,7 +204,13 @@ impl Shared {
         self.spans.changed.notify_all();
     }
 
-    fn measure(&self, pending: &Pending, bases: &mut Vec<Base>) -> Result<(Instant, Instant), DeviceError> {
+    /// Start and end of a command; `last` is the end of the one before it.
+    fn measure(
+        &self,
+        pending: &Pending,
+        bases: &mut Vec<Base>,
+        last: Option<Instant>,
+    ) -> Result<(Instant, Instant), DeviceError> {
         self.on(pending.device)?;
         let (start, stop) = (pending.start as CuEvent, pending.stop as CuEvent);
         call!(self.functions, cuEventSynchronize(stop))?;
@@ -231,12 +239,14 @@ impl Shared {
         if let Some(early) = pending.queued.checked_duration_since(begin(base)) {
             base.at += early;
         }
-        let begin = begin(base);
+        // Rounding may still put it outside what is certain, or into the command before it.
+        let before = last.unwrap_or(pending.queued);
+        let begin = begin(base).max(pending.queued).max(before).min(ended);
         // Commands are measured in queue order, so older bases are no longer needed.
         for old in bases.drain(..chosen) {
             let _ = call!(self.functions, cuEventDestroy_v2(old.event as CuEvent));
         }
-        Ok((begin, begin + length))
+        Ok((begin, (begin + length).min(ended)))
     }
 
     /// Creates a base on a non-blocking stream: the most precise of several attempts.

@@ -17,9 +17,8 @@ use crate::types::*;
 
 /// IDs up to this are reserved for the null streams of the devices.
 const LAST_NULL_STREAM: StreamId = 0xff;
-/// Offsets in a stream's pinned memory.
+/// Offset of the timeline in a stream's pinned memory.
 const PROGRESS: usize = 0;
-const RELEASED: usize = 128;
 
 /// A stream of a device.
 pub(crate) struct Stream {
@@ -33,18 +32,30 @@ pub(crate) struct Stream {
 
 #[derive(Default)]
 struct Timeline {
-    /// Number that the timeline has when all queued commands have ended.
-    queued: u32,
-    /// Number of host functions that were queued.
-    host_functions: u32,
+    /// Number that the timeline has when all commands of the stream have ended.
+    reserved: u32,
+    /// Number that it has when those have ended that the driver has got.
+    submitted: u32,
     /// Commands that may not have ended.
     pending: VecDeque<Pending>,
 }
 
-/// A command that has not ended.
-#[derive(Clone)]
-pub(crate) struct Pending {
+/// A command that the driver has got.
+struct Pending {
     number: u32,
+    origin: Origin,
+}
+
+/// Numbers of a timeline that belong to one command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+/// Where a command comes from, for messages.
+#[derive(Clone)]
+pub(crate) struct Origin {
     pub(crate) tag: Tag,
     /// The kernel's name, or what else the command is.
     pub(crate) what: Arc<str>,
@@ -55,7 +66,6 @@ impl Stream {
     /// A stream with `handle`; `words` must be zeroed.
     pub(crate) fn new(id: StreamId, device: u32, non_blocking: bool, handle: usize, words: Piece) -> Stream {
         words.word(PROGRESS).store(0, Ordering::Relaxed);
-        words.word(RELEASED).store(0, Ordering::Relaxed);
         Stream { id, device, non_blocking, handle, words, timeline: Mutex::default() }
     }
 
@@ -67,66 +77,58 @@ impl Stream {
         self.id <= LAST_NULL_STREAM
     }
 
-    /// Queues a command with `queue` and advances the timeline after it. The context of the stream's device must be current.
-    pub(crate) fn run<T>(
-        self: &Arc<Stream>,
-        functions: &Functions,
-        tag: Tag,
-        what: &Arc<str>,
-        is_kernel: bool,
-        queue: impl FnOnce(CuStream) -> Result<T, DeviceError>,
-    ) -> Result<(T, Mark), DeviceError> {
+    /// Reserves the next `count` numbers of the timeline for a command, and returns them.
+    pub(crate) fn reserve(&self, count: u32) -> Numbers {
         let mut timeline = self.timeline.lock();
-        let result = queue(self.handle())?;
-        let number = timeline.queued.wrapping_add(1);
+        let first = timeline.reserved.wrapping_add(1);
+        timeline.reserved = timeline.reserved.wrapping_add(count);
+        Numbers { first, last: timeline.reserved }
+    }
+
+    /// Gives a command to the driver with `queue`, and advances the timeline to `number` after it, even if the driver refuses the
+    /// command. The context of the stream's device must be current, and numbers must come in their order.
+    pub(crate) fn submit<T>(
+        &self,
+        functions: &Functions,
+        number: u32,
+        origin: &Origin,
+        queue: impl FnOnce(CuStream) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let result = queue(self.handle());
         let at = self.words.address() + PROGRESS as u64;
-        call!(functions, cuStreamWriteValue32_v2(self.handle(), at, number, 0))?;
-        timeline.queued = number;
+        let advanced = call!(functions, cuStreamWriteValue32_v2(self.handle(), at, number, 0));
+        let mut timeline = self.timeline.lock();
+        timeline.submitted = number;
         let reached = self.progress();
         while timeline.pending.front().is_some_and(|first| is_reached(first.number, reached)) {
             timeline.pending.pop_front();
         }
-        timeline.pending.push_back(Pending { number, tag, what: Arc::clone(what), is_kernel });
-        Ok((result, Mark { stream: Arc::clone(self), number }))
+        if result.is_ok() {
+            timeline.pending.push_back(Pending { number, origin: origin.clone() });
+        }
+        result.and_then(|result| advanced.map(|()| result))
     }
 
-    /// Queues a stop of the stream until [`Stream::release`] is called with the number that this returns. `announce` gets the stream
-    /// first, to queue what tells of the stop.
-    pub(crate) fn hold(
-        self: &Arc<Stream>,
-        functions: &Functions,
-        tag: Tag,
-        what: &Arc<str>,
-        announce: impl FnOnce(CuStream) -> Result<(), DeviceError>,
-    ) -> Result<u32, DeviceError> {
-        let number = {
-            let mut timeline = self.timeline.lock();
-            timeline.host_functions = timeline.host_functions.wrapping_add(1);
-            timeline.host_functions
-        };
-        let at = self.words.address() + RELEASED as u64;
-        self.run(functions, tag, what, false, |stream| {
-            announce(stream)?;
-            call!(functions, cuStreamWaitValue32_v2(stream, at, number, WAIT_VALUE_CYCLIC))
-        })?;
-        Ok(number)
+    /// Whether the driver has got everything up to `number`.
+    pub(crate) fn has_submitted(&self, number: u32) -> bool {
+        is_reached(number, self.timeline.lock().submitted)
     }
 
-    /// Ends the stop with this number.
-    pub(crate) fn release(&self, number: u32) {
-        self.words.word(RELEASED).store(number, Ordering::Release);
+    /// A point of the timeline.
+    pub(crate) fn mark(self: &Arc<Stream>, number: u32) -> Mark {
+        Mark { stream: Arc::clone(self), number }
     }
 
     /// The end of all work that has been queued so far.
     pub(crate) fn end(self: &Arc<Stream>) -> Mark {
-        Mark { stream: Arc::clone(self), number: self.timeline.lock().queued }
+        Mark { stream: Arc::clone(self), number: self.timeline.lock().reserved }
     }
 
     /// The first command that has not ended.
-    pub(crate) fn first_pending(&self) -> Option<Pending> {
+    pub(crate) fn first_pending(&self) -> Option<Origin> {
         let reached = self.progress();
         let timeline = self.timeline.lock();
-        timeline.pending.iter().find(|it| !is_reached(it.number, reached)).cloned()
+        timeline.pending.iter().find(|it| !is_reached(it.number, reached)).map(|it| it.origin.clone())
     }
 
     fn progress(&self) -> u32 {
@@ -147,6 +149,11 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// Whether the driver has got all work before the point.
+    pub(crate) fn is_submitted(&self) -> bool {
+        self.stream.has_submitted(self.number)
+    }
+
     /// Whether all work before the point has ended.
     pub(crate) fn is_reached(&self) -> bool {
         is_reached(self.number, self.stream.progress())

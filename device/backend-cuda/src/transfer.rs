@@ -2,79 +2,89 @@
 
 use std::sync::Arc;
 
-use backend::{DeviceError, Extent, ReadSink, Region, StreamId, Tag};
+use backend::{DeviceError, Extent, ReadSink, Region, StreamId};
 
 use crate::device::{PIECE_BYTES, Shared};
+use crate::pinned::Piece;
 use crate::region::{Side, copy};
-use crate::stream::{Mark, Stream};
+use crate::stream::{Mark, Numbers, Origin, Stream};
 
 /// Largest read that is passed on without another copy.
 const WHOLE_READ: usize = 64 << 20;
 
 impl Shared {
+    /// Number of timeline numbers that a write needs: one for each part.
+    pub(crate) fn write_parts(to: &Region) -> u32 {
+        parts(to, PIECE_BYTES).len().max(1) as u32
+    }
+
     /// Writes packed bytes to a region in stream order. The bytes are copied before this returns.
-    pub(crate) fn write(
+    pub(crate) fn submit_write(
         self: &Arc<Shared>,
         stream: &Arc<Stream>,
-        tag: Tag,
-        what: &Arc<str>,
+        numbers: Numbers,
+        origin: &Origin,
         to: &Region,
         data: &[u8],
     ) -> Result<(), DeviceError> {
+        let mut number = numbers.first;
+        let mut result = Ok(());
         for (part, bytes) in parts(to, PIECE_BYTES) {
-            let mut piece = self.pinned.take(bytes.len())?;
-            piece.bytes_mut(bytes.len()).copy_from_slice(&data[bytes]);
-            let from = Region::packed(piece.address(), part.extent);
-            let ((), mark) = stream.run(&self.functions, tag, what, false, |handle| {
-                copy(&self.functions, (&part, Side::Device), (&from, Side::Host), handle)
-            })?;
-            self.waiter.push(vec![mark], move |_| drop(piece));
+            let piece = self.pinned.take(bytes.len());
+            let submitted = stream.submit(&self.functions, number, origin, |handle| {
+                let mut piece = piece?;
+                piece.bytes_mut(bytes.len()).copy_from_slice(&data[bytes]);
+                let from = Region::packed(piece.address(), part.extent);
+                copy(&self.functions, (&part, Side::Device), (&from, Side::Host), handle)?;
+                Ok(piece)
+            });
+            match submitted {
+                Ok(piece) => self.waiter.push(vec![stream.mark(number)], move |_| drop(piece)),
+                Err(error) => result = Err(error),
+            }
+            number = number.wrapping_add(1);
         }
         if to.is_empty() {
-            stream.run(&self.functions, tag, what, false, |_| Ok(()))?;
+            return stream.submit(&self.functions, numbers.last, origin, |_| Ok(()));
         }
-        Ok(())
+        result
     }
 
     /// Reads a region in stream order and passes the bytes to the sink once they are there.
-    pub(crate) fn read(
+    pub(crate) fn submit_read(
         self: &Arc<Shared>,
         stream: &Arc<Stream>,
-        tag: Tag,
-        what: &Arc<str>,
+        number: u32,
+        origin: &Origin,
         from: &Region,
         sink: ReadSink,
     ) {
         let total = from.bytes().unwrap_or(0) as usize;
         let most = if total <= WHOLE_READ { WHOLE_READ } else { PIECE_BYTES };
-        let queued = parts(from, most)
-            .into_iter()
-            .map(|(part, bytes)| {
+        let queued = stream.submit(&self.functions, number, origin, |handle| {
+            let parts = parts(from, most).into_iter();
+            let each = parts.map(|(part, bytes)| {
                 let piece = self.pinned.take(bytes.len())?;
                 let to = Region::packed(piece.address(), part.extent);
-                let ((), mark) = stream.run(&self.functions, tag, what, false, |handle| {
-                    copy(&self.functions, (&to, Side::Host), (&part, Side::Device), handle)
-                })?;
-                Ok((piece, bytes, mark))
-            })
-            .collect::<Result<Vec<_>, DeviceError>>();
-        let mut pieces = match queued {
+                copy(&self.functions, (&to, Side::Host), (&part, Side::Device), handle)?;
+                Ok((piece, bytes.len()))
+            });
+            each.collect::<Result<Vec<(Piece, usize)>, DeviceError>>()
+        });
+        let pieces = match queued {
             Ok(pieces) => pieces,
-            Err(error) => return sink(Err(self.blame(error))),
+            Err(error) => {
+                // Not blamed here: the schedule is locked. The thread that waits finds a fault soon.
+                return sink(Err(error));
+            }
         };
-        let marks = match pieces.last() {
-            Some((_, _, mark)) => vec![mark.clone()],
-            None => vec![stream.end()],
-        };
-        self.waiter.push(marks, move |result| match (result, &mut pieces[..]) {
+        self.waiter.push(vec![stream.mark(number)], move |result| match (result, &pieces[..]) {
             (Err(error), _) => sink(Err(error)),
             (Ok(()), []) => sink(Ok(&[])),
-            (Ok(()), [(piece, bytes, _)]) => sink(Ok(piece.bytes(bytes.len()))),
+            (Ok(()), [(piece, bytes)]) => sink(Ok(piece.bytes(*bytes))),
             (Ok(()), several) => {
                 let mut whole = Vec::with_capacity(total);
-                several
-                    .iter()
-                    .for_each(|(piece, bytes, _)| whole.extend_from_slice(piece.bytes(bytes.len())));
+                several.iter().for_each(|(piece, bytes)| whole.extend_from_slice(piece.bytes(*bytes)));
                 sink(Ok(&whole));
             }
         });
@@ -94,7 +104,10 @@ impl Shared {
         }
         let stream = self.streams.lock().get(stream).ok()?;
         let marks = self.marks(backend::Scope::Stream(stream.id)).ok()?;
-        if !marks.iter().all(Mark::is_reached) || self.memory.check(to, bytes).is_err() {
+        if !marks.iter().all(Mark::is_reached)
+            || !self.schedule.is_clear()
+            || self.memory.check(to, bytes).is_err()
+        {
             return None;
         }
         self.on(stream.device).ok()?;
@@ -104,12 +117,13 @@ impl Shared {
         }
         self.waiter.note_work();
         let (part, from) = (Region::flat(to, bytes), Region::flat(piece.address(), bytes));
-        let what = Arc::from("write");
-        let queued = stream.run(&self.functions, 0, &what, false, |handle| {
+        let number = stream.reserve(1).last;
+        let origin = self.origin(0, &self.names.write);
+        let queued = stream.submit(&self.functions, number, &origin, |handle| {
             copy(&self.functions, (&part, Side::Device), (&from, Side::Host), handle)
         });
         match queued {
-            Ok(((), mark)) => self.waiter.push(vec![mark], move |_| drop(piece)),
+            Ok(()) => self.waiter.push(vec![stream.mark(number)], move |_| drop(piece)),
             Err(error) => drop(self.blame(error)),
         }
         Some(true)

@@ -28,8 +28,6 @@ pub(crate) const STREAM_NON_BLOCKING: u32 = 1;
 /// Flags of events that mean the same in HIP and CUDA: blocking wait, no timing.
 pub(crate) const EVENT_FLAGS: u32 = 3;
 pub(crate) const HOST_PORTABLE_MAPPED: u32 = 3;
-/// Waits until `memory - value`, as a signed number, is not negative.
-pub(crate) const WAIT_VALUE_CYCLIC: u32 = 0;
 
 pub(crate) const ALLOCATION_PINNED: i32 = 1;
 pub(crate) const LOCATION_DEVICE: i32 = 1;

@@ -1,128 +1,92 @@
-//! Waits for a value in memory: a small kernel that polls it.
+//! Waits for a value in memory: a thread reads the memory until the value is there. The stream is stopped meanwhile.
 //!
-//! The driver's own wait compares cyclically and has no mask.
+//! The driver's own wait compares cyclically, has no mask, and would stop calls that wait for all running work.
 
-use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use backend::{Comparison, DeviceError, ValueWait};
+use backend::ValueWait;
+use parking_lot::{Condvar, Mutex};
 
-use crate::error::call;
-use crate::functions::Functions;
-use crate::program::Compiled;
-use crate::translate::Facts;
-use crate::types::CuStream;
+use crate::device::Shared;
+use crate::stream::Stream;
 
-/// Polls until the masked value compares as asked: 0 at least, 1 equal, 2 and, 3 nor. The comparison is done on 64 bits; a narrow
-/// value is zero-extended, and the complement of nor is cut to 32 bits by the mask `ones`.
-const TEXT: &str = concat!(
-    r#"
-.version 7.8
-.target sm_80
-.address_size 64
-.visible .entry wait_value(.param .u64 at, .param .u64 value, .param .u64 mask, .param .u64 ones, .param .u32 how, .param .u32 wide)
-{
-    .reg .pred %p, %wide, %q;
-    .reg .b32 %narrow, %how, %flag;
-    .reg .b64 %at, %value, %mask, %ones, %found, %tmp;
-    ld.param.u64 %at, [at];
-    ld.param.u64 %value, [value];
-    ld.param.u64 %mask, [mask];
-    ld.param.u64 %ones, [ones];
-    ld.param.u32 %how, [how];
-    ld.param.u32 %flag, [wide];
-    setp.ne.u32 %wide, %flag, 0;
-LOOP:
-    @%wide ld.relaxed.sys.global.u64 %found, [%at];
-    @%wide bra HAVE;
-    ld.relaxed.sys.global.u32 %narrow, [%at];
-    cvt.u64.u32 %found, %narrow;
-HAVE:
-    and.b64 %found, %found, %mask;
-    setp.eq.u32 %q, %how, 0;
-    @%q bra ATLEAST;
-    setp.eq.u32 %q, %how, 1;
-    @%q bra EQUAL;
-    setp.eq.u32 %q, %how, 2;
-    @%q bra AND;
-    or.b64 %tmp, %found, %value;
-    not.b64 %tmp, %tmp;
-    and.b64 %tmp, %tmp, %ones;
-    setp.ne.u64 %p, %tmp, 0;
-    bra TEST;
-ATLEAST:
-    setp.ge.u64 %p, %found, %value;
-    bra TEST;
-EQUAL:
-    setp.eq.u64 %p, %found, %value;
-    bra TEST;
-AND:
-    and.b64 %tmp, %found, %value;
-    setp.ne.u64 %p, %tmp, 0;
-TEST:
-    @%p bra DONE;
-    nanosleep.u32 2000;
-    bra LOOP;
-DONE:
-    fence.acq_rel.sys;
-    ret;
+/// Pauses between two reads: the shortest, and the longest.
+const SHORT: Duration = Duration::from_micros(20);
+const LONG: Duration = Duration::from_millis(1);
+
+struct Waiting {
+    wait: ValueWait,
+    stream: Arc<Stream>,
 }
-"#,
-    "\0"
-);
 
-/// The polling kernel of one device, loaded at its first use.
+/// The streams that wait for values.
 #[derive(Default)]
 pub(crate) struct ValueWaits {
-    kernel: OnceLock<Arc<Compiled>>,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-impl ValueWaits {
-    /// Loads the kernel. The context of the device must be current.
-    fn kernel(&self, functions: &Functions) -> Result<Arc<Compiled>, DeviceError> {
-        if let Some(kernel) = self.kernel.get() {
-            return Ok(Arc::clone(kernel));
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    started: bool,
+}
+
+impl Shared {
+    /// Continues a stopped stream when memory meets the condition.
+    pub(crate) fn await_value(self: &Arc<Shared>, wait: ValueWait, stream: Arc<Stream>) {
+        let mut state = self.waits.state.lock();
+        state.waiting.push(Waiting { wait, stream });
+        self.waits.changed.notify_one();
+        if !std::mem::replace(&mut state.started, true) {
+            let shared = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("cuda-values".to_owned());
+            if let Err(error) = thread.spawn(move || shared.watch_values()) {
+                tracing::error!("cannot start the thread that waits for values: {error}");
+            }
         }
-        let facts = Facts {
-            entry: "wait_value".to_owned(),
-            threads: 1,
-            lds_bytes: 0,
-            kernarg_bytes: 0,
-            cooperative: false,
-        };
-        let kernel = Arc::new(Compiled::load(functions, TEXT.as_bytes(), facts)?);
-        Ok(Arc::clone(self.kernel.get_or_init(|| kernel)))
     }
 
-    /// Queues a wait for a value in memory.
-    pub(crate) fn queue(
-        &self,
-        functions: &Functions,
-        it: &ValueWait,
-        stream: CuStream,
-    ) -> Result<(), DeviceError> {
-        let kernel = self.kernel(functions)?;
-        let ones = if it.wide { u64::MAX } else { u64::from(u32::MAX) };
-        let (mut at, mut value, mut mask, mut ones) = (it.address, it.value, it.mask, ones);
-        let mut how: u32 = match it.comparison {
-            Comparison::AtLeast => 0,
-            Comparison::Equal => 1,
-            Comparison::And => 2,
-            Comparison::Nor => 3,
-        };
-        let mut wide = u32::from(it.wide);
-        let mut parameters: [*mut c_void; 6] = [
-            (&raw mut at).cast(),
-            (&raw mut value).cast(),
-            (&raw mut mask).cast(),
-            (&raw mut ones).cast(),
-            (&raw mut how).cast(),
-            (&raw mut wide).cast(),
-        ];
-        let none = std::ptr::null_mut();
-        call!(
-            functions,
-            cuLaunchKernel(kernel.function(), 1, 1, 1, 1, 1, 1, 0, stream, parameters.as_mut_ptr(), none)
-        )
+    fn watch_values(self: &Arc<Shared>) {
+        let mut since = Instant::now();
+        loop {
+            let waiting = {
+                let mut state = self.waits.state.lock();
+                while state.waiting.is_empty() {
+                    self.waits.changed.wait(&mut state);
+                    since = Instant::now();
+                }
+                std::mem::take(&mut state.waiting)
+            };
+            let mut unmet = Vec::new();
+            for it in waiting {
+                match self.is_met(&it.wait) {
+                    Some(true) => {
+                        self.resume(&it.stream);
+                        since = Instant::now();
+                    }
+                    Some(false) => unmet.push(it),
+                    // After a fault nothing is waited for.
+                    None => {}
+                }
+            }
+            self.waits.state.lock().waiting.extend(unmet);
+            std::thread::sleep((since.elapsed() / 16).clamp(SHORT, LONG));
+        }
+    }
+
+    fn is_met(&self, wait: &ValueWait) -> Option<bool> {
+        let mut found = [0; 8];
+        let read = self.read_aside(wait.address, wait.bytes(), &mut |bytes| {
+            found[..bytes.len()].copy_from_slice(bytes);
+        });
+        match read {
+            Ok(()) => Some(wait.is_met_by(u64::from_le_bytes(found))),
+            Err(error) => {
+                self.blame(error);
+                None
+            }
+        }
     }
 }
