@@ -6,6 +6,7 @@ mod demand;
 mod dominators;
 mod kernarg;
 mod rebuild;
+mod skip;
 mod uniform;
 mod verify;
 
@@ -21,6 +22,14 @@ const ROUNDS: usize = 6;
 /// Runs all passes. What the function computes in observed lanes stays the same.
 pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
     dead::remove(function);
+    rebuild::simplify(function);
+    dead::remove(function);
+    // Before demand: what a value is in other lanes is known only now.
+    while skip::remove(function) {
+        skip::straighten(function);
+        rebuild::simplify(function);
+        dead::remove(function);
+    }
     for _ in 0..ROUNDS {
         let before = size(function);
         rebuild::simplify(function);
@@ -36,6 +45,7 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
     dead::remove(function);
     division::expand(function);
     kernarg::recognise(function);
+    skip::straighten(function);
     rebuild::simplify(function);
     dead::remove(function);
     alignment::infer(function, assumptions);

@@ -61,6 +61,15 @@ pub fn vector(t: &mut Translator, inst: &Inst) -> Translated<()> {
 /// Matrix operations read and write all lanes.
 fn matrix(t: &mut Translator, inst: &Inst) -> Translated<()> {
     let sparse = inst.encoding().flags.has(Flags::SMFMAC);
+    for n in 0..3 {
+        let Some(source) = vector_number(&inst.src[n]) else { continue };
+        let Some(dst) = vector_number(&inst.dst) else { continue };
+        let (width, count) = (inst.src_width(n) as u16, inst.dst_width() as u16);
+        let whole = source == dst && width == count;
+        if !whole && source < dst + count && dst < source + width {
+            return Err("the destination of a matrix operation overlaps a source in part".to_owned());
+        }
+    }
     let mut operands = Vec::new();
     for n in 0..2 {
         operands.extend(t.source_words(&inst.src[n], inst.src_type(n))?);
