@@ -119,7 +119,7 @@ impl Tolerance {
 }
 
 /// The first difference between two states.
-fn difference(got: &Machine, want: &Machine, start: &Machine, tolerance: Tolerance) -> Option<String> {
+pub fn difference(got: &Machine, want: &Machine, start: &Machine, tolerance: Tolerance) -> Option<String> {
     for lane in 0..64 {
         // Several registers together: a double that is a NaN spans two of them.
         let row = |machine: &Machine, from: usize, count: usize| -> Vec<u8> {

@@ -24,6 +24,7 @@ mod run;
 #[allow(dead_code, reason = "the reference's own arithmetic is not used here")]
 #[path = "../../../emulator/tests/reference/scalar.rs"]
 mod scalar;
+mod sequence;
 #[path = "../../../emulator/tests/reference/words.rs"]
 mod words;
 
@@ -207,4 +208,20 @@ fn three_source_vector_operations_match_the_software_gpu() {
 #[test]
 fn packed_and_matrix_operations_match_the_software_gpu() {
     check(&[Format::Vop3p], 4);
+}
+
+#[test]
+fn sequences_with_branches_and_loops_match_the_software_gpu() {
+    let mut counts = Counts::default();
+    for arch in ARCHS {
+        let choices = sequence::choices(arch);
+        let mut random = Random::new(arch as u64 + seed());
+        for _ in 0..300 * rounds() {
+            counts.add("sequence", sequence::compare(&mut random, arch, &choices));
+            if counts.failures.len() >= 8 {
+                break;
+            }
+        }
+    }
+    counts.report("sequences");
 }
