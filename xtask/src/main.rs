@@ -21,6 +21,7 @@ mod local_worker;
 mod lock;
 mod picture;
 mod provider_lib;
+mod ptxas;
 mod pyflame;
 mod repo;
 mod setup;
