@@ -276,6 +276,14 @@ fn select(b: &mut Builder<'_>, condition: Value, x: Value, y: Value, kind: Kind)
     if let Some(inner) = inverted(b.function, condition) {
         return Some(b.select(inner, y, x));
     }
+    // What is loaded is 0 in lanes outside of the mask.
+    if b.function.constant(y) == Some(0) {
+        let definition = b.function.definition(x);
+        let masked = matches!(definition.operation, Operation::Load(_) | Operation::Atomic(..));
+        if masked && definition.operands[0] == condition {
+            return Some(x);
+        }
+    }
     if kind == Kind::Bit {
         match (b.function.constant(x), b.function.constant(y)) {
             (Some(1), Some(0)) => return Some(condition),

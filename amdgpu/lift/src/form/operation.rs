@@ -98,7 +98,8 @@ pub enum Operation {
     Move(Pattern),
 
     /// `[mask, address] -> words`: reads memory in the lanes of the mask; other lanes get 0. The address is a double, or a word
-    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are.
+    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are,
+    /// except that loads of scratch, and flat ones, never are.
     Load(Access),
     /// `[mask, address, words..] -> []`: writes memory in the lanes of the mask.
     Store(Access),

@@ -24,6 +24,8 @@ pub enum Came {
     },
     /// Both stopped with a fault.
     Fault,
+    /// The software GPU refused the code.
+    Skipped,
     /// The lifter refused the code.
     Refused(String),
 }
@@ -228,6 +230,13 @@ pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Resu
         Some(start) => Tolerance { floats: start.floats, ..Tolerance::default() },
         None => Tolerance::of(inst, &before),
     };
+    let mut memory = start.as_ref().map_or_else(nothing, |start| start.memory.clone());
+    let ran = match &mut start {
+        Some(start) => access::emulate(random, start, inst),
+        None => run::emulate_in(run::level(random), &before, inst, |_| {}),
+    };
+    // The machine has fewer registers than instructions can name.
+    let Ok((want, fault)) = ran else { return Ok(Came::Skipped) };
     let text = disassemble(arch, inst, 0);
     let mut function = match lifted(arch, code, &before) {
         Ok(function) => function,
@@ -241,16 +250,10 @@ pub fn single(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Resu
             before.exec()
         )
     };
-    let mut memory = start.as_ref().map_or_else(nothing, |start| start.memory.clone());
     let got = both(&mut function, &before, &mut memory, tolerance).map_err(context)?;
     if let Err(Fault::Required { .. }) = got {
         return Ok(Came::Refused("required at run time".to_owned()));
     }
-    let (want, fault) = match &mut start {
-        Some(start) => access::emulate(random, start, inst),
-        None => run::emulate_in(run::level(random), &before, inst, |_| {}),
-    }
-    .map_err(context)?;
     let got = match (got, fault) {
         (Err(_), Some(_)) => return Ok(Came::Fault),
         (Err(fault), None) => return Err(context(format!("stopped with `{fault}`"))),

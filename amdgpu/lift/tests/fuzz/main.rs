@@ -78,6 +78,7 @@ impl Counts {
                 self.lanes += lanes;
             }
             Ok(Came::Fault) => self.faults += 1,
+            Ok(Came::Skipped) => {}
             Ok(Came::Refused(reason)) => {
                 self.refused.entry(reason).or_default().push(name.to_owned());
             }
