@@ -22,6 +22,7 @@ mod local_worker;
 mod lock;
 mod picture;
 mod provider_lib;
+mod ptxas;
 mod pyflame;
 mod repo;
 mod setup;

@@ -390,8 +390,6 @@ fn matrices() -> Vec<Case> {
             for of in [a, b, c] {
                 for at in 0..of.dwords() {
                     let word = |random: &mut Random| -> u32 {
-                        let small = || -> f32 { 0.0 };
-                        let _ = small;
                         let value = (random.below(65) as f32 - 32.0) / 8.0;
                         let narrow = |value: f32| {
                             Number::of(F32, u64::from(value.to_bits())).bits(F16, NEAREST) as u32
@@ -415,7 +413,11 @@ fn matrices() -> Vec<Case> {
                     number += 1;
                 }
             }
+            let tensor = row.op.name().contains("16x16x16") && a.element_bits() == 16;
             for exact_matrix in [true, false] {
+                if !exact_matrix && !tensor {
+                    continue;
+                }
                 let name = format!("{} {cbsz} {abid} {blgp} exact {exact_matrix}", row.op.name());
                 let mut case = Case::new(name, vec![wave.clone()], |builder| {
                     let operands: Vec<Value> = (0..number).map(|at| vector(builder, at)).collect();
@@ -439,6 +441,18 @@ fn matrices() -> Vec<Case> {
 
 fn control() -> Vec<Case> {
     let mut all = Vec::new();
+    // Extension and scaling of an index.
+    for signed in [false, true] {
+        for amount in [2, 30] {
+            all.push(Case::new(format!("index {signed} {amount}"), registers(8), |b| {
+                let (index, last, amount) = (vector(b, 0), b.word(31), b.word(amount));
+                let high = if signed { b.binary(Binary::ShiftRightSigned, index, last) } else { b.word(0) };
+                let wide = b.pack(index, high);
+                let scaled = b.binary(Binary::ShiftLeft, wide, amount);
+                observe(b, 16, scaled);
+            }));
+        }
+    }
     // Ten rounds of (x, y) = (y, x + y), with a branch on a mask inside.
     let mut case = Case::new("a loop with exchanged phis", registers(6), |_| {});
     let f = &mut case.function;
