@@ -7,6 +7,7 @@ use crate::compilers;
 use crate::conformance;
 use crate::demo;
 use crate::echo::Skipped;
+use crate::ptxas;
 use crate::pyflame;
 use crate::repo::Repo;
 use crate::setup;
@@ -25,12 +26,14 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.run_with_outcome("audit", || {
         audit::run(repo, &audit::Arguments::default()).map(|note| Outcome { note, ..Outcome::default() })
     });
-    checks.run("examples", || demo::show(repo, &toolchain, &built));
+    checks.run("examples", || demo::show(repo, &toolchain, &built, demo::Backend::Emulator));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run_with_outcome("cargo test", || {
         // The release profile: tests what ships, and compiles nothing twice.
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
-        step::run_tests("cargo test", repo.cargo().args(arguments)).map(Outcome::skipped)
+        let mut cargo = repo.cargo();
+        cargo.args(arguments).env("PTXAS", ptxas::locate(repo)?);
+        step::run_tests("cargo test", &mut cargo).map(Outcome::skipped)
     });
     checks.run("benches", || bench::smoke::run(repo, &toolchain, &built));
     checks.run("pages", || ui::check(repo, &built));

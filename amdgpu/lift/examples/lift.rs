@@ -25,10 +25,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match lift::lift(arch, &code, kernel, &assumptions) {
             Ok(mut function) => {
                 let lifted = start.elapsed();
+                lift::verify(&function)?;
                 if !flag("--raw") {
                     lift::optimize(&mut function, &assumptions);
                 }
                 let time = start.elapsed();
+                if let Err(reason) = lift::verify(&function) {
+                    println!("{function}");
+                    return Err(reason.into());
+                }
                 let count: usize = function.blocks.iter().map(|block| block.instructions.len()).sum();
                 if !flag("--count") {
                     println!("{function}");

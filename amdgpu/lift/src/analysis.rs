@@ -6,12 +6,14 @@ mod demand;
 mod dominators;
 mod kernarg;
 mod rebuild;
+mod skip;
 mod uniform;
 mod verify;
 
 pub use dominators::Dominators;
 pub use verify::verify;
 
+use crate::vector::{division, quotient};
 use crate::{Assumptions, Function};
 
 /// Rounds after which the passes stop although something may still change.
@@ -20,6 +22,14 @@ const ROUNDS: usize = 6;
 /// Runs all passes. What the function computes in observed lanes stays the same.
 pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
     dead::remove(function);
+    rebuild::simplify(function);
+    dead::remove(function);
+    // Before demand: what a value is in other lanes is known only now.
+    while skip::remove(function) {
+        skip::straighten(function);
+        rebuild::simplify(function);
+        dead::remove(function);
+    }
     for _ in 0..ROUNDS {
         let before = size(function);
         rebuild::simplify(function);
@@ -31,7 +41,11 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
             break;
         }
     }
+    quotient::recognise(function);
+    dead::remove(function);
+    division::expand(function);
     kernarg::recognise(function);
+    skip::straighten(function);
     rebuild::simplify(function);
     dead::remove(function);
     alignment::infer(function, assumptions);

@@ -1,6 +1,7 @@
 //! Simpler equals of operations: constants, identities, and what follows from how masks are made.
 
 mod bits;
+mod carry;
 mod constant;
 mod mask;
 
@@ -179,6 +180,7 @@ fn add(b: &mut Builder<'_>, x: Value, y: Value, kind: Kind) -> Option<Value> {
         (Some(Operation::Low), Some(Operation::High)) | (Some(Operation::High), Some(Operation::Low)) => {
             Some(b.input(Input::LaneNumber))
         }
+        _ if kind == Kind::Word => carry::high(b, x, y),
         _ => None,
     }
 }
@@ -274,6 +276,14 @@ fn select(b: &mut Builder<'_>, condition: Value, x: Value, y: Value, kind: Kind)
     if let Some(inner) = inverted(b.function, condition) {
         return Some(b.select(inner, y, x));
     }
+    // What is loaded is 0 in lanes outside of the mask.
+    if b.function.constant(y) == Some(0) {
+        let definition = b.function.definition(x);
+        let masked = matches!(definition.operation, Operation::Load(_) | Operation::Atomic(..));
+        if masked && definition.operands[0] == condition {
+            return Some(x);
+        }
+    }
     if kind == Kind::Bit {
         match (b.function.constant(x), b.function.constant(y)) {
             (Some(1), Some(0)) => return Some(condition),
@@ -307,7 +317,7 @@ fn select(b: &mut Builder<'_>, condition: Value, x: Value, y: Value, kind: Kind)
 fn pack(f: &Function, low: Value, high: Value) -> Option<Value> {
     let (a, b) = (f.definition(low), f.definition(high));
     let whole = a.operation == Operation::Low && b.operation == Operation::High && a.operands == b.operands;
-    whole.then(|| a.operands[0])
+    if whole { Some(a.operands[0]) } else { carry::pack(f, low, high) }
 }
 
 fn half(b: &mut Builder<'_>, operation: &Operation, double: Value) -> Option<Value> {

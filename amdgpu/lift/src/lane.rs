@@ -1,7 +1,6 @@
 //! Vector instructions: operands, modifiers and destinations. What an operation computes is in [`crate::vector`].
 
 mod cross;
-mod modifier;
 mod result;
 mod source;
 
@@ -62,6 +61,15 @@ pub fn vector(t: &mut Translator, inst: &Inst) -> Translated<()> {
 /// Matrix operations read and write all lanes.
 fn matrix(t: &mut Translator, inst: &Inst) -> Translated<()> {
     let sparse = inst.encoding().flags.has(Flags::SMFMAC);
+    for n in 0..3 {
+        let Some(source) = vector_number(&inst.src[n]) else { continue };
+        let Some(dst) = vector_number(&inst.dst) else { continue };
+        let (width, count) = (inst.src_width(n) as u16, inst.dst_width() as u16);
+        let whole = source == dst && width == count;
+        if !whole && source < dst + count && dst < source + width {
+            return Err("the destination of a matrix operation overlaps a source in part".to_owned());
+        }
+    }
     let mut operands = Vec::new();
     for n in 0..2 {
         operands.extend(t.source_words(&inst.src[n], inst.src_type(n))?);
@@ -82,14 +90,11 @@ fn matrix(t: &mut Translator, inst: &Inst) -> Translated<()> {
 fn general(t: &mut Translator, inst: &Inst) -> Translated<()> {
     let exec = t.exec();
     let sources = source::Sources::read(t, inst, exec)?;
-    let scales = modifier::scales(inst, &t.mode);
-    let clamp = inst.modifiers.clamp;
     let outcome = match own(t, inst, &sources.values) {
         Some(value) => valu::Outcome { value: Some(value), mask: None },
         None => {
-            let mode = t.mode;
-            let outcome =
-                valu::lift(&mut t.b(), inst.op, &sources.values, sources.carry, &mode, clamp && !scales);
+            let (mode, clamp) = (t.mode, inst.modifiers.clamp);
+            let outcome = valu::lift(&mut t.b(), inst.op, &sources.values, sources.carry, &mode, clamp);
             match outcome {
                 Some(outcome) => outcome,
                 None => return unsupported(inst),
@@ -98,7 +103,8 @@ fn general(t: &mut Translator, inst: &Inst) -> Translated<()> {
     };
     let written = sources.written;
     if let Some(value) = outcome.value {
-        let value = if scales { modifier::scaled(t, inst, value)? } else { value };
+        let (mode, omod, clamp) = (t.mode, inst.modifiers.omod, inst.modifiers.clamp);
+        let value = valu::finish(&mut t.b(), inst.op, value, omod, clamp, &mode);
         let words = result::words(t, inst, value)?;
         t.set_vectors(&inst.dst, &words, written)?;
     }

@@ -24,7 +24,7 @@ pub fn lift(
     let start = kernel.entry_address + if preloads { 256 } else { 0 };
     let name = kernel.name.as_str();
     let graph = graph::explore(arch, code, start, assumptions.base, false)
-        .map_err(|failure| refusal(arch, name, failure))?;
+        .map_err(|failure| refusal(arch, name, *failure))?;
     let mut lifter = Lifter::new(arch, name, &graph, assumptions.base, Start::Zero);
     lifter.t.function.lds_bytes = kernel.group_size;
     lifter.t.function.private_bytes = kernel.private_size;
@@ -45,7 +45,7 @@ pub fn lift(
 pub fn lift_fragment(arch: Arch, code: &Code<'_>, mode: Mode, base: u64) -> Result<Function, Refusal> {
     let name = "fragment";
     let graph = graph::explore(arch, code, code.address, base, true)
-        .map_err(|failure| refusal(arch, name, failure))?;
+        .map_err(|failure| refusal(arch, name, *failure))?;
     Lifter::new(arch, name, &graph, base, Start::Unknown).run(&graph, mode, true)
 }
 

@@ -11,6 +11,7 @@ mod float;
 mod integer;
 mod lane;
 mod packed;
+pub mod quotient;
 mod result;
 mod scale;
 mod short;

@@ -51,10 +51,12 @@ pub(crate) fn instruction(g: &mut Generator<'_>, instruction: &Instruction) -> R
         Operation::AppendConsume { consume, offset } => {
             atomic::append_consume(g, instruction, *consume, *offset)
         }
+        Operation::Division(..) => Err("a step of a division that was not expanded".into()),
         Operation::Barrier
         | Operation::Fence(_)
         | Operation::Clock(_)
         | Operation::Sleep
+        | Operation::Require
         | Operation::GridBarrier
         | Operation::Observe(_) => synchronization::emit(g, instruction),
         Operation::Matrix(matrix) => matrix::emit(g, instruction, matrix),

@@ -7,6 +7,7 @@ use lift::form::{Function, Operation, Value};
 pub(crate) struct Liveness {
     instructions: Vec<bool>,
     uses: Vec<Vec<u32>>,
+    decides: Vec<bool>,
 }
 
 impl Liveness {
@@ -15,6 +16,7 @@ impl Liveness {
         let mut live = Liveness {
             instructions: vec![false; function.instructions.len()],
             uses: vec![Vec::new(); function.values.len()],
+            decides: vec![false; function.values.len()],
         };
         let mut work: Vec<u32> = Vec::new();
         for block in &function.blocks {
@@ -24,6 +26,7 @@ impl Liveness {
                 }
             }
             if let Some(value) = block.terminator.operand() {
+                live.decides[value.0 as usize] = true;
                 work.push(function.values[value.0 as usize].instruction);
             }
         }
@@ -47,6 +50,11 @@ impl Liveness {
     /// The live instructions that use a value.
     pub(crate) fn uses(&self, value: Value) -> &[u32] {
         &self.uses[value.0 as usize]
+    }
+
+    /// Whether a branch depends on a value directly.
+    pub(crate) fn decides(&self, value: Value) -> bool {
+        self.decides[value.0 as usize]
     }
 
     /// The live operations of a function.

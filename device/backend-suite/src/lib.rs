@@ -66,7 +66,7 @@ macro_rules! device_suite {
             a_direct_write_lands_in_stream_order
             synchronize_calls_back_inline_when_idle
             memory_beyond_the_quota_is_refused
-            nonsense_addresses_and_handles_are_refused
+            invalid_addresses_and_handles_are_refused
             globals_are_shared_between_kernels_and_copies
             launches_before_the_end_of_their_module_are_made
             launch_events_enclose_the_kernel
@@ -82,7 +82,7 @@ macro_rules! device_suite {
             a_write_to_a_mapping_for_reading_is_a_fault
             a_mapping_without_access_is_a_fault_for_kernels
             physical_memory_lives_as_long_as_its_mapping
-            nonsense_mappings_are_refused
+            invalid_mappings_are_refused
             shared_memory_is_the_same_under_another_number
             what_there_is_is_told_while_nothing_runs_or_refused
         }

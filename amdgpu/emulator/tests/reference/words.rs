@@ -94,7 +94,7 @@ fn source(random: &mut Random) -> u32 {
 
 /// Mostly zero, so that unused bits that must be zero often are.
 fn sparse(random: &mut Random, bits: u32) -> u32 {
-    let all = (1_u64 << bits) as u32 - 1;
+    let all = ((1_u64 << bits) - 1) as u32;
     match random.below(4) {
         0 => 0,
         1 => 1 << random.below(u64::from(bits)) & all,

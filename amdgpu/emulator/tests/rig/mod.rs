@@ -24,7 +24,8 @@ pub fn name(arch: Arch) -> &'static str {
 }
 
 fn kernels() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
+    // Other crates of this folder use the kernels too.
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../emulator/tests/kernels")
 }
 
 /// Runs a compiler and caches its output under a name derived from its input.

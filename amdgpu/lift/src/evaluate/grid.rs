@@ -18,7 +18,8 @@ struct Workgroup<'a> {
 
 impl<'a> Workgroup<'a> {
     fn new(program: &'a Program<'a>, launch: &Launch, id: [u32; 3]) -> Workgroup<'a> {
-        let waves = (0..launch.waves()).map(|number| {
+        let count = launch.size(id).iter().product::<u32>().div_ceil(64);
+        let waves = (0..count).map(|number| {
             let mut wave = Wave::new(program, id, number);
             wave.private = vec![vec![0; launch.private_bytes as usize]; 64];
             wave
@@ -26,7 +27,7 @@ impl<'a> Workgroup<'a> {
         Workgroup {
             local: vec![0; launch.lds_bytes as usize],
             waves: waves.collect(),
-            stops: vec![Stop::Turn; launch.waves() as usize],
+            stops: vec![Stop::Turn; count as usize],
         }
     }
 
@@ -64,7 +65,7 @@ impl<'a> Workgroup<'a> {
 pub fn run(function: &Function, launch: &Launch, memory: &mut dyn Memory) -> Result<Stats, Fault> {
     let program = Program::new(function)?;
     let mut stats = Stats::default();
-    let [x, y, z] = launch.grid;
+    let [x, y, z] = launch.workgroups();
     let ids = (0..z).flat_map(|c| (0..y).flat_map(move |b| (0..x).map(move |a| [a, b, c])));
     let together = function
         .blocks

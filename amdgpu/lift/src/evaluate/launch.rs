@@ -3,9 +3,9 @@
 /// What a kernel is launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Workgroups in each dimension.
+    /// Work-items in each dimension. The last workgroups are partial where this is not a multiple of the workgroup's size.
     pub grid: [u32; 3],
-    /// Work-items of a workgroup in each dimension.
+    /// Work-items of a full workgroup in each dimension.
     pub block: [u32; 3],
     /// Address of the kernel argument block.
     pub kernarg: u64,
@@ -30,7 +30,7 @@ pub struct Launch {
 impl Default for Launch {
     fn default() -> Launch {
         Launch {
-            grid: [1; 3],
+            grid: [64, 1, 1],
             block: [64, 1, 1],
             kernarg: 0,
             dispatch: 0,
@@ -46,14 +46,17 @@ impl Default for Launch {
 }
 
 impl Launch {
-    /// Work-items of a workgroup.
-    pub fn items(&self) -> u32 {
-        self.block.iter().product()
+    /// Workgroups in each dimension.
+    pub fn workgroups(&self) -> [u32; 3] {
+        std::array::from_fn(|k| self.grid[k].div_ceil(self.block[k].max(1)))
     }
 
-    /// Waves of a workgroup.
-    pub fn waves(&self) -> u32 {
-        self.items().div_ceil(64)
+    /// Work-items of a workgroup in each dimension.
+    pub fn size(&self, workgroup: [u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|k| {
+            let first = workgroup[k].saturating_mul(self.block[k]);
+            self.grid[k].saturating_sub(first).min(self.block[k])
+        })
     }
 }
 

@@ -320,7 +320,7 @@ impl<'a> Wave<'a> {
 
     fn input(&self, input: Input, launch: &Launch, lane: usize) -> Result<u64, Fault> {
         let item = 64 * self.number + lane as u32;
-        let [x, y, _] = launch.block;
+        let [x, y, z] = launch.size(self.workgroup);
         Ok(match input {
             Input::KernargPointer => launch.kernarg,
             Input::DispatchPointer => launch.dispatch,
@@ -328,12 +328,12 @@ impl<'a> Wave<'a> {
             Input::DispatchId => launch.dispatch_id,
             Input::WorkgroupId(dimension) => self.workgroup[usize::from(dimension) % 3].into(),
             Input::WaveId => self.number.into(),
-            Input::WorkitemId(0) => (item % x).into(),
-            Input::WorkitemId(1) => (item / x % y).into(),
-            Input::WorkitemId(_) => (item / x / y).into(),
+            Input::WorkitemId(0) => (item % x.max(1)).into(),
+            Input::WorkitemId(1) => (item / x.max(1) % y.max(1)).into(),
+            Input::WorkitemId(_) => (item / x.max(1) / y.max(1)).into(),
             Input::LaneNumber => lane as u64,
             Input::LanesBelow => (1 << lane) - 1,
-            Input::HasWorkitem => u64::from(item < launch.items()),
+            Input::HasWorkitem => u64::from(item < x * y * z),
             Input::SharedBase => launch.shared_base,
             Input::PrivateBase => launch.private_base,
             Input::LdsBytes => launch.lds_bytes.into(),

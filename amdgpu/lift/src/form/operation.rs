@@ -74,9 +74,9 @@ pub enum Operation {
         /// Direction of rounding.
         rounding: Rounding,
     },
-    /// A step of the division sequence, as the machine defines it, for F32 and F64. Kept whole so that a whole sequence can be
-    /// recognised as one quotient; `vector::division::expand` replaces what is left by other operations, so that generators never
-    /// see it.
+    /// A step of the division sequence, as the machine defines it, for F32 and F64. Kept whole at first, so that
+    /// `vector::quotient::recognise` can replace a whole sequence by one quotient. `vector::division::expand` replaces what is left
+    /// by other operations: generators never see a step.
     Division(Division, FloatType, Rounding),
 
     /// `[mask] -> Double`, uniform: a bit for every lane. Crosses lanes.
@@ -98,7 +98,8 @@ pub enum Operation {
     Move(Pattern),
 
     /// `[mask, address] -> words`: reads memory in the lanes of the mask; other lanes get 0. The address is a double, or a word
-    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are.
+    /// for LDS and scratch. `bytes / 4` results, one for 1 and 2 bytes. Uniform if mask and address are,
+    /// except that loads of scratch, and flat ones, never are.
     Load(Access),
     /// `[mask, address, words..] -> []`: writes memory in the lanes of the mask.
     Store(Access),

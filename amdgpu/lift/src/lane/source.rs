@@ -58,23 +58,6 @@ fn kind(inst: &Inst, n: usize) -> Kind {
     }
 }
 
-/// Whether the third source is the destination.
-fn accumulates(op: Op) -> bool {
-    matches!(
-        op,
-        Op::v_fmac_f32
-            | Op::v_fmac_f64
-            | Op::v_mac_f32
-            | Op::v_mac_f16
-            | Op::v_pk_fmac_f16
-            | Op::v_dot2c_f32_f16
-            | Op::v_dot2c_i32_i16
-            | Op::v_dot4c_i32_i8
-            | Op::v_dot8c_i32_i4
-            | Op::v_cvt_pkaccum_u8_f32
-    )
-}
-
 impl Sources {
     /// Reads the sources of an instruction.
     pub fn read(t: &mut Translator, inst: &Inst, exec: Value) -> Translated<Sources> {
@@ -88,7 +71,7 @@ impl Sources {
             let value = sources.one(t, inst, n, exec)?;
             sources.values.push(value);
         }
-        if accumulates(inst.op) {
+        if crate::vector::accumulates(inst.op) {
             let old = t.source(&inst.dst, inst.dst_type())?;
             sources.values.push(old);
         }
@@ -108,6 +91,9 @@ impl Sources {
         };
         let mut value = if kind == Kind::PackedSingles {
             return packed_singles(t, inst, n);
+        } else if let (Kind::Half, Operand::Float(bits)) = (kind, inst.src[n]) {
+            // The low half of a single: an inline float has no 16-bit form in an integer operand.
+            t.b().word(bits)
         } else {
             t.source(&inst.src[n], data_type)?
         };

@@ -71,7 +71,11 @@ fn is_signed(op: Op) -> bool {
 
 /// A load: results are zero in lanes outside the mask.
 pub fn load(b: &mut Builder, mask: Value, address: Value, access: Access) -> Vec<Value> {
-    let shape = b.function.shape(mask).max(b.function.shape(address));
+    // Lanes have scratch of their own: one address is different memory in each.
+    let shape = match access.space {
+        Space::Private | Space::Flat => Shape::Lane,
+        _ => b.function.shape(mask).max(b.function.shape(address)),
+    };
     let results = vec![(Kind::Word, shape); usize::from(access.bytes).div_ceil(4)];
     b.append(Operation::Load(access), &[mask, address], &results)
 }

@@ -120,7 +120,7 @@ fn narrow_brain(g: &mut Generator<'_>, rounding: Rounding, a: &str, result: &str
 }
 
 /// An 8-bit float to f32: its magnitude is a small f32's once the exponents agree, denormals included.
-fn widen_small(g: &mut Generator<'_>, from: NumberType, a: &str, result: &str) {
+pub(crate) fn widen_small(g: &mut Generator<'_>, from: NumberType, a: &str, result: &str) {
     // Fraction bits 3 and bias 8, or 2 and 16: the factor is 2^(127 - bias).
     let (shift, factor) = if from == NumberType::F8 { (20, "0f7B000000") } else { (21, "0f77000000") };
     let (byte, magnitude, sign, wide) = (g.word(), g.word(), g.word(), g.word());
@@ -144,6 +144,34 @@ fn narrow_small(
     a: &str,
     result: &str,
 ) -> Result<(), Reason> {
-    let _ = (g, to, rounding, a, result);
-    Err("a conversion to an 8-bit float".into())
+    if rounding != Rounding::Nearest {
+        return Err("a conversion to an 8-bit float in a given direction".into());
+    }
+    let (fraction, bias) = if to == NumberType::F8 { (3u32, 8u32) } else { (2, 16) };
+    let cut = 23 - fraction;
+    let align = (127 + cut + 1 - bias) << 23;
+    let (magnitude, sum, low, rebased, odd, high) =
+        (g.word(), g.word(), g.word(), g.word(), g.word(), g.word());
+    let (code, sign, all) = (g.word(), g.word(), g.word());
+    let (is_low, zero, large) = (g.predicate(), g.predicate(), g.predicate());
+    g.line(format!("and.b32 {magnitude}, {a}, 0x7fffffff"));
+    // Adding a power of two aligns the last bit of the result with the last bit of the sum.
+    g.line(format!("add.rn.f32 {sum}, {magnitude}, 0f{align:08X}"));
+    g.line(format!("sub.u32 {low}, {sum}, {align:#x}"));
+    g.line(format!("sub.u32 {rebased}, {magnitude}, {:#x}", (127 - bias) << 23));
+    g.line(format!("bfe.u32 {odd}, {rebased}, {cut}, 1"));
+    g.line(format!("add.u32 {high}, {rebased}, {:#x}", (1u32 << (cut - 1)) - 1));
+    g.line(format!("add.u32 {high}, {high}, {odd}"));
+    g.line(format!("shr.u32 {high}, {high}, {cut}"));
+    g.line(format!("setp.lt.u32 {is_low}, {magnitude}, {:#x}", (128 - bias) << 23));
+    g.line(format!("selp.b32 {code}, {low}, {high}, {is_low}"));
+    g.line(format!("shr.u32 {sign}, {a}, 24"));
+    g.line(format!("and.b32 {sign}, {sign}, 0x80"));
+    g.line(format!("or.b32 {all}, {code}, {sign}"));
+    g.line(format!("setp.eq.u32 {zero}, {code}, 0"));
+    g.line(format!("setp.ge.u32 {large}, {code}, 0x80"));
+    g.line(format!("selp.b32 {all}, 0, {all}, {zero}"));
+    // What is too large becomes the NaN.
+    g.line(format!("selp.b32 {result}, 0x80, {all}, {large}"));
+    Ok(())
 }

@@ -14,6 +14,13 @@ pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction, half: usize
     let c = operands.get(2).map_or("", String::as_str);
     match &instruction.operation {
         Operation::Unary(unary) => self::unary(g, *unary, kind, &result, a),
+        Operation::Binary(Binary::ShiftLeft) if widened(g, instruction).is_some() => {
+            // The index of an array: sign or zero extension and scaling are one multiplication.
+            if let Some((word, signed, amount)) = widened(g, instruction) {
+                let (word, sign) = (g.operand(word, half), if signed { 's' } else { 'u' });
+                g.line(format!("mul.wide.{sign}32 {result}, {word}, {}", 1u32 << amount));
+            }
+        }
         Operation::Binary(binary) => {
             let amount = g.function.constant(instruction.operands[1]);
             return self::binary(g, *binary, kind, &result, a, b, amount);
@@ -66,6 +73,24 @@ pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction, half: usize
         _ => return Err("not an integer operation".into()),
     }
     Ok(())
+}
+
+/// The word, its signedness and the amount, if a shift scales an extended word.
+fn widened(g: &Generator<'_>, instruction: &Instruction) -> Option<(Value, bool, u32)> {
+    let amount = g.function.constant(instruction.operands[1])? as u32;
+    let pack = g.function.definition(instruction.operands[0]);
+    if pack.operation != Operation::Pack || amount > 30 {
+        return None;
+    }
+    let [low, high] = pack.operands[..] else { return None };
+    if g.function.constant(high) == Some(0) {
+        return Some((low, false, amount));
+    }
+    let sign = g.function.definition(high);
+    let extends = sign.operation == Operation::Binary(Binary::ShiftRightSigned)
+        && sign.operands[0] == low
+        && g.function.constant(sign.operands[1]) == Some(31);
+    extends.then_some((low, true, amount))
 }
 
 fn unary(g: &mut Generator<'_>, unary: Unary, kind: Kind, result: &str, a: &str) {

@@ -363,15 +363,35 @@ fn wanted(access: &Access, uniform: bool) -> u32 {
 /// Whether the lanes outside of the mask may keep anything in the results of a load: nothing reads them there.
 fn unread_outside(g: &Generator<'_>, instruction: &Instruction) -> bool {
     let mask = instruction.operands[0];
-    instruction.results.iter().all(|result| {
-        g.live.uses(*result).iter().all(|index| {
+    instruction.results.iter().all(|result| only_inside(g, mask, *result, DEPTH))
+}
+
+/// How far uses are followed.
+const DEPTH: u32 = 8;
+
+/// Whether a value matters only in the lanes of a mask: it ends in accesses under the mask, or in selects by it.
+fn only_inside(g: &Generator<'_>, mask: Value, value: Value, depth: u32) -> bool {
+    depth > 0
+        && !g.live.decides(value)
+        && g.live.uses(value).iter().all(|index| {
             let user = &g.function.instructions[*index as usize];
-            user.operation == Operation::Select
-                && user.operands[0] == mask
-                && user.operands[1] == *result
-                && user.operands[2] != *result
+            match &user.operation {
+                Operation::Select if user.operands[0] == mask => {
+                    user.operands[2] != value || only_inside(g, mask, user.results[0], depth - 1)
+                }
+                Operation::Store(_) | Operation::Atomic(..) | Operation::Load(_) => user.operands[0] == mask,
+                Operation::Phi => false,
+                operation if operation.is_pure() && !crosses(operation) => {
+                    user.results.iter().all(|result| only_inside(g, mask, *result, depth - 1))
+                }
+                _ => false,
+            }
         })
-    })
+}
+
+/// Whether other lanes see a lane's operand.
+fn crosses(operation: &Operation) -> bool {
+    operation.crosses_lanes() || matches!(operation, Operation::AnyLane | Operation::MaskOf)
 }
 
 /// Writes a load.

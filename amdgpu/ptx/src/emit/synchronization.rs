@@ -2,7 +2,7 @@
 
 use lift::form::*;
 
-use crate::generator::{Class, Generator, Reason};
+use crate::generator::{Class, Generator, Guard, Reason};
 use crate::{Mode, launch};
 
 /// Writes an operation.
@@ -42,6 +42,11 @@ pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction) -> Result<(
             }
         }
         Operation::Sleep => g.line("nanosleep.u32 64"),
+        Operation::Require => match g.guard(instruction.operands[0], 0) {
+            Guard::Always => {}
+            Guard::Never => g.line("trap"),
+            Guard::When(bit) => g.line(format!("@!{bit} trap")),
+        },
         Operation::GridBarrier => grid_barrier(g),
         Operation::Observe(register) => observe(g, instruction, *register),
         _ => return Err("not a synchronisation".into()),

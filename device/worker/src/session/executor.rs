@@ -25,7 +25,7 @@ use crate::request::exchange::Exchange;
 use crate::seat::occupy_seat;
 use crate::session::chunks::ChunkReader;
 use crate::session::control_thread::decode_hello;
-use crate::session::migrate_in::Arriving;
+use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
 use crate::store::Store;
 
@@ -123,24 +123,24 @@ fn resume(
         Err(error) => return refuse(one_line(&error)),
     };
     let _ = link.set_read_timeout(Some(CHUNK_PATIENCE));
-    let arriving = match Arriving::begin(ChunkReader::new(link)) {
-        Ok(arriving) => arriving,
+    let import = match Import::begin(ChunkReader::new(link)) {
+        Ok(import) => import,
         Err(error) => return refuse(one_line(&error)),
     };
     let shares_memory = seat.as_ref().is_some_and(SessionSlot::shares_memory);
     let host = HostMemory::new(seat.clone());
-    let device = match open_device(config, Some(arriving.manifest.arena()), seat, &resources) {
+    let device = match open_device(config, Some(import.manifest.arena()), seat, &resources) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
     };
-    if let Err(error) = arriving.fits(&*device) {
+    if let Err(error) = import.fits(&*device) {
         return refuse(one_line(&error));
     }
-    let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
+    let (session_id, secret) = (import.manifest.session_id, import.manifest.secret);
     let control = Arc::new(control);
     let identity = Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &resources, true);
-    let manifest = match arriving.settle(&mut dispatcher) {
+    let manifest = match import.restore(&mut dispatcher) {
         Ok(manifest) => manifest,
         Err(error) => return refuse(one_line(&error)),
     };
@@ -227,8 +227,8 @@ fn equip(
         farewell,
     );
     dispatcher.count_against(host);
-    spawn("control", &shared, move |shared| shared.obey(&control));
-    spawn("housekeeper", &shared, |shared| shared.keep_house());
+    spawn("control", &shared, move |shared| shared.handle_control(&control));
+    spawn("housekeeper", &shared, |shared| shared.run_housekeeping());
     (shared, dispatcher)
 }
 
