@@ -1,8 +1,8 @@
 //! Hostcalls (requests from a kernel to the host): the packet buffer that the device library fills, and the services behind it.
 //!
 //! Supported: `printf` output, and memory for the device library's heap. Calls of host functions, sanitizer reports, and `malloc`
-//! in a dispatch without a heap end in a fault that names the request. A request is served on the wave's own thread, when the
-//! wave rings the doorbell or sleeps while it waits for the answer.
+//! in a dispatch without a heap end in a fault that names the request. The emulator serves a request on the wave's own thread,
+//! when the wave rings the doorbell or sleeps while it waits for the answer. For a GPU, a thread serves the requests that it finds.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,6 +38,7 @@ mod layout {
     /// An `amd_signal_t`, then its mailbox.
     pub const SIGNAL: usize = 64;
     pub const SIGNAL_KIND: usize = SIGNAL;
+    pub const SIGNAL_VALUE: usize = SIGNAL + 8;
     pub const SIGNAL_MAILBOX: usize = SIGNAL + 16;
     pub const SIGNAL_EVENT: usize = SIGNAL + 24;
     pub const MAILBOX: usize = 192;
@@ -47,10 +48,17 @@ mod layout {
     pub const HEADER_ACTIVE: usize = 8;
     pub const HEADER_SERVICE: usize = 16;
     pub const HEADER_CONTROL: usize = 20;
-    pub const FIRST_PAYLOAD: usize =
-        (FIRST_HEADER + super::PACKETS as usize * HEADER_BYTES).next_multiple_of(4096);
     pub const PAYLOAD_BYTES: usize = 64 * 64;
-    pub const SIZE: usize = FIRST_PAYLOAD + super::PACKETS as usize * PAYLOAD_BYTES;
+
+    /// Offset of the first payload in a buffer for `packets` packets.
+    pub const fn first_payload(packets: u64) -> usize {
+        (FIRST_HEADER + packets as usize * HEADER_BYTES).next_multiple_of(4096)
+    }
+
+    /// Size of a buffer for `packets` packets.
+    pub const fn size(packets: u64) -> usize {
+        first_payload(packets) + packets as usize * PAYLOAD_BYTES
+    }
 }
 
 /// Service numbers of the device library.
@@ -74,9 +82,12 @@ mod control {
     pub const ERROR_STREAM: u64 = 1;
 }
 
-/// The hostcall buffer of one dispatch, and its unfinished messages.
-pub(crate) struct Hostcall {
-    buffer: Buffer,
+/// A hostcall buffer and its unfinished messages.
+pub struct Hostcall {
+    start: *mut u8,
+    packets: u64,
+    /// The memory at `start`, if this owns it.
+    _buffer: Option<Buffer>,
     messages: Mutex<Messages>,
     output: Option<Output>,
     error_output: Option<Output>,
@@ -85,9 +96,14 @@ pub(crate) struct Hostcall {
 
 impl fmt::Debug for Hostcall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hostcall").field("buffer", &self.buffer).finish_non_exhaustive()
+        f.debug_struct("Hostcall").field("start", &self.start).finish_non_exhaustive()
     }
 }
+
+// SAFETY: the memory at `start` is accessed atomically after construction, and lives as long as this.
+unsafe impl Send for Hostcall {}
+// SAFETY: as for `Send`; the messages are behind a lock.
+unsafe impl Sync for Hostcall {}
 
 #[derive(Debug, Default)]
 struct Messages {
@@ -96,59 +112,110 @@ struct Messages {
 }
 
 impl Hostcall {
-    pub fn new(
+    /// A buffer for one dispatch.
+    pub(crate) fn new(
         output: Option<Output>,
         error_output: Option<Output>,
         pages: Option<Arc<dyn Pages>>,
     ) -> Hostcall {
-        let mut buffer = Buffer::zeroed(layout::SIZE);
-        let base = buffer.address();
-        let mut put = |at: usize, value: u64| buffer.write(at, &value.to_le_bytes());
-        put(layout::HEADERS, base + layout::FIRST_HEADER as u64);
-        put(layout::PAYLOADS, base + layout::FIRST_PAYLOAD as u64);
-        put(layout::DOORBELL, base + layout::SIGNAL as u64);
-        put(layout::INDEX_MASK, PACKETS - 1);
-        put(layout::SIGNAL_KIND, 1);
-        put(layout::SIGNAL_MAILBOX, base + layout::MAILBOX as u64);
-        put(layout::SIGNAL_EVENT, 1);
-        // A packet pointer carries a tag above the index; zero ends the list.
-        for index in 0..PACKETS {
-            let next = if index + 1 == PACKETS { 0 } else { PACKETS | (index + 1) };
-            put(layout::FIRST_HEADER + index as usize * layout::HEADER_BYTES + layout::HEADER_NEXT, next);
-        }
-        put(layout::FREE_STACK, PACKETS);
-        Hostcall {
-            buffer,
+        let buffer = Buffer::zeroed(layout::size(PACKETS));
+        // SAFETY: the buffer has this size and moves into the result.
+        let made = unsafe { Hostcall::over(buffer.as_mut_ptr(), PACKETS, output, error_output, pages) };
+        Hostcall { _buffer: Some(buffer), ..made }
+    }
+
+    /// Size of a buffer for `packets` packets: a power of two, and at least the number of waves that may be in flight, since the
+    /// device library does not wait for a free packet.
+    pub const fn bytes(packets: u64) -> usize {
+        layout::size(packets)
+    }
+
+    /// A buffer in given memory.
+    ///
+    /// # Safety
+    /// [`Hostcall::bytes`] zeroed bytes at `start`, aligned to 8, must be used by nothing else as long as this lives, except
+    /// by kernels through the device library.
+    pub unsafe fn over(
+        start: *mut u8,
+        packets: u64,
+        output: Option<Output>,
+        error_output: Option<Output>,
+        pages: Option<Arc<dyn Pages>>,
+    ) -> Hostcall {
+        let made = Hostcall {
+            start,
+            packets,
+            _buffer: None,
             messages: Mutex::default(),
             error_output: error_output.or_else(|| output.clone()),
             output,
             pages,
+        };
+        let base = start as u64;
+        let put = |at: usize, value: u64| made.word(at).store(value, Ordering::Relaxed);
+        put(layout::HEADERS, base + layout::FIRST_HEADER as u64);
+        put(layout::PAYLOADS, base + layout::first_payload(packets) as u64);
+        put(layout::DOORBELL, base + layout::SIGNAL as u64);
+        put(layout::INDEX_MASK, packets - 1);
+        put(layout::SIGNAL_KIND, 1);
+        put(layout::SIGNAL_MAILBOX, base + layout::MAILBOX as u64);
+        put(layout::SIGNAL_EVENT, 1);
+        // A packet pointer carries a tag above the index; zero ends the list.
+        for index in 0..packets {
+            let next = if index + 1 == packets { 0 } else { packets | (index + 1) };
+            put(layout::FIRST_HEADER + index as usize * layout::HEADER_BYTES + layout::HEADER_NEXT, next);
         }
+        put(layout::FREE_STACK, packets);
+        made
     }
 
+    /// Address of the buffer, which kernels get.
     pub fn address(&self) -> u64 {
-        self.buffer.address()
+        self.start as u64
     }
 
-    pub fn range(&self) -> Range {
-        self.buffer.range(Access::ReadWrite)
+    pub(crate) fn range(&self) -> Range {
+        let end = self.address() + layout::size(self.packets) as u64;
+        Range { start: self.address(), end, access: Access::ReadWrite }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        debug_assert!(at + 8 <= self.buffer.len() && at.is_multiple_of(8));
+        debug_assert!(at + 8 <= layout::size(self.packets) && at.is_multiple_of(8));
         // SAFETY: the word is inside the buffer and aligned. Waves change it with atomic instructions, or before they hand over
         // the packet.
-        unsafe { AtomicU64::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
+        unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) }
     }
 
     fn half(&self, at: usize) -> &AtomicU32 {
-        debug_assert!(at + 4 <= self.buffer.len() && at.is_multiple_of(4));
+        debug_assert!(at + 4 <= layout::size(self.packets) && at.is_multiple_of(4));
         // SAFETY: as for `word`.
-        unsafe { AtomicU32::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
+        unsafe { AtomicU32::from_ptr(self.start.add(at).cast()) }
+    }
+
+    /// Serves all requests whose packet is marked ready, and returns how many there were.
+    ///
+    /// For GPUs whose atomic operations on host memory are not atomic for the host: it takes nothing from the ready stack, which
+    /// waves then only push to.
+    pub fn serve_marked(&self) -> Result<usize, String> {
+        let mut messages = self.messages.lock();
+        let mut served = 0;
+        for index in 0..self.packets as usize {
+            let control = layout::FIRST_HEADER + index * layout::HEADER_BYTES + layout::HEADER_CONTROL;
+            if self.half(control).load(Ordering::Acquire) & 1 != 0 {
+                self.answer(&mut messages, index).map_err(|fault| fault.to_string())?;
+                served += 1;
+            }
+        }
+        Ok(served)
+    }
+
+    /// Changes whenever a wave makes a request.
+    pub fn doorbell(&self) -> u64 {
+        self.word(layout::SIGNAL_VALUE).load(Ordering::Acquire)
     }
 
     /// Serves all requests on the ready stack.
-    pub fn serve(&self) -> Result<(), FaultKind> {
+    pub(crate) fn serve(&self) -> Result<(), FaultKind> {
         if self.word(layout::READY_STACK).load(Ordering::Acquire) == 0 {
             return Ok(());
         }
@@ -156,33 +223,41 @@ impl Hostcall {
         let mut messages = self.messages.lock();
         let mut ready = self.word(layout::READY_STACK).swap(0, Ordering::AcqRel);
         let mut packets = Vec::new();
-        while ready != 0 && packets.len() < PACKETS as usize {
-            let index = (ready & (PACKETS - 1)) as usize;
+        while ready != 0 && packets.len() < self.packets as usize {
+            let index = (ready & (self.packets - 1)) as usize;
             packets.push(index);
             let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
             ready = self.word(header + layout::HEADER_NEXT).load(Ordering::Acquire);
         }
         // The newest request is on top of the stack.
-        for index in packets.into_iter().rev() {
-            let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
-            let active = self.word(header + layout::HEADER_ACTIVE).load(Ordering::Acquire);
-            match self.half(header + layout::HEADER_SERVICE).load(Ordering::Acquire) {
-                service::PRINTF => self.print(&mut messages, index, active)?,
-                service::FUNCTION_CALL => return Err(refused("calls of host functions are not supported")),
-                service::DEVICE_MEMORY => self.memory(index, active)?,
-                service::SANITIZER => return Err(refused("sanitizer reports are not supported")),
-                other => return Err(refused(&format!("unknown service number {other}"))),
-            }
-            self.half(header + layout::HEADER_CONTROL).fetch_and(!1, Ordering::AcqRel);
+        packets.into_iter().rev().try_for_each(|index| self.answer(&mut messages, index))
+    }
+
+    /// Serves the request of a packet and hands it back.
+    fn answer(&self, messages: &mut Messages, index: usize) -> Result<(), FaultKind> {
+        let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
+        let active = self.word(header + layout::HEADER_ACTIVE).load(Ordering::Acquire);
+        match self.half(header + layout::HEADER_SERVICE).load(Ordering::Acquire) {
+            service::PRINTF => self.print(messages, index, active)?,
+            service::FUNCTION_CALL => return Err(refused("calls of host functions are not supported")),
+            service::DEVICE_MEMORY => self.memory(index, active)?,
+            service::SANITIZER => return Err(refused("sanitizer reports are not supported")),
+            other => return Err(refused(&format!("unknown service number {other}"))),
         }
+        self.half(header + layout::HEADER_CONTROL).fetch_and(!1, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Offset of a lane's eight words in the packet buffer.
+    fn payload(&self, index: usize, lane: usize) -> usize {
+        layout::first_payload(self.packets) + index * layout::PAYLOAD_BYTES + lane * 64
     }
 
     /// Allocates the memory that each active lane requests, or frees the address that it passes. Zero means out of memory.
     fn memory(&self, index: usize, active: u64) -> Result<(), FaultKind> {
         let Some(pages) = &self.pages else { return Err(refused("malloc in a dispatch without a heap")) };
         for lane in lanes(active) {
-            let slot = payload(index, lane);
+            let slot = self.payload(index, lane);
             let address = self.word(slot).load(Ordering::Relaxed);
             let answer = if address == 0 {
                 pages.allocate(self.word(slot + 8).load(Ordering::Relaxed)).unwrap_or(0)
@@ -200,7 +275,7 @@ impl Hostcall {
     /// Appends each active lane's words to its message. Prints completed messages.
     fn print(&self, messages: &mut Messages, index: usize, active: u64) -> Result<(), FaultKind> {
         for lane in lanes(active) {
-            let slot = payload(index, lane);
+            let slot = self.payload(index, lane);
             let read = |k: usize| self.word(slot + 8 * k).load(Ordering::Relaxed);
             let mut message = read(0);
             if message & descriptor::BEGIN != 0 {
@@ -239,11 +314,6 @@ impl Hostcall {
 /// The lanes whose bit is set.
 fn lanes(active: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |lane| active >> lane & 1 != 0)
-}
-
-/// Offset of a lane's eight words in the packet buffer.
-fn payload(index: usize, lane: usize) -> usize {
-    layout::FIRST_PAYLOAD + index * layout::PAYLOAD_BYTES + lane * 64
 }
 
 fn refused(text: &str) -> FaultKind {

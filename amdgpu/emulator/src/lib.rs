@@ -44,7 +44,7 @@ mod workgroup;
 pub use dispatch::Gpu;
 pub use fault::{Fault, FaultKind};
 pub use heap::{Heap, Pages};
-pub use hostcall::Output;
+pub use hostcall::{Hostcall, Output};
 pub use isa::Mode;
 pub use jit::Compilation;
 pub use launch::{Dispatch, GpuConfig};

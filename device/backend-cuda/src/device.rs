@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use backend::{
@@ -29,6 +29,7 @@ use crate::error::call;
 use crate::event::Events;
 use crate::functions::Functions;
 use crate::gpu::Gpu;
+use crate::hostcall::Services;
 use crate::launch::queue_descriptor;
 use crate::memory::Memory;
 use crate::module::{Module, Modules};
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     /// Queue descriptor of each device.
     pub(crate) queues: Vec<Piece>,
     pub(crate) waits: ValueWaits,
+    /// Hostcall buffer and heap of each device.
+    pub(crate) services: Vec<Services>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
     pub(crate) spans: Spans,
     /// Throttles launches, if the devices are shared with other sessions.
@@ -194,6 +197,7 @@ impl Cuda {
         let shared = Arc::new(Shared {
             programs: Programs { functions: Arc::clone(&functions), translator, cache, driver_version },
             waits: ValueWaits::default(),
+            services: gpus.iter().map(|_| Services::default()).collect(),
             schedule: Schedule::default(),
             functions,
             gpus,
@@ -665,16 +669,17 @@ impl Device for Cuda {
 
     fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError> {
         self.shared.on(device)?;
-        match limit as u32 {
-            // Translated kernels have the stack that they need; a heap grows as kernels ask.
-            it if it == hipLimitStackSize.0
-                || it == hipLimitMallocHeapSize.0
-                || it == hipLimitPrintfFifoSize.0 =>
-            {
-                Ok(value)
-            }
-            _ => Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit} is not supported"))),
+        let limit = limit as u32;
+        if limit == hipLimitMallocHeapSize.0 {
+            // Takes effect if no kernel has used the heap yet.
+            self.shared.services[device as usize].heap_bytes.store(value, Ordering::Relaxed);
+            return Ok(value);
         }
+        // Translated kernels have the stack that they need, and output is not buffered.
+        if [hipLimitStackSize.0, hipLimitPrintfFifoSize.0].contains(&limit) {
+            return Ok(value);
+        }
+        Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit} is not supported")))
     }
 
     /// After a fault this fails: the driver gives a process no new context then.

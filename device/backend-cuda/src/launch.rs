@@ -28,6 +28,8 @@ use crate::types::*;
 const LDS_BYTES: u32 = 64 << 10;
 /// Most blocks of a grid.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
+/// Size of a grid's barrier.
+pub(crate) const BARRIER_BYTES: u64 = 16;
 /// Offset of the apertures in the queue descriptor, and its size.
 const APERTURES_AT: usize = 64;
 const QUEUE_BYTES: usize = 256;
@@ -65,16 +67,25 @@ fn workgroups(launch: &Launch) -> Result<[u32; 3], DeviceError> {
     Ok(counts)
 }
 
+/// The two parameters of a launch.
+struct Parameters {
+    kernarg: Vec<u8>,
+    block: Vec<u8>,
+    /// Pinned memory that they point to.
+    held: Vec<Piece>,
+    /// Device memory of the grid's barrier, to be zeroed before the launch; 0 for none.
+    barrier: u64,
+}
+
 /// A launch that has been checked, with everything it needs.
 pub(crate) struct ReadyLaunch {
     compiled: Arc<Compiled>,
-    kernarg: Vec<u8>,
-    block: Vec<u8>,
-    /// Pinned memory that the parameters point to.
-    held: Vec<Piece>,
+    parameters: Parameters,
     blocks: u32,
     lds: u32,
     cooperative: bool,
+    /// The kernel may make requests to the host.
+    requests: bool,
     /// Events to record before and after; 0 for none.
     start: usize,
     stop: usize,
@@ -84,7 +95,7 @@ impl Shared {
     /// Checks a launch, translates its kernel if that is needed, and builds its parameters. The context of the stream's device
     /// must be current.
     pub(crate) fn prepare_launch(
-        &self,
+        self: &Arc<Shared>,
         device: u32,
         launch: &Launch,
     ) -> Result<(ReadyLaunch, Arc<str>), DeviceError> {
@@ -120,8 +131,9 @@ impl Shared {
         if cooperative {
             self.check_residence(device, &compiled, &function, lds, blocks)?;
         }
-        let (kernarg, block, held) = self.arguments(device, &function, &compiled, launch, counts, lds)?;
-        let ready = ReadyLaunch { compiled, kernarg, block, held, blocks, lds, cooperative, start, stop };
+        let parameters = self.arguments(device, &function, &compiled, launch, counts, lds)?;
+        let requests = function.kernel.has_arg(&ArgKind::HiddenHostcallBuffer);
+        let ready = ReadyLaunch { compiled, parameters, blocks, lds, cooperative, requests, start, stop };
         Ok((ready, Arc::clone(&function.name)))
     }
 
@@ -133,12 +145,15 @@ impl Shared {
         origin: &Origin,
         launch: ReadyLaunch,
     ) -> Result<(), DeviceError> {
-        let ReadyLaunch { compiled, mut kernarg, mut block, held, blocks, lds, cooperative, start, stop } =
-            launch;
+        let ReadyLaunch { compiled, parameters, blocks, lds, cooperative, requests, start, stop } = launch;
+        let Parameters { mut kernarg, mut block, held, barrier } = parameters;
         let functions = &self.functions;
         stream.submit(functions, number, origin, |handle| {
             if start != 0 {
                 call!(functions, cuEventRecord(start as CuEvent, handle))?;
+            }
+            if barrier != 0 {
+                call!(functions, cuMemsetD8Async(barrier, 0, BARRIER_BYTES as usize, handle))?;
             }
             let mut parameters: [*mut c_void; 2] = [kernarg.as_mut_ptr().cast(), block.as_mut_ptr().cast()];
             let (kernel, threads) = (compiled.function(), compiled.facts.threads);
@@ -160,6 +175,9 @@ impl Shared {
             }
             Ok(())
         })?;
+        if requests {
+            self.expect_requests(stream.device, stream.mark(number));
+        }
         if !held.is_empty() {
             self.waiter.push(vec![stream.mark(number)], move |_| drop(held));
         }
@@ -208,16 +226,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Builds the two parameters of a launch. Also returns pinned memory that they point to.
+    /// Builds the two parameters of a launch.
     fn arguments(
-        &self,
+        self: &Arc<Shared>,
         device: u32,
         function: &Function,
         compiled: &Compiled,
         launch: &Launch,
         counts: [u32; 3],
         lds: u32,
-    ) -> Result<(Vec<u8>, Vec<u8>, Vec<Piece>), DeviceError> {
+    ) -> Result<Parameters, DeviceError> {
         let kernel = &function.kernel;
         let shape = Shape {
             grid: launch.grid,
@@ -267,13 +285,9 @@ impl Shared {
         put(DISPATCH_ID_AT, &id.to_le_bytes());
         put(GROUPS_AT, &counts[0].to_le_bytes());
         put(GROUPS_AT + 4, &counts[1].to_le_bytes());
-        if compiled.facts.cooperative {
-            let mut piece = self.pinned.take(16)?;
-            piece.bytes_mut(16).fill(0);
-            put(GRID_BARRIER_AT, &piece.address().to_le_bytes());
-            held.push(piece);
-        }
-        Ok((kernarg, block, held))
+        let barrier = if compiled.facts.cooperative { self.barrier(device)? } else { 0 };
+        put(GRID_BARRIER_AT, &barrier.to_le_bytes());
+        Ok(Parameters { kernarg, block, held, barrier })
     }
 }
 

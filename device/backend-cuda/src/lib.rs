@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod functions;
 mod gpu;
+mod heap;
 mod hostcall;
 mod launch;
 mod memory;

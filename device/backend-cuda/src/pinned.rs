@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 
 use backend::DeviceError;
 use parking_lot::Mutex;
@@ -86,12 +86,5 @@ impl Piece {
         assert!(at.is_multiple_of(4) && at + 4 <= self.size, "a word of the piece");
         // SAFETY: inside the piece and aligned; shared with the GPU only through atomic accesses.
         unsafe { AtomicU32::from_ptr((self.address + at) as *mut u32) }
-    }
-
-    /// A double word that the GPU may access at the same time.
-    pub(crate) fn double(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.size, "a double word of the piece");
-        // SAFETY: as for `word`.
-        unsafe { AtomicU64::from_ptr((self.address + at) as *mut u64) }
     }
 }

@@ -199,8 +199,14 @@ impl Shared {
     /// Drops the commands that have not gone to the driver, of one device or of all: readers get the error.
     pub(crate) fn cancel(&self, device: Option<u32>, error: &DeviceError) {
         let mut state = self.schedule.state.lock();
-        let gone = state.queues.extract_if(.., |_, queue| device.is_none_or(|it| it == queue.stream.device));
-        let entries: Vec<Entry> = gone.flat_map(|(_, queue)| queue.entries).map(|(_, entry)| entry).collect();
+        let mut entries: Vec<Entry> = Vec::new();
+        state.queues.retain(|_, queue| {
+            let stays = device.is_some_and(|it| it != queue.stream.device);
+            if !stays {
+                entries.extend(queue.entries.drain(..).map(|(_, entry)| entry));
+            }
+            stays
+        });
         drop(state);
         for entry in entries {
             match entry.work {

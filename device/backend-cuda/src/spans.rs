@@ -49,6 +49,8 @@ struct Pending {
     device: u32,
     tag: Tag,
     task: Task,
+    /// Timing was on when the command was queued; otherwise only the pacer needs the time.
+    wanted: bool,
 }
 
 /// An event that was reached at a known host time.
@@ -125,7 +127,9 @@ impl Shared {
         match stop {
             Some((Begun { start, queued }, stop)) if state.pending.len() < most => {
                 let device = stream.device;
-                state.pending.push_back(Pending { start, stop, queued, stream: id, device, tag, task });
+                let wanted = self.spans.is_on();
+                let pending = Pending { start, stop, queued, stream: id, device, tag, task, wanted };
+                state.pending.push_back(pending);
                 self.spans.changed.notify_all();
             }
             Some((begun, stop)) => {
@@ -180,13 +184,13 @@ impl Shared {
         let measured = self.measure(&pending, bases.entry(pending.device).or_default(), last);
         match (measured, self.notifier.get()) {
             (Ok((begin, end)), Some(notifier)) => {
-                let Pending { stream, device, tag, task, .. } = pending;
+                let Pending { stream, device, tag, task, wanted, .. } = pending;
                 let span = Span { stream, device, tag, task, begin, end };
                 ends.insert(stream, end);
                 if let Some(pacer) = self.pacer.as_ref().filter(|_| matches!(task, Task::Kernel { .. })) {
                     pacer.charge(&span);
                 }
-                if self.spans.is_on() {
+                if wanted {
                     notifier.spent(&span);
                 }
             }

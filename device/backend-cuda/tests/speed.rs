@@ -75,8 +75,8 @@ fn launches_and_copies_are_measured_and_correct() {
             wait(&*device);
             times.0 = begin.elapsed().as_secs_f64();
             let (sender, receiver) = mpsc::channel();
-            let begin = Instant::now();
             let expected = data.clone();
+            let begin = Instant::now();
             let sink = Box::new(move |result: Result<&[u8], backend::DeviceError>| {
                 let time = begin.elapsed().as_secs_f64();
                 let _ = sender.send((result.is_ok_and(|bytes| bytes == expected), time));
