@@ -19,6 +19,11 @@ pub fn cargo_home() -> Option<PathBuf> {
     set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
+/// The `ptxas` to use instead of the downloaded one.
+pub fn ptxas() -> Option<PathBuf> {
+    std::env::var_os("PTXAS").map(PathBuf::from)
+}
+
 /// The folders in PATH.
 pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()

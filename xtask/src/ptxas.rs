@@ -1,5 +1,6 @@
 //! NVIDIA's assembler `ptxas`, from the package index: tests of the translator check their text with it.
 
+use crate::env;
 use crate::repo::Repo;
 use crate::venv;
 use anyhow::{Context, Result};
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 
 /// Returns the program; fetches it the first time. `PTXAS` in the environment names another one.
 pub fn locate(repo: &Repo) -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("PTXAS") {
-        return Ok(path.into());
+    if let Some(path) = env::ptxas() {
+        return Ok(path);
     }
     let python = venv::with(repo, "venv-ptxas", "amdgpu/ptx/tests/requirements.txt")?;
     let libraries =

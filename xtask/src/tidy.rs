@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("isa-reference", &["isa"]),
     ("emulator", &["isa", "code-object"]),
     ("lift", &["isa", "isa-reference", "code-object"]),
-    ("ptx", &["lift"]),
+    ("ptx", &["isa", "lift"]),
     ("limits", &[]),
     ("backend", &["hip-api"]),
     ("backend-suite", &["backend", "hip-api"]),
