@@ -4,6 +4,7 @@
 //! through registers are followed where the register is a known constant; the lifter adds a check of the target to each.
 
 mod constants;
+mod release;
 
 use std::collections::VecDeque;
 

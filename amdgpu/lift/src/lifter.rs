@@ -2,7 +2,7 @@
 
 use isa::{Arch, Inst, Mode};
 
-use crate::form::{Block, Compare, Operation, Register, Terminator};
+use crate::form::{Block, Compare, MemoryScope, Operation, Register, Terminator};
 use crate::graph::{self, Exit, Failure, Graph};
 use crate::register::{Registers, Start};
 use crate::translator::Translator;
@@ -98,14 +98,18 @@ impl Lifter {
         let mut built = vec![false; self.t.function.blocks.len()];
         built[0] = true;
         let mut ends = Vec::new();
+        let stores = graph.stores();
         for (number, block) in graph.blocks.iter().enumerate() {
             let number = number + 1;
             self.seal(&built);
             self.t.block = Block(number as u32);
             self.t.mode = self.modes[number].unwrap_or(mode);
             let mut last = None;
-            for &(address, inst) in &block.instructions {
+            for (at, &(address, inst)) in block.instructions.iter().enumerate() {
                 self.t.address = address;
+                if stores && graph.is_release(number - 1, at) {
+                    self.t.b().append(Operation::Fence(MemoryScope::Device), &[], &[]);
+                }
                 last = Some(inst);
                 self.step(&inst)
                     .map_err(|reason| refusal(arch, &name, Failure { address, inst: Some(inst), reason }))?;

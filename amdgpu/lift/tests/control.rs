@@ -83,7 +83,10 @@ impl Writer<'_> {
                 self.line("s_add_u32 s9, s9, 3");
                 self.line(&format!("v_add_u32_e32 {d}, s9, {a}"));
             }
-            12 => self.line(&format!("v_writelane_b32 {d}, s9, {}", self.labels % 64)),
+            12 => {
+                let lane = self.pick(64);
+                self.line(&format!("v_writelane_b32 {d}, s9, {lane}"));
+            }
             _ => {
                 self.line(&format!("v_cmp_lt_u32_e64 s[10:11], {a}, {b}"));
                 self.line("s_bcnt1_i32_b64 s8, s[10:11]");
@@ -136,7 +139,8 @@ impl Writer<'_> {
         let count = format!("s{}", 26 + 8 * depth);
         let (top, out) = (self.label(), self.label());
         self.line(&format!("s_mov_b64 {left}, 0"));
-        self.line(&format!("s_movk_i32 {count}, {}", 1 + self.random.bits() % 4));
+        let times = 1 + self.pick(4);
+        self.line(&format!("s_movk_i32 {count}, {times}"));
         writeln!(self.text, "{top}:").expect("a string grows");
         self.body(depth + 1);
         self.compare();
