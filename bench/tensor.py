@@ -35,7 +35,7 @@ def seconds(work):
 
 
 def alone(work):
-    """A run among a few, after a pause in which the threads of whoever was before stop waiting for more work on a processor."""
+    """A run among a few, after a pause in which idle threads of the previous run stop spinning."""
     time.sleep(PAUSE)
     first = seconds(work)
     runs = max(1, min(9, int(TURN / first)))

@@ -58,6 +58,7 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     check_worker(&mut report, arguments, environment);
     check_compiler(&mut report, environment);
     check_rocm(&mut report);
+    check_cuda(&mut report);
     if report.broken == 0 {
         outln!("\nAll required parts were found.");
         return Ok(ExitCode::SUCCESS);
@@ -205,6 +206,29 @@ fn check_rocm(report: &mut Report) {
         "only `remora worker --backend hip` needs an AMD GPU and ROCm; software GPUs need neither"
     };
     report.add(finding, "AMD's runtime", found, remedy);
+}
+
+fn check_cuda(report: &mut Report) {
+    // In a separate process: the driver changes the process that loads it.
+    let probe = std::env::current_exe().and_then(|program| Command::new(program).arg("probe-cuda").output());
+    let text =
+        probe.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let finding = if text.starts_with("ready") { Finding::Good } else { Finding::Absent };
+    let found = match text.as_str() {
+        "" => "the driver library crashed while it was loaded",
+        text => text,
+    };
+    let remedy = "only `remora worker --backend cuda` needs an NVIDIA GPU and its driver (CUDA 12 or later)";
+    report.add(finding, "NVIDIA's driver", found, remedy);
+}
+
+/// Loads NVIDIA's driver and prints the names of its GPUs.
+pub fn probe_cuda(library: Option<&Path>) -> Result<ExitCode> {
+    match backend_cuda::Cuda::names(library) {
+        Ok(names) => crate::output::outln!("ready: {}", names.join(", ")),
+        Err(error) => crate::output::outln!("{} (status {})", error.text, error.code.0),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Loads AMD's runtime and prints its GPUs: their names, or one line per GPU with its PCI address, in the runtime's order.

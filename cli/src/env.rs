@@ -18,6 +18,7 @@ const EXECUTOR_VARIABLES: &[&str] = &[
     "ROC",
     "AMD_",
     "GPU_",
+    "CUDA_",
     "LD_LIBRARY_PATH",
     "RUST_",
     "LANG",

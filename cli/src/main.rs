@@ -98,6 +98,9 @@ enum Command {
         #[arg(long)]
         addresses: bool,
     },
+    /// Load NVIDIA's driver and list its GPUs (started by the doctor)
+    #[command(hide = true)]
+    ProbeCuda { library: Option<std::path::PathBuf> },
 }
 
 fn main() -> ExitCode {
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
             ::worker::serve_compiler().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
         }
         Command::ProbeHip { library, addresses } => doctor::probe_hip(library.as_deref(), addresses),
+        Command::ProbeCuda { library } => doctor::probe_cuda(library.as_deref()),
     };
     done.unwrap_or_else(|error| {
         output::errln!("remora: {error:#}");

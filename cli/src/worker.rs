@@ -19,6 +19,8 @@ enum Backend {
     Emulator,
     /// AMD GPUs through AMD's HIP runtime
     Hip,
+    /// NVIDIA GPUs, which imitate an AMD GPU: kernels are translated
+    Cuda,
 }
 
 /// Quality-of-service class.
@@ -56,7 +58,10 @@ pub struct Arguments {
     /// Memory size of each emulated GPU, such as 16G [default: the model's memory, at most an equal share of this machine's memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
-    /// Path of the libamdhip64 to load with --backend hip
+    /// GPU model that NVIDIA GPUs imitate with --backend cuda: its processor decides which kernels run
+    #[arg(long = "as", value_name = "MODEL", default_value = "mi300x")]
+    imitate: String,
+    /// Path of the libamdhip64 to load with --backend hip, or of the libcuda with --backend cuda
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// File with the token that clients need [default: REMORA_TOKEN]; `remora token new` creates one. Without a token, the worker serves
@@ -169,6 +174,9 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let identity = identity(arguments, &listen)?;
     let backend = match arguments.backend {
         Backend::Hip => BackendConfig::Hip { library: arguments.library.clone() },
+        Backend::Cuda => {
+            BackendConfig::Cuda { library: arguments.library.clone(), model: arguments.imitate.clone() }
+        }
         Backend::Emulator => {
             let models = if arguments.device.is_empty() {
                 vec!["mi300x".to_owned()]

@@ -183,7 +183,7 @@ def security(objects, given, guarded):
         if one["kind"] == "ServiceMonitor":
             (endpoint,) = one["spec"]["endpoints"]
             if endpoint["scheme"] != "https" or endpoint["authorization"]["credentials"]["key"] != "read-token":
-                yield f"Prometheus is told {endpoint}"
+                yield f"Prometheus scrapes {endpoint}"
             if given == ("insecureSkipVerify" in endpoint["tlsConfig"]):
                 yield f"Prometheus checks certificates by {endpoint['tlsConfig']}"
 

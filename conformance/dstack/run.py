@@ -340,9 +340,9 @@ def a_submission_is_judged_on_a_gpu_that_dstack_started():
     assert names[-1] == "BENCHMARKED" and "CHECKED" in names, events
     price = events[-1]["execution_time"] * PRICE / 3600
     assert abs(events[-1]["cost_usd"] - price) < 1e-5 and price > 0, events[-1]
-    told = messages(first)
-    assert told[0] == "Provisioning MI300X GPU...", told
-    assert any(text.startswith("Pulling the image (remote)") and "% of 8.0 GB" in text for text in told), told
+    progress = messages(first)
+    assert progress[0] == "Provisioning MI300X GPU...", progress
+    assert any(text.startswith("Pulling the image (remote)") and "% of 8.0 GB" in text for text in progress), progress
     assert devices()["MI300X"]["warm"]
     runs = active()
     assert len(runs) == 1, runs

@@ -53,7 +53,7 @@ def _():
 
 @case
 def _():
-    "a kernel of one's own, by its source"
+    "a user's kernel, from source"
     source = r"""
     extern "C" __global__ void saxpy(float a, const float* x, float* y, int n) {
       int i = blockIdx.x * blockDim.x + threadIdx.x;

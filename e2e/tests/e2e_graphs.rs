@@ -32,7 +32,7 @@ fn captures_are_the_same_with_hip_7() {
 }
 
 #[test]
-fn nonsense_is_refused_with_the_error_hip_has_for_it() {
+fn invalid_graphs_are_refused_with_the_error_of_hip() {
     expect_pass("graph_errors", 6, &[]);
 }
 

@@ -1,33 +1,82 @@
-//! `cargo xtask demo`: every example program on software GPUs, in one table.
+//! `cargo xtask demo`: every example program on software GPUs, or on an NVIDIA GPU, in one table.
 
 use crate::build;
 use crate::build::Built;
-use crate::examples::{self, ARCHITECTURES, Example, Outcome};
+use crate::examples::{self, Example, Outcome};
 use crate::local_worker::LocalWorker;
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
 use crate::toolchain::Toolchain;
 use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
-pub fn run(repo: &Repo) -> Result<()> {
+/// The back ends that the examples can run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// Software GPUs.
+    #[default]
+    Emulator,
+    /// This machine's NVIDIA GPU.
+    Cuda,
+}
+
+#[derive(Debug, Default, clap::Args)]
+pub struct Arguments {
+    /// Run on software GPUs, or on this machine's NVIDIA GPU
+    #[arg(long, value_enum, default_value_t)]
+    backend: Backend,
+}
+
+/// A worker that the examples run on: architecture, description, arguments of `remora worker`.
+type Target = (&'static str, &'static str, &'static [&'static str]);
+
+const EMULATOR: &[Target] = &[
+    ("gfx90a", "a software mi210", &["--device", "mi210"]),
+    ("gfx942", "a software mi300x", &["--device", "mi300x"]),
+];
+
+pub const CUDA: &[Target] = &[
+    ("gfx90a", "an NVIDIA GPU as mi210", &["--backend", "cuda", "--as", "mi210"]),
+    ("gfx942", "an NVIDIA GPU as mi300x", &["--backend", "cuda", "--as", "mi300x"]),
+];
+
+/// The programs that a run needs, and the folder of its logs.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    pub remora: &'a Path,
+    pub lib: &'a Path,
+    pub logs: &'a Path,
+}
+
+pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let toolchain = setup::run(repo)?;
     let built = build::run(repo, &build::Arguments::default())?;
-    show(repo, &toolchain, &built)
+    show(repo, &toolchain, &built, arguments.backend)
 }
 
 /// The part after setup and build.
-pub fn show(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
+pub fn show(repo: &Repo, toolchain: &Toolchain, built: &Built, backend: Backend) -> Result<()> {
     let examples = examples::compile_all(repo, toolchain, built)?;
-    let rows = run_everywhere(repo, built, &examples)?;
-    println!("{}", table(&rows));
-    let wrong = rows.iter().filter(|row| !row.outcome.right).count();
+    let targets = if backend == Backend::Cuda { CUDA } else { EMULATOR };
+    let logs = repo.logs();
+    let wrong =
+        report(&Programs { remora: &built.remora, lib: &built.lib, logs: &logs }, targets, &examples)?;
+    let runs = targets.len() * examples.len();
     if wrong > 0 {
-        bail!("{wrong} of {} runs failed; their output is in {}", rows.len(), repo.logs().display());
+        bail!("{wrong} of {runs} runs failed; their output is in {}", logs.display());
     }
-    println!("{} runs of {} programs, all right", rows.len(), examples.len());
+    println!("{runs} runs of {} programs, all right", examples.len());
     Ok(())
+}
+
+/// Runs every example on every target and prints the table. Returns how many runs failed.
+pub fn report(programs: &Programs<'_>, targets: &[Target], examples: &[Example]) -> Result<usize> {
+    let rows = run_everywhere(programs, targets, examples)?;
+    println!("{}", table(&rows));
+    Ok(rows.iter().filter(|row| !row.outcome.right).count())
 }
 
 struct Row<'a> {
@@ -36,16 +85,21 @@ struct Row<'a> {
     outcome: Outcome,
 }
 
-fn run_everywhere<'a>(repo: &Repo, built: &Built, examples: &'a [Example]) -> Result<Vec<Row<'a>>> {
+fn run_everywhere<'a>(
+    programs: &Programs<'_>,
+    targets: &[Target],
+    examples: &'a [Example],
+) -> Result<Vec<Row<'a>>> {
     let mut rows = Vec::new();
-    for &(architecture, device) in ARCHITECTURES {
+    for &(architecture, description, selection) in targets {
         let started = Instant::now();
-        let worker =
-            LocalWorker::start(&built.remora, device, &repo.logs().join(format!("worker-{device}.log")))?;
-        step::heading(&format!("running on a software {device} ({architecture}), port {}", worker.port()));
+        let log = programs.logs.join(format!("worker-{}.log", selection.join("-").replace("--", "")));
+        let arguments = [selection, &["--no-upload-cache"]].concat();
+        let worker = LocalWorker::start_on(Command::new(programs.remora), description, &arguments, &log)?;
+        step::heading(&format!("running on {description} ({architecture}), port {}", worker.port()));
         for (index, example) in examples.iter().enumerate() {
-            let log = repo.logs().join(format!("example-{}-{architecture}.log", example.name));
-            let outcome = examples::run_one(example, &worker, &built.lib, &log)?;
+            let log = programs.logs.join(format!("example-{}-{architecture}.log", example.name));
+            let outcome = examples::run_one(example, &worker, programs.lib, &log)?;
             let count = format!("[{}/{}]", index + 1, examples.len());
             step::progress(&format!("{count} {} ({})", outcome.line, step::seconds(outcome.time)));
             rows.push(Row { example, architecture, outcome });

@@ -26,9 +26,14 @@ impl LocalWorker {
     }
 
     /// Like [`LocalWorker::start`], with a prepared command and more arguments.
-    pub fn start_with(
+    pub fn start_with(remora: Command, device: &str, arguments: &[&str], log: &Path) -> Result<LocalWorker> {
+        LocalWorker::start_on(remora, device, &[&["--device", device], arguments].concat(), log)
+    }
+
+    /// Like [`LocalWorker::start_with`], for any back end: the arguments select it.
+    pub fn start_on(
         mut remora: Command,
-        device: &str,
+        description: &str,
         arguments: &[&str],
         log: &Path,
     ) -> Result<LocalWorker> {
@@ -37,7 +42,7 @@ impl LocalWorker {
         }
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = remora
-            .args(["worker", "--ready", "--listen", "127.0.0.1:0", "--device", device])
+            .args(["worker", "--ready", "--listen", "127.0.0.1:0"])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -61,7 +66,7 @@ impl LocalWorker {
                 let _ = child.wait();
                 let said = fs::read_to_string(log).unwrap_or_default();
                 bail!(
-                    "a {device} worker did not print `listening on ADDRESS` within {} s; its log, {}:\n{said}",
+                    "the worker of {description} did not print `listening on ADDRESS` within {} s; its log, {}:\n{said}",
                     START_LIMIT.as_secs(),
                     log.display()
                 )

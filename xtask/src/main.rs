@@ -17,6 +17,7 @@ mod examples;
 mod exports;
 mod foreign;
 mod fuzz;
+mod gpu;
 mod local_worker;
 mod lock;
 mod picture;
@@ -51,8 +52,8 @@ enum Task {
     Setup,
     /// Build the `remora` program, the drop-in client libraries and the provider library
     Build(build::Arguments),
-    /// Set up, build, and run every example program on software GPUs
-    Demo,
+    /// Set up, build, and run every example program on software GPUs, or on an NVIDIA GPU
+    Demo(demo::Arguments),
     /// Set up, build, and run all checks
     Test,
     /// Measure the overhead of remoting and the speed of the software GPU
@@ -68,6 +69,9 @@ enum Task {
     Wheel,
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
+    /// Run the examples and the behaviour suite on an NVIDIA GPU
+    #[command(subcommand)]
+    Gpu(gpu::Task),
     /// Check style, crate dependencies and lints
     Tidy,
     /// Run programs of other projects against the client library
@@ -87,9 +91,10 @@ fn main() -> ExitCode {
 fn run(task: Task) -> anyhow::Result<()> {
     let repo = repo::Repo::find()?;
     match task {
+        Task::Gpu(task) => gpu::run(&repo, &task),
         Task::Setup => setup::run(&repo).map(drop),
         Task::Build(arguments) => build::run(&repo, &arguments).map(drop),
-        Task::Demo => demo::run(&repo),
+        Task::Demo(arguments) => demo::run(&repo, &arguments),
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
         Task::Audit(arguments) => audit::run(&repo, &arguments).map(|note| step::progress(&note)),

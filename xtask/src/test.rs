@@ -25,7 +25,7 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.run_with_outcome("audit", || {
         audit::run(repo, &audit::Arguments::default()).map(|note| Outcome { note, ..Outcome::default() })
     });
-    checks.run("examples", || demo::show(repo, &toolchain, &built));
+    checks.run("examples", || demo::show(repo, &toolchain, &built, demo::Backend::Emulator));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run_with_outcome("cargo test", || {
         // The release profile: tests what ships, and compiles nothing twice.

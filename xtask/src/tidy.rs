@@ -35,6 +35,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend-emulator", &["backend", "limits", "hip-api", "emulator", "isa", "code-object"]),
     ("backend-hip", &["backend", "limits", "hip-api"]),
     (
+        "backend-cuda",
+        &[
+            "backend",
+            "backend-emulator",
+            "limits",
+            "hip-api",
+            "emulator",
+            "isa",
+            "code-object",
+            "lift",
+            "ptx",
+        ],
+    ),
+    (
         "worker",
         &[
             "transport",
@@ -48,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend",
             "backend-emulator",
             "backend-hip",
+            "backend-cuda",
         ],
     ),
     ("toolchain", &[]),
@@ -72,6 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "code-object",
             "backend-emulator",
             "backend-hip",
+            "backend-cuda",
             "agent",
             "board-contract",
             "board-problems",

@@ -12,6 +12,7 @@ use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::fault::{Fault, FaultKind};
 use crate::hostcall::{Hostcall, PACKETS};
 use crate::initial_registers::{InitialRegisters, Pointers, WorkItems};
+use crate::kernarg::{Places, Shape};
 use crate::launch::{Dispatch, GpuConfig};
 use crate::launch_stats::LaunchStats;
 use crate::memory::{Access, Memory, Range};
@@ -183,17 +184,27 @@ impl Grid {
             kernarg: base + place::KERNARG as u64,
             dispatch_id: id,
         };
-        arguments.write(place::PACKET, &packet(dispatch, loaded, &pointers, lds_size, private_size));
+        let shape = Shape {
+            grid: dispatch.grid,
+            workgroup: dispatch.workgroup,
+            dynamic_lds: dispatch.dynamic_lds,
+            cooperative: dispatch.cooperative,
+        };
+        let packet = shape.packet(loaded.descriptor_address(), pointers.kernarg, lds_size, private_size);
+        arguments.write(place::PACKET, &packet);
         arguments.write(place::QUEUE_APERTURES, &SHARED_APERTURE.to_le_bytes());
         arguments.write(place::QUEUE_APERTURES + 4, &PRIVATE_APERTURE.to_le_bytes());
-        arguments.write(place::MULTIGRID, &multigrid(dispatch, total));
+        arguments.write(place::MULTIGRID, &shape.multigrid());
         arguments.write(place::KERNARG, &dispatch.kernarg);
+        let places = Places {
+            queue: pointers.queue,
+            multigrid: base + place::MULTIGRID as u64,
+            heap: dispatch.heap.as_ref().map_or(0, |heap| heap.block),
+            hostcall: hostcall.as_ref().map_or(0, Hostcall::address),
+            printf: printf.as_ref().map_or(0, PrintfBuffer::address),
+        };
         for arg in kernel.hidden() {
-            let value = hidden(&arg.kind, dispatch, &pointers, base, |kind| match kind {
-                ArgKind::HiddenHostcallBuffer => hostcall.as_ref().map_or(0, Hostcall::address),
-                ArgKind::HiddenPrintfBuffer => printf.as_ref().map_or(0, PrintfBuffer::address),
-                _ => 0,
-            });
+            let value = shape.hidden(&arg.kind, &places);
             let size = (arg.size as usize).min(8);
             arguments.write(place::KERNARG + arg.offset as usize, &value.to_le_bytes()[..size]);
         }
@@ -334,74 +345,5 @@ impl Grid {
                 false
             }
         }
-    }
-}
-
-/// Builds the AQL kernel dispatch packet that a hardware queue would hold.
-fn packet(
-    dispatch: &Dispatch,
-    kernel: &LoadedKernel,
-    pointers: &Pointers,
-    lds: u32,
-    private: u32,
-) -> [u8; 64] {
-    const KERNEL_DISPATCH: u16 = 2;
-    let mut packet = [0; 64];
-    let mut put = |at: usize, bytes: &[u8]| packet[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &KERNEL_DISPATCH.to_le_bytes());
-    put(2, &3u16.to_le_bytes());
-    for k in 0..3 {
-        put(4 + 2 * k, &(dispatch.workgroup[k] as u16).to_le_bytes());
-        put(12 + 4 * k, &dispatch.grid[k].to_le_bytes());
-    }
-    put(24, &private.to_le_bytes());
-    put(28, &lds.to_le_bytes());
-    put(32, &kernel.descriptor_address().to_le_bytes());
-    put(40, &pointers.kernarg.to_le_bytes());
-    packet
-}
-
-/// Builds the structure that grid-wide synchronisation reads: number of work-items and number of workgroups.
-fn multigrid(dispatch: &Dispatch, workgroups: u64) -> [u8; 64] {
-    let items: u64 = dispatch.grid.iter().map(|size| u64::from(*size)).product();
-    let mut info = [0; 64];
-    // The pointer to shared counters and the index among several grids stay zero: there is only one grid.
-    info[24..32].copy_from_slice(&items.to_le_bytes());
-    info[40..44].copy_from_slice(&(workgroups as u32).to_le_bytes());
-    info
-}
-
-fn hidden(
-    kind: &ArgKind,
-    dispatch: &Dispatch,
-    pointers: &Pointers,
-    base: u64,
-    buffer: impl Fn(&ArgKind) -> u64,
-) -> u64 {
-    // Block counts are of full workgroups; the partial workgroup is the remainder.
-    let whole = |k: usize| u64::from(dispatch.grid[k] / dispatch.workgroup[k]);
-    let size = |k: usize| u64::from(dispatch.workgroup[k]);
-    let remainder = |k: usize| u64::from(dispatch.grid[k] % dispatch.workgroup[k]);
-    match kind {
-        ArgKind::HiddenBlockCountX => whole(0),
-        ArgKind::HiddenBlockCountY => whole(1),
-        ArgKind::HiddenBlockCountZ => whole(2),
-        ArgKind::HiddenGroupSizeX => size(0),
-        ArgKind::HiddenGroupSizeY => size(1),
-        ArgKind::HiddenGroupSizeZ => size(2),
-        ArgKind::HiddenRemainderX => remainder(0),
-        ArgKind::HiddenRemainderY => remainder(1),
-        ArgKind::HiddenRemainderZ => remainder(2),
-        ArgKind::HiddenGridDims if dispatch.grid[2] > 1 => 3,
-        ArgKind::HiddenGridDims if dispatch.grid[1] > 1 => 2,
-        ArgKind::HiddenGridDims => 1,
-        ArgKind::HiddenHostcallBuffer | ArgKind::HiddenPrintfBuffer => buffer(kind),
-        ArgKind::HiddenMultigridSyncArg if dispatch.cooperative => base + place::MULTIGRID as u64,
-        ArgKind::HiddenHeapV1 => dispatch.heap.as_ref().map_or(0, |heap| heap.block),
-        ArgKind::HiddenDynamicLdsSize => u64::from(dispatch.dynamic_lds),
-        ArgKind::HiddenPrivateBase => u64::from(PRIVATE_APERTURE),
-        ArgKind::HiddenSharedBase => u64::from(SHARED_APERTURE),
-        ArgKind::HiddenQueuePtr => pointers.queue,
-        _ => 0,
     }
 }

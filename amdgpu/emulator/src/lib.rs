@@ -24,6 +24,7 @@ pub mod heap;
 mod hostcall;
 mod initial_registers;
 mod jit;
+pub mod kernarg;
 mod launch;
 mod launch_stats;
 mod level;

@@ -4,6 +4,7 @@
 //! through registers are followed where the register is a known constant; the lifter adds a check of the target to each.
 
 mod constants;
+mod release;
 
 use std::collections::VecDeque;
 
@@ -102,7 +103,13 @@ struct Explorer<'a> {
 }
 
 /// Finds the blocks that can be reached from `entry` (relative to `base`, the load address).
-pub fn explore(arch: Arch, code: &Code<'_>, entry: u64, base: u64, fragment: bool) -> Result<Graph, Failure> {
+pub fn explore(
+    arch: Arch,
+    code: &Code<'_>,
+    entry: u64,
+    base: u64,
+    fragment: bool,
+) -> Result<Graph, Box<Failure>> {
     let mut explorer = Explorer {
         arch,
         code,
@@ -137,12 +144,12 @@ pub fn explore(arch: Arch, code: &Code<'_>, entry: u64, base: u64, fragment: boo
     explorer.graph(first)
 }
 
-fn failure(address: u64, inst: Option<Inst>, reason: impl Into<String>) -> Failure {
-    Failure { address, inst, reason: reason.into() }
+fn failure(address: u64, inst: Option<Inst>, reason: impl Into<String>) -> Box<Failure> {
+    Box::new(Failure { address, inst, reason: reason.into() })
 }
 
 impl Explorer<'_> {
-    fn decode(&self, address: u64) -> Result<Inst, Failure> {
+    fn decode(&self, address: u64) -> Result<Inst, Box<Failure>> {
         isa::decode(self.arch, self.code.at(address))
             .map_err(|error| failure(address, None, error.to_string()))
     }
@@ -152,7 +159,7 @@ impl Explorer<'_> {
     }
 
     /// Runs from a block's start to the next jump.
-    fn follow(&mut self, key: Key) -> Result<(Exit<Key>, Constants), Failure> {
+    fn follow(&mut self, key: Key) -> Result<(Exit<Key>, Constants), Box<Failure>> {
         let (mut address, stack) = key;
         let mut known = self.starts.get(&key).cloned().unwrap_or_default();
         loop {
@@ -175,7 +182,7 @@ impl Explorer<'_> {
         inst: &Inst,
         stack: u32,
         known: &mut Constants,
-    ) -> Result<Option<Exit<Key>>, Failure> {
+    ) -> Result<Option<Exit<Key>>, Box<Failure>> {
         let next = address + u64::from(inst.size);
         let target = next.wrapping_add_signed(i64::from(inst.imm as i16) * 4);
         let outside = || failure(address, Some(*inst), "jump out of the code");
@@ -219,7 +226,7 @@ impl Explorer<'_> {
         Ok(Some(exit))
     }
 
-    fn push(&mut self, address: u64, inst: &Inst, stack: u32, back: u64) -> Result<u32, Failure> {
+    fn push(&mut self, address: u64, inst: &Inst, stack: u32, back: u64) -> Result<u32, Box<Failure>> {
         let depth = self.stacks[stack as usize].2 + 1;
         if depth > MOST_CALLS {
             return Err(failure(address, Some(*inst), "calls are nested too deeply"));
@@ -233,8 +240,8 @@ impl Explorer<'_> {
     }
 
     /// The graph: runs are cut where another block starts.
-    fn graph(&self, first: Key) -> Result<Graph, Failure> {
-        let mut blocks: FxHashMap<Key, (Vec<(u64, Inst)>, Exit<Key>)> = FxHashMap::default();
+    fn graph(&self, first: Key) -> Result<Graph, Box<Failure>> {
+        let mut blocks: FxHashMap<Key, Piece> = FxHashMap::default();
         for (&key, exit) in &self.exits {
             let (mut address, stack) = key;
             let mut instructions = Vec::new();
@@ -284,8 +291,11 @@ fn is_exit(inst: &Inst) -> bool {
     }
 }
 
+/// Instructions of a block with their addresses, and how it ends.
+type Piece = (Vec<(u64, Inst)>, Exit<Key>);
+
 /// Keys in post-order. The not-taken side of a branch is visited last, so that it follows directly in reverse.
-fn post_order(first: Key, blocks: &FxHashMap<Key, (Vec<(u64, Inst)>, Exit<Key>)>) -> Vec<Key> {
+fn post_order(first: Key, blocks: &FxHashMap<Key, Piece>) -> Vec<Key> {
     let mut order = Vec::with_capacity(blocks.len());
     let mut seen = rustc_hash::FxHashSet::from_iter([first]);
     let targets = |key: Key| blocks.get(&key).map_or_else(Vec::new, |(_, exit)| exit.targets());

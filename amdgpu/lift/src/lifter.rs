@@ -2,7 +2,7 @@
 
 use isa::{Arch, Inst, Mode};
 
-use crate::form::{Block, Compare, Operation, Register, Terminator};
+use crate::form::{Block, Compare, MemoryScope, Operation, Register, Terminator};
 use crate::graph::{self, Exit, Failure, Graph};
 use crate::register::{Registers, Start};
 use crate::translator::Translator;
@@ -24,7 +24,7 @@ pub fn lift(
     let start = kernel.entry_address + if preloads { 256 } else { 0 };
     let name = kernel.name.as_str();
     let graph = graph::explore(arch, code, start, assumptions.base, false)
-        .map_err(|failure| refusal(arch, name, failure))?;
+        .map_err(|failure| refusal(arch, name, *failure))?;
     let mut lifter = Lifter::new(arch, name, &graph, assumptions.base, Start::Zero);
     lifter.t.function.lds_bytes = kernel.group_size;
     lifter.t.function.private_bytes = kernel.private_size;
@@ -45,7 +45,7 @@ pub fn lift(
 pub fn lift_fragment(arch: Arch, code: &Code<'_>, mode: Mode, base: u64) -> Result<Function, Refusal> {
     let name = "fragment";
     let graph = graph::explore(arch, code, code.address, base, true)
-        .map_err(|failure| refusal(arch, name, failure))?;
+        .map_err(|failure| refusal(arch, name, *failure))?;
     Lifter::new(arch, name, &graph, base, Start::Unknown).run(&graph, mode, true)
 }
 
@@ -98,14 +98,18 @@ impl Lifter {
         let mut built = vec![false; self.t.function.blocks.len()];
         built[0] = true;
         let mut ends = Vec::new();
+        let stores = graph.stores();
         for (number, block) in graph.blocks.iter().enumerate() {
             let number = number + 1;
             self.seal(&built);
             self.t.block = Block(number as u32);
             self.t.mode = self.modes[number].unwrap_or(mode);
             let mut last = None;
-            for &(address, inst) in &block.instructions {
+            for (at, &(address, inst)) in block.instructions.iter().enumerate() {
                 self.t.address = address;
+                if stores && graph.is_release(number - 1, at) {
+                    self.t.b().append(Operation::Fence(MemoryScope::Device), &[], &[]);
+                }
                 last = Some(inst);
                 self.step(&inst)
                     .map_err(|reason| refusal(arch, &name, Failure { address, inst: Some(inst), reason }))?;

@@ -1,6 +1,17 @@
 //! Generates PTX from the SSA form of `lift`.
 //!
 //! Two modes: in pair mode a wave of 64 lanes is one warp, and a thread holds two lanes; in lane mode a lane is a thread. Knows
-//! neither machine registers nor the CUDA driver.
+//! neither machine registers nor the CUDA driver. [`launch`] is the contract with whoever launches the result.
 
 #![warn(missing_docs)]
+
+mod emit;
+mod generator;
+mod lane_map;
+pub mod launch;
+mod liveness;
+mod mode;
+mod range;
+mod translation;
+
+pub use translation::{Mode, Options, Target, Translation, translate};

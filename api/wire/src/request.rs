@@ -30,7 +30,7 @@ pub trait Receiver {
     type Payload<'a>: Payload<Error = Self::Error>;
     /// What a handler returns: the reply, or how it comes about.
     type Answer<O: Operation>;
-    /// Result of a request for whoever reads the connection.
+    /// Result of a request, for the thread that reads the connection.
     type Outcome;
 
     /// Completes a request after its handler: takes what is left of the payload and sends, or arranges, the reply.

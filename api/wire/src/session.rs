@@ -42,7 +42,7 @@ pub enum Arrival {
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveCounter {
     received: u64,
-    told: u64,
+    last_ack: u64,
     bytes: u64,
 }
 
@@ -54,7 +54,7 @@ impl ReceiveCounter {
 
     /// Creates a counter that continues from an earlier one.
     pub fn resumed(received: u64) -> ReceiveCounter {
-        ReceiveCounter { received, told: received, bytes: 0 }
+        ReceiveCounter { received, last_ack: received, bytes: 0 }
     }
 
     /// Number of frames received in the whole session.
@@ -92,22 +92,23 @@ impl ReceiveCounter {
 
     /// Whether an acknowledgement should be sent now.
     pub fn ack_due(&self) -> bool {
-        self.received - self.told >= ACK_FRAMES || (self.bytes >= ACK_BYTES && self.received > self.told)
+        self.received - self.last_ack >= ACK_FRAMES
+            || (self.bytes >= ACK_BYTES && self.received > self.last_ack)
     }
 
     /// Returns the acknowledgement to send, if any frame is unacknowledged.
     pub fn take_ack(&mut self) -> Option<Ack> {
-        if self.received == self.told {
+        if self.received == self.last_ack {
             return None;
         }
-        self.told = self.received;
+        self.last_ack = self.received;
         self.bytes = 0;
         Some(Ack { received: self.received })
     }
 
     /// Records that a handshake has reported the count to the other side.
     pub fn told_by_handshake(&mut self) {
-        self.told = self.received;
+        self.last_ack = self.received;
         self.bytes = 0;
     }
 }
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_forgets_what_is_acknowledged_and_refuses_nonsense() {
+    fn the_window_drops_acknowledged_frames_and_rejects_invalid_counts() {
         let mut window = SendWindow::new(10);
         assert!(window.has_room(100));
         assert_eq!(window.push('a', 6), 1);

@@ -19,7 +19,7 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// Ends a submission that breaks a source rule.
-    pub fn obey_rules(&mut self) -> Result<(), Ending> {
+    pub fn check_rules(&mut self) -> Result<(), Ending> {
         let whole = self.job.endpoint == Endpoint::Sandbox;
         match rules::breach(&self.job.source, whole) {
             None => Ok(()),

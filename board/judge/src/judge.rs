@@ -70,7 +70,7 @@ impl Judge<'_> {
             );
             return Err(ending::error("unknown type", &text));
         }
-        self.context.obey_rules()?;
+        self.context.check_rules()?;
         let shape = Shape::of(&self.context.job.source).ok_or_else(|| {
             let wanted = problem.signature(self.context.job.dtype, Shape::Kernel);
             ending::compile_error(

@@ -50,7 +50,7 @@ pub(crate) fn solution(
 
 /// Compiles and runs a whole program.
 pub(crate) fn run(context: &mut Context, gpu: &Gpu) -> Result<(), Ending> {
-    context.obey_rules()?;
+    context.check_rules()?;
     context.compiling();
     let compiled = context
         .compiler(gpu)

@@ -166,8 +166,8 @@ fn directives_of_the_source_change_the_launch() {
     );
     let events = rig().events(&rig().job("leaky-relu", &source, Endpoint::Checker));
     assert_eq!(status(events.last().unwrap()), "CHECKED", "{events:?}");
-    let nonsense = format!("//!grid nobody/2\n{RIGHT}");
-    let last = rig().last(&rig().job("leaky-relu", &nonsense, Endpoint::Checker));
+    let invalid = format!("//!grid nobody/2\n{RIGHT}");
+    let last = rig().last(&rig().job("leaky-relu", &invalid, Endpoint::Checker));
     assert_eq!(status(&last), "COMPILE_ERROR");
 }
 

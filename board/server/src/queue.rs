@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_served_last_comes_last() {
+    fn the_user_served_last_comes_last() {
         let queue = [waiting("a1", "a"), waiting("b1", "b"), waiting("c1", "c")];
         let mut turns = Turns::default();
         turns.served("a");

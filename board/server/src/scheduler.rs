@@ -83,7 +83,7 @@ pub async fn run(app: Arc<App>) {
         tokio::select! {
             () = app.wake.notified() => {}
             () = tokio::time::sleep(LOOK) => {}
-            () = told(&mut stopping) => break,
+            () = stop_signal(&mut stopping) => break,
         }
     }
     attempts.shutdown().await;
@@ -186,7 +186,7 @@ async fn work(
     let mut stopped = cancelled.clone();
     let guard = tokio::select! {
         guard = acquire(app, device, submission) => guard?,
-        () = told(&mut stopped) => return end(app, submission, Outcome::Cancelled, 0.0).await,
+        () = stop_signal(&mut stopped) => return end(app, submission, Outcome::Cancelled, 0.0).await,
     };
     let guard = match guard {
         Ok(guard) => guard,
@@ -199,7 +199,7 @@ async fn work(
     let started = Instant::now();
     let outcome = tokio::select! {
         outcome = judge(app, device, submission, &guard) => outcome?,
-        () = told(&mut stopped) => Outcome::Cancelled,
+        () = stop_signal(&mut stopped) => Outcome::Cancelled,
     };
     let outcome = match outcome {
         Outcome::Ended { event: Event::Error { .. }, .. } if device.was_lost(&guard).await => {
@@ -216,18 +216,18 @@ async fn acquire(
     device: &Device,
     submission: &Submission,
 ) -> Result<Result<DeviceGuard, DeviceError>, StoreError> {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let tell = move |message: String| {
+    let (sender, mut messages) = tokio::sync::mpsc::unbounded_channel();
+    let report = move |message: String| {
         // There is no receiver only after the submission was aborted.
-        let _ = tell.send(message);
+        let _ = sender.send(message);
     };
-    let request = DeviceRequest { price: submission.price_per_hour, progress: &tell };
+    let request = DeviceRequest { price: submission.price_per_hour, progress: &report };
     let ready = device.ready(&request);
     tokio::pin!(ready);
     loop {
         tokio::select! {
             biased;
-            Some(message) = told.recv() => {
+            Some(message) = messages.recv() => {
                 append(app, submission, Event::Provisioning { message }).await?;
             }
             guard = &mut ready => return Ok(guard),
@@ -339,15 +339,15 @@ async fn end(app: &App, submission: &Submission, outcome: Outcome, seconds: f64)
     Ok(())
 }
 
-async fn told(to_stop: &mut watch::Receiver<bool>) {
+async fn stop_signal(to_stop: &mut watch::Receiver<bool>) {
     // If the sender is gone, the server has stopped.
     let _ = to_stop.wait_for(|stop| *stop).await;
 }
 
 /// Cancels a submission: immediately if it waits, by killing its judge if it runs.
 pub async fn cancel(app: &App, submission: &Submission) -> Result<(), StoreError> {
-    let told = app.running.lock().get(&submission.summary.id).map(|one| one.cancel.send(true));
-    if told.is_some() {
+    let signalled = app.running.lock().get(&submission.summary.id).map(|one| one.cancel.send(true));
+    if signalled.is_some() {
         return Ok(());
     }
     // `claim` refuses a submission marked for cancellation, so it cannot start in between.

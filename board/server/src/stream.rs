@@ -114,7 +114,7 @@ impl Watcher {
             return Ok(());
         }
         let Some(place) = self.app.positions.lock().get(&self.id).copied() else { return Ok(()) };
-        if self.place.replace(place).is_some_and(|told| told != place) {
+        if self.place.replace(place).is_some_and(|previous| previous != place) {
             let gpu = &submission.summary.gpu;
             let event = Event::InQueue {
                 message: format!("Position {place} in the queue for {gpu}"),

@@ -47,8 +47,8 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
       page.on("pageerror", (error) => errors.push(error.message));
       page.on("console", (message) => {
         const text = message.text();
-        const told = text.startsWith("Failed to load resource") || text.includes("Content Security Policy");
-        if (message.type() === "error" && !told) errors.push(text);
+        const expected = text.startsWith("Failed to load resource") || text.includes("Content Security Policy");
+        if (message.type() === "error" && !expected) errors.push(text);
       });
       await page.exposeFunction("policyRefused", (what: string) => errors.push(what));
       await page.addInitScript(() => {

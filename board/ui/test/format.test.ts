@@ -11,7 +11,7 @@ describe("format", () => {
     expect(format.time(7_260_000)).toBe("2 h 1 min");
   });
 
-  it("shows a dash for what is not there", () => {
+  it("shows a dash for missing values", () => {
     expect(format.time(null)).toBe("–");
     expect(format.time(Number.NaN)).toBe("–");
     expect(format.metric(undefined)).toBe("–");

@@ -3,7 +3,7 @@ import type { DebugInfo, Endpoint, SubmissionDetail } from "../src/contract";
 import type { BoardEvent } from "../src/event";
 import { advance, begin, ends, fold, ordinal, recall, spoken, steps } from "../src/run";
 
-function told(endpoint: Endpoint, ...events: BoardEvent[]) {
+function replay(endpoint: Endpoint, ...events: BoardEvent[]) {
   return fold(
     "s1",
     endpoint,
@@ -17,34 +17,34 @@ const test = (id: number, status: "PASSED" | "FAILED"): BoardEvent => ({
   total_tests: 3,
 });
 
-const states = (run: ReturnType<typeof told>) => steps(run).map((step) => step.state);
+const states = (run: ReturnType<typeof replay>) => steps(run).map((step) => step.state);
 
 describe("run", () => {
   it("goes from step to step", () => {
     const queued: BoardEvent = { status: "IN_QUEUE", position: 2, expected_wait_s: 3.2 };
-    expect(states(told("full", queued))).toEqual(["active", "waiting", "waiting", "waiting"]);
-    expect(steps(told("full", queued))[0]?.detail).toBe("2nd in line, 3 s");
-    const compiling = told("full", queued, { status: "COMPILING" });
+    expect(states(replay("full", queued))).toEqual(["active", "waiting", "waiting", "waiting"]);
+    expect(steps(replay("full", queued))[0]?.detail).toBe("2nd in line, 3 s");
+    const compiling = replay("full", queued, { status: "COMPILING" });
     expect(states(compiling)).toEqual(["done", "active", "waiting", "waiting"]);
-    const checking = told("full", queued, { status: "COMPILING" }, { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"));
+    const checking = replay("full", queued, { status: "COMPILING" }, { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"));
     expect(states(checking)).toEqual(["done", "done", "active", "waiting"]);
     expect(steps(checking)[2]?.detail).toBe("1 of 3");
   });
 
   it("marks the step that failed and leaves out those after it", () => {
-    const run = told("full", { status: "COMPILING" }, { status: "COMPILE_ERROR", message: "no", details: "x.hip:1:1: error: no" });
+    const run = replay("full", { status: "COMPILING" }, { status: "COMPILE_ERROR", message: "no", details: "x.hip:1:1: error: no" });
     expect(states(run)).toEqual(["done", "failed", "skipped", "skipped"]);
   });
 
   it("takes each event once, whatever is replayed", () => {
-    const run = told("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), test(2, "FAILED"));
+    const run = replay("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), test(2, "FAILED"));
     const again = advance(run, { ...test(1, "FAILED"), id: 2 });
     expect(again).toBe(run);
     expect(run.tests.map((one) => one.status)).toEqual(["PASSED", "FAILED"]);
   });
 
   it("starts over when the job goes back to the queue", () => {
-    const run = told("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), { status: "IN_QUEUE", position: 1 });
+    const run = replay("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), { status: "IN_QUEUE", position: 1 });
     expect(run.tests).toEqual([]);
     expect(states(run)[0]).toBe("active");
   });
@@ -58,12 +58,12 @@ describe("run", () => {
   });
 
   it("keeps the differences of a wrong answer", () => {
-    const run = told("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 } as DebugInfo, passed_tests: 1, total_tests: 3 });
+    const run = replay("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 } as DebugInfo, passed_tests: 1, total_tests: 3 });
     expect(run.wrong?.mismatches).toBe(9);
     expect(run.end?.status).toBe("WRONG_ANSWER");
   });
 
-  it("shows of somebody else's submission what is told of it", () => {
+  it("shows only the public part of another user's submission", () => {
     const detail = {
       id: "s9",
       endpoint: "full",
@@ -83,7 +83,7 @@ describe("run", () => {
 
   it("says in a sentence how it stands", () => {
     expect(spoken({ ...begin("s1", "full"), position: 1 })).toBe("In the queue, 1st in line.");
-    expect(spoken(told("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), { status: "WRONG_ANSWER" }))).toBe(
+    expect(spoken(replay("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), { status: "WRONG_ANSWER" }))).toBe(
       "Wrong answer, 1 of 3 cases passed.",
     );
   });

@@ -80,7 +80,7 @@ fn receive(twin: &mut Twin, bodies: &[Vec<u8>]) {
     }
 }
 
-fn told(bodies: &[Vec<u8>]) -> usize {
+fn sent_bytes(bodies: &[Vec<u8>]) -> usize {
     bodies.iter().map(Vec::len).sum()
 }
 
@@ -90,15 +90,15 @@ fn what_a_system_call_writes_into_watched_memory_is_found() {
         let (ours, theirs) = (Memory::new(1 << 20), Memory::new(1 << 20));
         let (mut twin, mut other) = (ours.twin(tracker.as_ref()), theirs.twin(tracker.as_ref()));
         assert_eq!(twin.is_watched(), tracker.is_some());
-        assert_eq!(told(&send(&mut twin)), 0, "fresh memory is zero on both sides");
+        assert_eq!(sent_bytes(&send(&mut twin)), 0, "fresh memory is zero on both sides");
         let (mut near, mut far) = UnixStream::pair().unwrap();
         near.write_all(&[7; 6000]).unwrap();
         far.read_exact(&mut ours.slice()[300_000..306_000]).unwrap();
         let bodies = send(&mut twin);
-        assert!((6000..6200).contains(&told(&bodies)));
+        assert!((6000..6200).contains(&sent_bytes(&bodies)));
         receive(&mut other, &bodies);
         assert!(ours.slice() == theirs.slice());
-        assert_eq!(told(&send(&mut other)), 0, "what was received is not sent back");
+        assert_eq!(sent_bytes(&send(&mut other)), 0, "what was received is not sent back");
         near.write_all(&theirs.slice()[300_000..306_000]).unwrap();
         let mut again = [0; 6000];
         far.read_exact(&mut again).unwrap();

@@ -404,7 +404,7 @@ fn a_listener_that_says_nothing_is_an_error_within_the_time_out() {
 }
 
 #[test]
-fn a_worker_that_talks_nonsense_loses_the_session_at_once() {
+fn invalid_frames_of_the_worker_end_the_session_at_once() {
     let listener = transport::Listener::bind(&transport::Endpoint::tcp("127.0.0.1", 0)).unwrap();
     let endpoint = listener.endpoint().unwrap();
     let worker = thread::spawn(move || {

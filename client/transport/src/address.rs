@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_no_secret_is_shown() {
+    fn invalid_addresses_are_refused_without_showing_secrets() {
         for text in
             ["gpu7:99", "http://x", "remora://@gpu7", "remora://se cret@gpu7", "remora://secret@gpu7:x"]
         {

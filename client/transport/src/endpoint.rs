@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_endpoints_are_refused() {
         for text in ["", ":1", "http://x", "a:b", "a:70000", "[::1", "[::1]x", "unix:", "tls://"] {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
         }

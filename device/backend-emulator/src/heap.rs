@@ -185,7 +185,7 @@ impl DeviceHeap {
         // SAFETY: the piece belongs to this heap, and kernels may no longer access it. A kernel that does so anyway (use after free)
         // reads zeros.
         unsafe { libc::madvise(address as *mut libc::c_void, piece.bytes as usize, libc::MADV_DONTNEED) };
-        region.mend(address, piece.bytes);
+        region.release_range(address, piece.bytes);
         self.memory.give(self.device, piece.bytes);
         Some(piece)
     }
@@ -331,7 +331,7 @@ impl Region {
     }
 
     /// Returns a range to the free list and merges it with adjacent holes.
-    fn mend(&mut self, address: u64, bytes: u64) {
+    fn release_range(&mut self, address: u64, bytes: u64) {
         let (mut start, mut end) = (address, address + bytes);
         if let Some((before, _)) = self.holes.range(..start).next_back().filter(|(_, end)| **end == start) {
             start = *before;

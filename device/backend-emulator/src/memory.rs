@@ -108,7 +108,7 @@ struct Allocation {
     device: u32,
     kind: MemoryKind,
     /// `unmap` was called, but earlier work may still use the allocation.
-    leaving: bool,
+    unmapping: bool,
     backing: Backing,
 }
 
@@ -230,8 +230,8 @@ impl Memory {
         let mut state = self.state.lock();
         loop {
             let before = state.allocations.range(..end).next_back();
-            let leaving = before.is_some_and(|(start, it)| it.leaving && start + it.bytes > address);
-            if !leaving || (self.left.wait_for(&mut state, LOOK_AGAIN).timed_out() && give_up()) {
+            let unmapping = before.is_some_and(|(start, it)| it.unmapping && start + it.bytes > address);
+            if !unmapping || (self.left.wait_for(&mut state, LOOK_AGAIN).timed_out() && give_up()) {
                 return;
             }
         }
@@ -276,7 +276,7 @@ impl Memory {
         }
         let kind = MemoryKind::PinnedHost;
         let backing = Backing::HostPages;
-        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, backing });
+        state.allocations.insert(address, Allocation { bytes, device, kind, unmapping: false, backing });
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl Memory {
         }
         state
             .allocations
-            .insert(address, Allocation { bytes, device, kind, leaving: false, backing: Backing::Pages });
+            .insert(address, Allocation { bytes, device, kind, unmapping: false, backing: Backing::Pages });
         if let Err(text) = state.commit(address, span) {
             state.forget(address);
             return Err(DeviceError::out_of_memory(text));
@@ -326,8 +326,8 @@ impl Memory {
     fn start_leaving(&self, address: u64, fits: impl Fn(Backing) -> bool) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         match state.allocations.get_mut(&address) {
-            Some(it) if !it.leaving && fits(it.backing) => {
-                it.leaving = true;
+            Some(it) if !it.unmapping && fits(it.backing) => {
+                it.unmapping = true;
                 Ok(())
             }
             _ => Err(DeviceError::invalid_value(format!("nothing is allocated at {address:#x}"))),
@@ -386,7 +386,7 @@ impl Memory {
             let state = self.state.lock();
             let owner = state.allocations.range(..=at).next_back();
             let owner = owner.filter(|(start, it)| at < *start + it.bytes.next_multiple_of(SLACK));
-            if owner.is_some_and(|(_, it)| it.leaving) {
+            if owner.is_some_and(|(_, it)| it.unmapping) {
                 let text = format!("{bytes} bytes at {address:#x} have been freed");
                 return Err(DeviceError::invalid_value(text));
             }

@@ -89,7 +89,7 @@ pub(crate) struct Observation {
     path: PathBuf,
     /// The file at `path`, if it is already open.
     findings: Option<File>,
-    told: Mutex<bool>,
+    reported: Mutex<bool>,
 }
 
 impl Observation {
@@ -119,13 +119,13 @@ impl Observation {
         let observer = Arc::new(Observer::new(options, trace));
         let path = findings_path(config);
         let findings = files.map(|files| again(&files.findings, &path)).transpose()?;
-        Ok(Observation { observer, path, findings, told: Mutex::new(false) })
+        Ok(Observation { observer, path, findings, reported: Mutex::new(false) })
     }
 
     /// Writes the results. Only the first call has an effect.
     pub(crate) fn tell(&self) {
-        let mut told = self.told.lock();
-        if std::mem::replace(&mut *told, true) {
+        let mut reported = self.reported.lock();
+        if std::mem::replace(&mut *reported, true) {
             return;
         }
         self.observer.flush();

@@ -69,7 +69,7 @@ fn an_allocation_keeps_its_bytes_and_address_when_it_is_shared() {
 }
 
 #[test]
-fn shared_memory_outlives_whoever_leaves_first() {
+fn shared_memory_outlives_the_first_process_that_exits() {
     let (owner, other) = (session(), session());
     let a = owner.arena().base;
     owner.map(0, MemoryKind::Device, a, 4096).unwrap();

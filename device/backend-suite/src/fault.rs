@@ -15,9 +15,9 @@ pub fn a_wild_write_is_a_sticky_fault_told_once(rig: Rig) {
     }
     let error = rig.wait(Scope::Stream(0)).unwrap_err();
     assert_eq!(error.code, hipErrorIllegalAddress);
-    let Note::Failed(tag, told) = rig.note() else { panic!("the failure is reported") };
-    assert_eq!((tag, told.code), (0x55, hipErrorIllegalAddress));
-    assert!(told.text.contains("write_through"), "the text names the kernel: {told}");
+    let Note::Failed(tag, error) = rig.note() else { panic!("the failure is reported") };
+    assert_eq!((tag, error.code), (0x55, hipErrorIllegalAddress));
+    assert!(error.text.contains("write_through"), "the text names the kernel: {error}");
     assert_eq!(rig.wait(Scope::Device(0)).unwrap_err().code, hipErrorIllegalAddress);
     assert_eq!(rig.read(0, a, 4).unwrap_err().code, hipErrorIllegalAddress);
     let fill = fill(a, 0, 4, 1);
@@ -39,7 +39,7 @@ pub fn reset_forgets_a_fault(rig: Rig) {
 }
 
 /// Commands with invalid addresses or handles fail when they are queued.
-pub fn nonsense_addresses_and_handles_are_refused(rig: Rig) {
+pub fn invalid_addresses_and_handles_are_refused(rig: Rig) {
     let a = rig.alloc(64);
     let arena = rig.device.arena();
     for address in [0, 8, arena.base - 4096, a + 4096, u64::MAX - 2] {

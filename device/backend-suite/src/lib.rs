@@ -35,10 +35,19 @@ pub use virtual_memory::*;
 pub const KERNELS: &[u8] = include_bytes!("../kernels/suite.gfx942.co");
 
 /// Generates a test for every function of the suite.
+///
+/// `device_suite!(each run)` calls `run` with the name of the test and its function instead, for back ends whose tests must run
+/// in separate processes.
 #[macro_export]
 macro_rules! device_suite {
+    (each $run:path) => {
+        $crate::device_suite! { @list @each $run; }
+    };
     ($make:expr) => {
-        $crate::device_suite! { @tests $make;
+        $crate::device_suite! { @list @tests $make; }
+    };
+    (@list @$kind:ident $argument:tt $($rest:tt)*) => {
+        $crate::device_suite! { @$kind $argument $($rest)*
             copies_fills_and_kernels_of_a_stream_keep_their_order
             a_read_waits_for_the_kernel_before_it
             the_null_stream_waits_for_blocking_streams_and_they_for_it
@@ -57,7 +66,7 @@ macro_rules! device_suite {
             a_direct_write_lands_in_stream_order
             synchronize_calls_back_inline_when_idle
             memory_beyond_the_quota_is_refused
-            nonsense_addresses_and_handles_are_refused
+            invalid_addresses_and_handles_are_refused
             globals_are_shared_between_kernels_and_copies
             launches_before_the_end_of_their_module_are_made
             launch_events_enclose_the_kernel
@@ -73,11 +82,17 @@ macro_rules! device_suite {
             a_write_to_a_mapping_for_reading_is_a_fault
             a_mapping_without_access_is_a_fault_for_kernels
             physical_memory_lives_as_long_as_its_mapping
-            nonsense_mappings_are_refused
+            invalid_mappings_are_refused
             shared_memory_is_the_same_under_another_number
             what_there_is_is_told_while_nothing_runs_or_refused
         }
     };
+    (@each $run:path; $($name:ident)*) => { $(
+        #[test]
+        fn $name() {
+            $run(stringify!($name), $crate::$name);
+        }
+    )* };
     (@tests $make:expr; $($name:ident)*) => { $(
         #[test]
         fn $name() {

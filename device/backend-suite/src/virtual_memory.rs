@@ -102,7 +102,7 @@ pub fn physical_memory_lives_as_long_as_its_mapping(rig: Rig) {
 }
 
 /// Invalid calls of virtual memory management fail.
-pub fn nonsense_mappings_are_refused(rig: Rig) {
+pub fn invalid_mappings_are_refused(rig: Rig) {
     let (a, taken) = (place(&rig), rig.alloc(64));
     let device = &rig.device;
     let free = device.memory(0).unwrap().free;

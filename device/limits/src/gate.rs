@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_nothing_is_let_through() {
+    fn a_wait_that_is_already_met_returns_at_once() {
         let gate = Arc::new(gate());
         gate.seat().charge(0, crate::now(), 3_600_000_000_000);
         let (waiter, generation) = (Arc::clone(&gate), gate.generation());

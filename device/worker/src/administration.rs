@@ -1,6 +1,6 @@
 //! Administration client: takes a session from a worker and gives it to another, as `remora migrate` and worker managers do.
 //!
-//! A worker gives up a session only when told to, after the receiving worker has confirmed that it has it. So whatever fails in
+//! A worker gives up a session only when cause to, after the receiving worker has confirmed that it has it. So whatever fails in
 //! between, the session is in exactly one place, and its client finds it there.
 
 use std::io::{self, Read, Write};
@@ -198,8 +198,8 @@ impl WorkerAddress {
     fn failed(&self) -> impl Fn(io::Error) -> MoveError {
         let said = self.said();
         move |error| {
-            let told = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
-            said(told.map_or_else(|| error.into(), TransportError::from))
+            let cause = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
+            said(cause.map_or_else(|| error.into(), TransportError::from))
         }
     }
 }

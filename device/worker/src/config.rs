@@ -39,6 +39,13 @@ pub enum BackendConfig {
         /// Path of the library; `None` searches the usual paths.
         library: Option<PathBuf>,
     },
+    /// NVIDIA GPUs that run translated kernels.
+    Cuda {
+        /// Path of the driver library; `None` searches the usual paths.
+        library: Option<PathBuf>,
+        /// Model that they imitate: `mi300x`, `mi210`, ...
+        model: String,
+    },
 }
 
 impl BackendConfig {
@@ -47,6 +54,7 @@ impl BackendConfig {
         match self {
             BackendConfig::Emulator { .. } => "emulator",
             BackendConfig::Hip { .. } => "hip",
+            BackendConfig::Cuda { .. } => "cuda",
         }
     }
 }

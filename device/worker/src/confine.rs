@@ -26,12 +26,25 @@ const MOST_THREADS: u64 = 1 << 14;
 /// Limit on the file descriptors of one session.
 const MOST_DESCRIPTORS: u64 = 1 << 16;
 
-/// Folders of the libraries and data of AMD's runtime.
-const HIP_LIBRARIES: &[&str] = &["/opt", "/usr", "/lib", "/lib64", "/etc/ld.so.cache"];
-/// Folders that AMD's runtime reads. Landlock still hides the memory, environment and descriptors of other processes in /proc.
-const HIP_READ: &[&str] = &["/sys", "/proc"];
+/// Folders of the libraries and data of AMD's runtime and of NVIDIA's driver.
+const DRIVER_LIBRARIES: &[&str] = &["/opt", "/usr", "/lib", "/lib64", "/etc/ld.so.cache"];
+/// Folders that they read. Landlock still hides the memory, environment and descriptors of other processes in /proc.
+const DRIVER_READ: &[&str] = &["/sys", "/proc"];
 const HIP_DEVICES: &[&str] =
     &["/dev/kfd", "/dev/dri", "/dev/shm", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
+
+/// Devices of NVIDIA's driver besides one for each GPU.
+const CUDA_DEVICES: &[&str] = &[
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-caps",
+    "/dev/shm",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/random",
+    "/dev/urandom",
+];
 
 /// `/proc/self/pagemap`, opened before confinement, after which it cannot be opened.
 static PAGES: OnceLock<Arc<File>> = OnceLock::new();
@@ -96,8 +109,18 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<PreopenedResources, Work
         BackendConfig::Hip { library } => {
             confinement.calls.extend_from_slice(calls::FILES);
             confinement.calls.extend_from_slice(calls::HIP);
-            confinement.files = hip_files(library.as_deref());
-            match hip_groups() {
+            confinement.files = driver_files(library.as_deref(), HIP_DEVICES);
+            match device_groups(hip_nodes()) {
+                Some(groups) => identity.groups.extend(groups),
+                None => own_user = false,
+            }
+        }
+        BackendConfig::Cuda { library, .. } => {
+            confinement.calls.extend_from_slice(calls::FILES);
+            confinement.calls.extend_from_slice(calls::HIP);
+            confinement.calls.extend_from_slice(calls::CUDA);
+            confinement.files = driver_files(library.as_deref(), &cuda_devices());
+            match device_groups(cuda_nodes()) {
                 Some(groups) => identity.groups.extend(groups),
                 None => own_user = false,
             }
@@ -161,13 +184,14 @@ fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std:
     Ok(UploadConfig { folder: ".".into(), limit: uploads.limit })
 }
 
-fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
+/// Files that a vendor's driver library needs, with its devices.
+fn driver_files(library: Option<&Path>, devices: &[impl AsRef<str>]) -> Vec<(PathBuf, Grant)> {
     let each = |paths: &[&str], grant| -> Vec<(PathBuf, Grant)> {
         paths.iter().map(|path| (PathBuf::from(path), grant)).collect()
     };
-    let mut files = each(HIP_LIBRARIES, Grant::Load);
-    files.extend(each(HIP_READ, Grant::Read));
-    files.extend(each(HIP_DEVICES, Grant::Use));
+    let mut files = each(DRIVER_LIBRARIES, Grant::Load);
+    files.extend(each(DRIVER_READ, Grant::Read));
+    files.extend(devices.iter().map(|path| (PathBuf::from(path.as_ref()), Grant::Use)));
     // Its folder also holds the libraries it loads.
     if let Some(folder) =
         library.and_then(|library| library.canonicalize().ok()?.parent().map(Path::to_owned))
@@ -177,12 +201,34 @@ fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
     files
 }
 
-/// Returns the groups that may open AMD's devices, or `None` if only root can open them.
-fn hip_groups() -> Option<Vec<u32>> {
+/// AMD's devices.
+fn hip_nodes() -> Vec<PathBuf> {
     let nodes = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten().map(|entry| entry.path());
     let render = nodes.filter(|path| path.to_string_lossy().contains("render"));
+    render.chain([PathBuf::from("/dev/kfd")]).collect()
+}
+
+/// The device of each NVIDIA GPU, and the ones that the driver has in common.
+fn cuda_nodes() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_gpu = |path: &PathBuf| {
+        let number = path.to_str().and_then(|path| path.strip_prefix("/dev/nvidia"));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let common = ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(PathBuf::from);
+    entries.filter(is_gpu).chain(common).collect()
+}
+
+/// All devices that NVIDIA's driver opens.
+fn cuda_devices() -> Vec<String> {
+    let nodes = cuda_nodes().into_iter().map(|path| path.to_string_lossy().into_owned());
+    nodes.chain(CUDA_DEVICES.iter().map(|path| (*path).to_owned())).collect()
+}
+
+/// Returns the groups that may open the devices, or `None` if only root can open one of them.
+fn device_groups(nodes: Vec<PathBuf>) -> Option<Vec<u32>> {
     let mut groups = Vec::new();
-    for node in render.chain([PathBuf::from("/dev/kfd")]) {
+    for node in nodes {
         let Ok(data) = node.metadata() else { continue };
         let mode = data.permissions().mode();
         match data.gid() {

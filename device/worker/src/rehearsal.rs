@@ -13,7 +13,7 @@ use crate::outgoing::outbox::Outbox;
 use crate::request::exchange::Exchange;
 use crate::request::inbox::{Broken, Inbox};
 use crate::request::{Dispatcher, Next, Receipt};
-use crate::session::migrate_in::Arriving;
+use crate::session::migrate_in::Import;
 use crate::session::snapshot::{Kind, SnapshotError, Writer};
 
 /// Memory of the test device.
@@ -59,9 +59,9 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
 /// For any input this returns, as [`rehearse`] does.
 pub fn rehearse_arrival(bytes: &[u8]) -> bool {
     let arrives = |file: &[u8]| {
-        let Ok(arriving) = Arriving::begin(file) else { return false };
-        let Some(mut dispatcher) = stage(Some(arriving.manifest.arena())) else { return false };
-        arriving.settle(&mut dispatcher).is_ok()
+        let Ok(import) = Import::begin(file) else { return false };
+        let Some(mut dispatcher) = stage(Some(import.manifest.arena())) else { return false };
+        import.restore(&mut dispatcher).is_ok()
     };
     arrives(bytes) || sealed(bytes).is_ok_and(|file| arrives(&file))
 }

@@ -1,7 +1,7 @@
 //! Upload cache: deduplicates a tenant's uploads by content hash, so that later sessions send hashes instead of data.
 //!
 //! One folder per tenant, one file per content, named by its BLAKE3 hash. Shared by all sessions of the tenant, and kept after
-//! they end. Contents that a session was told about stay while it lives: only a session that has the store to itself evicts,
+//! they end. Contents that a session was advertised about stay while it lives: only a session that has the store to itself evicts,
 //! least recently used first. Storing never blocks on the disk and never exceeds the limit, and a content whose hash does not
 //! match is never returned.
 
@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
 /// Limit on the number of hashes sent to a client; the newest are sent.
-const MOST_TOLD: usize = 4096;
+const MAX_ADVERTISED: usize = 4096;
 /// Limit on bytes queued for writing; more is not stored.
 const MOST_WAITING: u64 = 512 << 20;
 /// Size limit of one content.
@@ -105,7 +105,7 @@ pub(crate) struct Store {
     state: Mutex<State>,
     written: Condvar,
     writer: Sender<([u8; 32], Arc<[u8]>)>,
-    told: Vec<u8>,
+    advertised: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -149,7 +149,8 @@ impl Store {
             }
             flock(&lock, libc::LOCK_SH)?;
         }
-        let told = entries.iter().take(MOST_TOLD).flat_map(|entry| entry.hash[..16].to_vec()).collect();
+        let advertised =
+            entries.iter().take(MAX_ADVERTISED).flat_map(|entry| entry.hash[..16].to_vec()).collect();
         let (writer, contents) = channel();
         let store = Arc::new(Store {
             folder: config.folder.clone(),
@@ -158,7 +159,7 @@ impl Store {
             state: Mutex::new(State { used, ..State::default() }),
             written: Condvar::new(),
             writer,
-            told,
+            advertised,
         });
         let weak = Arc::downgrade(&store);
         std::thread::Builder::new().name("store".to_owned()).spawn(move || write_all(&weak, &contents))?;
@@ -166,20 +167,20 @@ impl Store {
     }
 
     /// Returns the first halves of the hashes that were stored when the session began.
-    pub(crate) fn told(&self) -> &[u8] {
-        &self.told
+    pub(crate) fn advertised(&self) -> &[u8] {
+        &self.advertised
     }
 
-    /// Returns code objects that the session was told about and may refer to by hash: the newest, up to `most` bytes.
-    pub(crate) fn told_code_objects(&self, most: u64) -> Vec<Arc<[u8]>> {
-        let (told, _) = self.told.as_chunks::<16>();
-        let told: HashSet<&[u8; 16]> = told.iter().collect();
+    /// Returns code objects that the session was advertised about and may refer to by hash: the newest, up to `most` bytes.
+    pub(crate) fn advertised_code_objects(&self, most: u64) -> Vec<Arc<[u8]>> {
+        let (advertised, _) = self.advertised.as_chunks::<16>();
+        let advertised: HashSet<&[u8; 16]> = advertised.iter().collect();
         let mut entries = list(&self.folder, false).unwrap_or_default();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.used));
         let mut left = most;
         let mut found = Vec::new();
         for entry in entries {
-            let known = entry.hash.first_chunk::<16>().is_some_and(|half| told.contains(half));
+            let known = entry.hash.first_chunk::<16>().is_some_and(|half| advertised.contains(half));
             let mut magic = [0; 4];
             let path = self.folder.join(name(&entry.hash));
             let code = known && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
@@ -285,7 +286,8 @@ fn list(folder: &Path, alone: bool) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let file = entry.file_name();
         let Some(hash) = file.to_str().and_then(|name| blake3::Hash::from_hex(name).ok()) else {
-            if alone && file != "lock" {
+            // A folder holds something else of the tenant, such as compiled kernels.
+            if alone && file != "lock" && !entry.file_type()?.is_dir() {
                 fs::remove_file(entry.path())?;
             }
             continue;
@@ -325,13 +327,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (hash, bytes) = content(1, 100_000);
         let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
-        assert!(store.told().is_empty() && store.get(&hash).is_none());
+        assert!(store.advertised().is_empty() && store.get(&hash).is_none());
         store.put(hash, Arc::clone(&bytes));
         assert_eq!(store.get(&hash), Some(Arc::clone(&bytes)));
         store.settle(SOON);
         drop(store);
         let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
-        assert_eq!(store.told(), &hash[..16]);
+        assert_eq!(store.advertised(), &hash[..16]);
         assert_eq!(store.get(&hash), Some(bytes));
     }
 
@@ -364,7 +366,7 @@ mod tests {
         }
         assert!(store.get(&contents[0].0).is_some(), "recently used");
         let crowded = Store::open(&config(folder.path(), 4000)).unwrap();
-        assert_eq!(crowded.told().len(), 5 * 16);
+        assert_eq!(crowded.advertised().len(), 5 * 16);
         let (hash, bytes) = content(9, 1000);
         crowded.put(hash, bytes);
         crowded.settle(SOON);

@@ -247,7 +247,7 @@ impl Supervisor {
                 Err(Refusal::Rejected(it))
                     if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
                 {
-                    tracing::debug!("{peer} redirected or told to wait: {}", it.text);
+                    tracing::debug!("{peer} redirected or asked to retry later: {}", it.text);
                 }
                 Err(refusal) => {
                     supervisor.handshakes.warn(format_args!("{peer} refused: {}", one_line(&refusal)));
@@ -321,7 +321,7 @@ impl Supervisor {
                 }
                 false => None,
             };
-            return match self.tenants.heir(named.as_deref()) {
+            return match self.tenants.tenant_for(named.as_deref()) {
                 Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(one_line(&error))),
                 Err(text) => reject(text),
             };

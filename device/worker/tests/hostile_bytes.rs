@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn well_framed_nonsense_is_handled_to_its_end(requests in requests()) {
+    fn well_framed_invalid_requests_are_handled(requests in requests()) {
         let mut bytes = Vec::new();
         let mut sent = 0;
         for (at, posted, payload) in requests {
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn graphs_of_nonsense_are_handled_to_their_end(
+    fn invalid_graphs_are_handled(
         nodes in graph_nodes(),
         other in graph_nodes(),
         flags in 0u32..2,

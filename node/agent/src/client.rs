@@ -17,8 +17,8 @@ pub(crate) fn of(session: &SessionStatus, port: u16) -> Option<u32> {
     let peer: SocketAddr = session.peer.parse().ok()?;
     let here = |pid: &u32| holds(*pid, peer, port);
     // The reported PID is nearly always right, and checking it first avoids a scan of all processes.
-    let told = Some(session.pid).filter(|pid| process::innermost(*pid) == Some(session.pid)).filter(here);
-    told.or_else(|| {
+    let reported = Some(session.pid).filter(|pid| process::innermost(*pid) == Some(session.pid)).filter(here);
+    reported.or_else(|| {
         let others = process::all().into_iter().filter(|pid| *pid != session.pid);
         others.filter(|pid| process::innermost(*pid) == Some(session.pid)).find(here)
     })
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_the_kernel_are_read_and_nonsense_is_not() {
+    fn kernel_tables_are_parsed_and_invalid_lines_rejected() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: \
                      0100007F:D431 0100007F:4853 01 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 20\n";
         let local = "127.0.0.1:54321".parse().unwrap();
@@ -106,10 +106,10 @@ mod tests {
         assert_eq!(connection(table, local, 1), None);
         let mapped = table.replace("0100007F:D", "0000000000000000FFFF00000100007F:D");
         assert_eq!(connection(&mapped, local, 0x4853), Some(4711));
-        for nonsense in
+        for invalid in
             ["", "x", "x\n0: a b c", "x\n0: 0100007F:D431", "x\n0: €€€€€€€€:1 0100007F:4853 1 2 3 4 5 6 7"]
         {
-            assert_eq!(connection(nonsense, local, 0x4853), None, "{nonsense}");
+            assert_eq!(connection(invalid, local, 0x4853), None, "{invalid}");
         }
     }
 }

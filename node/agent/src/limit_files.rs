@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_make_less_of_a_share_and_nonsense_changes_nothing() {
+    fn limits_reduce_a_share_and_invalid_ones_change_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let limit = |worker: &str, text: &str| {
             std::fs::create_dir_all(folder.path().join(worker)).unwrap();

@@ -220,9 +220,9 @@ pub(crate) fn read_answer(answer: &[u8]) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
     let body = body.trim();
-    let told = body.strip_prefix("{\"error\":\"").and_then(|text| text.strip_suffix("\"}"));
+    let reason = body.strip_prefix("{\"error\":\"").and_then(|text| text.strip_suffix("\"}"));
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-    Some((status, told.unwrap_or(body).chars().take(REASON_CHARS).map(plain).collect()))
+    Some((status, reason.unwrap_or(body).chars().take(REASON_CHARS).map(plain).collect()))
 }
 
 /// Escapes a text for a JSON string.

@@ -106,10 +106,10 @@ fn convolution_batch_norm_and_relu_are_one_launch() {
     let mut y = conv(&x, &w, Some(&b), &ConvOptions::default()).unwrap();
     y = norm::batch_norm(&y, Some(running), Some(&b), Some(&b), false, 0.1, 1e-5).unwrap();
     y = activation::relu(&y).unwrap();
-    let told = explain(std::slice::from_ref(&y)).unwrap();
-    assert_eq!(told.launches.len(), 1, "{told}");
-    assert_eq!(told.launches[0].kind, "contract");
-    assert_eq!(told.bytes_written(), 2 * 4 * 3 * 3 * 4);
+    let plan = explain(std::slice::from_ref(&y)).unwrap();
+    assert_eq!(plan.launches.len(), 1, "{plan}");
+    assert_eq!(plan.launches[0].kind, "contract");
+    assert_eq!(plan.bytes_written(), 2 * 4 * 3 * 3 * 4);
     assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
     assert!(explain(std::slice::from_ref(&y)).unwrap().launches.is_empty());
 }

@@ -148,11 +148,11 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
     array = numpy.call_method("ascontiguousarray", (array,), None)?;
-    let mut told: String = array.getattr("dtype")?.getattr("str")?.extract()?;
-    if told.starts_with('>') {
+    let mut code: String = array.getattr("dtype")?.getattr("str")?.extract()?;
+    if code.starts_with('>') {
         array =
             array.call_method1("astype", (array.getattr("dtype")?.call_method1("newbyteorder", ("<",))?,))?;
-        told = array.getattr("dtype")?.getattr("str")?.extract()?;
+        code = array.getattr("dtype")?.getattr("str")?.extract()?;
     }
     let dtype = if name == "bfloat16" {
         array = array.call_method1("view", ("u2",))?;
@@ -161,7 +161,7 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
         array = array.call_method1("astype", ("complex64",))?;
         DType::C64
     } else {
-        typed(told.trim_start_matches(['<', '|', '=']))
+        typed(code.trim_start_matches(['<', '|', '=']))
             .ok_or_else(|| PyTypeError::new_err(format!("NumPy's type {name} is not supported")))?
     };
     let length: usize = array.getattr("nbytes")?.extract()?;

@@ -15,7 +15,7 @@ create_exception!(
 );
 
 /// Joins the message and the messages of all causes.
-fn told(error: &dyn Error) -> String {
+fn text_with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -30,7 +30,7 @@ fn told(error: &dyn Error) -> String {
 }
 
 pub fn raise(error: TensorError) -> PyErr {
-    let text = told(&error);
+    let text = text_with_sources(&error);
     match error {
         TensorError::Shape { .. } => PyValueError::new_err(text),
         TensorError::Type { .. } => PyTypeError::new_err(text),
@@ -44,7 +44,7 @@ pub fn raise(error: TensorError) -> PyErr {
 }
 
 pub fn raise_device(error: DeviceError) -> PyErr {
-    let text = told(&error);
+    let text = text_with_sources(&error);
     match error {
         DeviceError::OutOfMemory { .. } => OutOfMemoryError::new_err(text),
         DeviceError::OutOfBounds { .. } => PyIndexError::new_err(text),

@@ -99,14 +99,14 @@ impl Explained {
             .nodes
             .iter()
             .map(|node| {
-                let told = PyDict::new(py);
-                told.set_item("number", node.number)?;
-                told.set_item("name", &node.name)?;
-                told.set_item("inputs", &node.inputs)?;
-                told.set_item("shape", node.shape.to_vec())?;
-                told.set_item("dtype", node.dtype.name())?;
-                told.set_item("stored", node.stored)?;
-                Ok(told)
+                let entry = PyDict::new(py);
+                entry.set_item("number", node.number)?;
+                entry.set_item("name", &node.name)?;
+                entry.set_item("inputs", &node.inputs)?;
+                entry.set_item("shape", node.shape.to_vec())?;
+                entry.set_item("dtype", node.dtype.name())?;
+                entry.set_item("stored", node.stored)?;
+                Ok(entry)
             })
             .collect()
     }
@@ -118,15 +118,15 @@ impl Explained {
             .launches
             .iter()
             .map(|launch| {
-                let told = PyDict::new(py);
-                told.set_item("name", &launch.name)?;
-                told.set_item("kind", launch.kind)?;
-                told.set_item("nodes", &launch.nodes)?;
-                told.set_item("shape", launch.shape.to_vec())?;
-                told.set_item("dtype", launch.dtype.name())?;
-                told.set_item("bytes_read", launch.bytes_read)?;
-                told.set_item("bytes_written", launch.bytes_written)?;
-                Ok(told)
+                let entry = PyDict::new(py);
+                entry.set_item("name", &launch.name)?;
+                entry.set_item("kind", launch.kind)?;
+                entry.set_item("nodes", &launch.nodes)?;
+                entry.set_item("shape", launch.shape.to_vec())?;
+                entry.set_item("dtype", launch.dtype.name())?;
+                entry.set_item("bytes_read", launch.bytes_read)?;
+                entry.set_item("bytes_written", launch.bytes_written)?;
+                Ok(entry)
             })
             .collect()
     }

@@ -222,8 +222,8 @@ def test_indices_out_of_bounds_are_refused_with_operation_index_and_size():
         index, size = names.split()
         with pytest.raises(IndexError) as caught:
             call()
-        told = str(caught.value)
-        assert told.startswith(operation + ":") and f"index {index} " in told and size in told.split("bounds")[1], told
+        text = str(caught.value)
+        assert text.startswith(operation + ":") and f"index {index} " in text and size in text.split("bounds")[1], text
     assert (x == 0).all()
 
 

@@ -139,21 +139,21 @@ def test_a_forked_child_is_told_why_it_has_no_gpu(gpu):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        told = ""
+        report = ""
         for work in (lambda: x.numpy(), lambda: pf.set_device("rocm")):
             try:
                 work()
-                told += "nothing;"
+                report += "nothing;"
             except RuntimeError as error:
-                told += f"{error};"
-        told += str(pf.ones(2, device="cpu").tolist())
-        os.write(write, told.encode())
+                report += f"{error};"
+        report += str(pf.ones(2, device="cpu").tolist())
+        os.write(write, report.encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        told = pipe.read()
+        report = pipe.read()
     os.waitpid(child, 0)
-    assert told.count("forked") == 2 and told.endswith("[1.0, 1.0]")
+    assert report.count("forked") == 2 and report.endswith("[1.0, 1.0]")
     assert x.sum().item() == 3.0
 
 
@@ -185,7 +185,7 @@ def test_a_worker_that_dies_gives_an_error_and_leaves_the_process_usable(tmp_pat
         "assert x.tolist() == [1.0, 2.0]\n"
         "os.kill(int(sys.argv[1]), signal.SIGKILL)\n"
         "try:\n    (x + 1).tolist()\n"
-        "except RuntimeError as error:\n    print('told:', error)\n"
+        "except RuntimeError as error:\n    print('error:', error)\n"
         "else:\n    raise SystemExit('no error')\n"
         "assert (pf.ones(2) + 1).tolist() == [2.0, 2.0]\n"
     )

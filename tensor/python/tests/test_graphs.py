@@ -71,16 +71,16 @@ def test_a_steady_step_is_one_graph_with_no_argument_changed(replay):
     learner = pf.optim.SGD(model.parameters(), lr=0.05)
     x, y = np.ones((8, 6), np.float32), np.arange(8) % 4
 
-    told = []
+    results = []
     for _ in range(40):
         loss = pf.cross_entropy(model(pf.tensor(x)), pf.tensor(y))
         learner.zero_grad()
         loss.backward()
         learner.step()
         loss.item()
-        told.append(get_kernel_cache().get_stats())
+        results.append(get_kernel_cache().get_stats())
     # It takes a few steps until every tensor has a stable address.
-    counted = {name: told[39][name] - told[29][name] for name in told[39]}
+    counted = {name: results[39][name] - results[29][name] for name in results[39]}
     assert counted["graph_launches"] == 10 and counted["replayed_launches"] == counted["launches"]
     assert counted["graphs"] == 0 and counted["changed_launches"] == 0
 
@@ -100,8 +100,8 @@ def test_numbers_that_change_every_time_are_never_stale(replay):
         product = (x_np * number) @ weights_np
         rows = np.exp(product - product.max(1, keepdims=True))
         rows /= rows.sum(1, keepdims=True)
-        (told, more) = _counted(lambda: one(number))
-        np.testing.assert_allclose(told, product.sum(0) + rows.sum(0) * number, rtol=1e-4, atol=1e-5)
+        (results, more) = _counted(lambda: one(number))
+        np.testing.assert_allclose(results, product.sum(0) + rows.sum(0) * number, rtol=1e-4, atol=1e-5)
         counted = {name: counted[name] + more[name] for name in more}
     assert counted["graph_launches"] > 0 and counted["changed_launches"] > 0
 
@@ -114,9 +114,9 @@ def test_random_numbers_go_on_when_they_are_replayed(replay):
     replay(False)
     expected = numbers()
     replay(True)
-    told, counted = _counted(numbers)
-    assert told == expected and counted["graph_launches"] >= 5
-    assert len({str(one) for one in told}) == 8
+    results, counted = _counted(numbers)
+    assert results == expected and counted["graph_launches"] >= 5
+    assert len({str(one) for one in results}) == 8
 
 
 def test_each_gpu_and_each_thread_gets_its_own_numbers(replay):
@@ -126,14 +126,14 @@ def test_each_gpu_and_each_thread_gets_its_own_numbers(replay):
             x = ones * float(start + number)
             into.append((pf.softmax(x, dim=1).sum(dim=0) @ x.sum(dim=0)).item())
 
-    told = [[], [], []]
+    results = [[], [], []]
     places = [("rocm:0", 1), ("rocm:1", 100), ("rocm:0", 10000)]
-    threads = [threading.Thread(target=sums, args=(*place, into)) for place, into in zip(places, told)]
+    threads = [threading.Thread(target=sums, args=(*place, into)) for place, into in zip(places, results)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for (_, start), numbers in zip(places, told):
+    for (_, start), numbers in zip(places, results):
         expected = [30 * 30 * float(start + number) for number in range(12)]
         np.testing.assert_allclose(numbers, expected, rtol=1e-5)
 

@@ -236,8 +236,8 @@ def test_nothing_runs_before_somebody_looks(device):
     x = pf.tensor(np.ones((8, 8), np.float32))
     y = (x @ x + 1).relu()
     assert pf.is_lazy(y)
-    told = pf.explain(y)
-    assert len(told) == len(told.launches) == 1 and told.bytes_written == 8 * 8 * 4
+    plan = pf.explain(y)
+    assert len(plan) == len(plan.launches) == 1 and plan.bytes_written == 8 * 8 * 4
     pf.eval(y)
     assert not pf.is_lazy(y) and y.tolist()[0][0] == 9.0
     huge = pf.randn(10_000, 10_000)

@@ -53,14 +53,14 @@ got = []
 try:
     train('rocm', 50, lambda step: (got.append(step), step == 5 and os.kill(int(sys.argv[1]), signal.SIGKILL)))
 except RuntimeError as error:
-    print('told:', error)
+    print('error:', error)
 assert 5 <= got[-1] < 49, got
 # Again, also for work that was submitted and not waited for.
 for work in (lambda: train('rocm', 3), lambda: pf.ones(3, device='rocm').tolist(), lambda: pf.synchronize('rocm')):
     try:
         work()
     except RuntimeError as error:
-        print('told:', error)
+        print('error:', error)
     else:
         raise SystemExit('no error')
 assert kept.tolist() == [1.0, 2.0]
@@ -74,7 +74,7 @@ def test_a_worker_that_dies_in_a_training_is_a_runtime_error_and_the_cpu_goes_on
     answer = _run(DIES, tmp_path / "worker", worker.pid)
     worker.wait()
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("told:") == 4 and answer.stdout.endswith("usable\n"), answer.stdout
+    assert answer.stdout.count("error:") == 4 and answer.stdout.endswith("usable\n"), answer.stdout
 
 
 FULL = """

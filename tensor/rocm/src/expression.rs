@@ -4,7 +4,7 @@ use tensor_core::dtype::DType;
 use tensor_core::program::{Binary, Code, Program, Unary};
 
 use crate::source::{Writer, element, value_type};
-use crate::template;
+use crate::symbolic;
 
 /// The context of a program: how its inputs and indices are written.
 pub(crate) trait Surroundings {
@@ -35,7 +35,7 @@ pub(crate) fn write(
             Code::Cast(from) => cast(to, dtype(from), &name(from)),
             Code::Unary(function, x) => rounded(to, &unary(function, dtype(x), &name(x))),
             Code::Binary(Binary::Within, x, y) => {
-                let faults = writer.address(template::FAULTS);
+                let faults = writer.address(symbolic::FAULTS);
                 format!("pf::within({}, {}, {faults})", name(x), name(y))
             }
             Code::Binary(function, x, y) => rounded(to, &binary(function, dtype(x), &name(x), &name(y))),

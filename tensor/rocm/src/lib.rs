@@ -19,6 +19,7 @@ mod properties;
 mod replay;
 mod source;
 mod stream;
+mod symbolic;
 mod template;
 mod tuning;
 mod work;

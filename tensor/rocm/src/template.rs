@@ -12,26 +12,12 @@ use tensor_core::error::DeviceError;
 use tensor_core::step::{Operand, Step, Work};
 
 use crate::memory::{Block, Imaginary, address_of};
-use crate::source::{Address, Launch};
+use crate::source::Launch;
+use crate::symbolic::{FAULTS, LAST, WITHIN, WORKSPACES};
 use crate::work::{Plan, Target};
-
-/// Bits of the offset in a symbolic address.
-const WITHIN: u32 = 44;
-/// Operands are numbered first, then workspaces.
-const WORKSPACES: u64 = 1 << 19;
-const LAST: u64 = (1 << 20) - 1;
-
-pub(crate) const SEED: Address = Address(LAST << WITHIN);
-pub(crate) const OFFSET: Address = Address((LAST - 1) << WITHIN);
-/// The buffer where kernels record indices out of bounds.
-pub(crate) const FAULTS: Address = Address((LAST - 2) << WITHIN);
 
 /// The most templates. When full, all are dropped: a program with so many kinds of steps does not repeat them.
 const MOST: usize = 1 << 13;
-
-pub(crate) fn workspace(number: usize) -> Address {
-    Address((WORKSPACES + number as u64) << WITHIN)
-}
 
 #[derive(Debug)]
 pub(crate) struct Template {

@@ -39,11 +39,11 @@ pub fn measure(
             script.env("REMORA_WORKER", relay.address().to_string()).env("REMORA_STATS", "1");
             let output = script.env("PYFLAME_GRAPHS", graphs).output();
             let output = output.context("cannot start the training")?;
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             if !output.status.success() {
-                bail!("the training failed: {told}");
+                bail!("the training failed: {stderr}");
             }
-            let trips = round_trips(&told).context("the training printed no counters")?;
+            let trips = round_trips(&stderr).context("the training printed no counters")?;
             Ok((String::from_utf8_lossy(&output.stdout).into_owned(), trips))
         };
         // Warm up the kernel cache on disk: compiling waits for the worker.
@@ -66,8 +66,9 @@ pub fn measure(
 }
 
 /// Sums over all libraries that print counters: the compiler is a separate library.
-fn round_trips(told: &str) -> Option<u64> {
-    let counts = told.lines().filter_map(|line| line.split(" round trips").next()?.split_whitespace().last());
+fn round_trips(stderr: &str) -> Option<u64> {
+    let counts =
+        stderr.lines().filter_map(|line| line.split(" round trips").next()?.split_whitespace().last());
     counts.filter_map(|count| count.parse().ok()).reduce(|sum: u64, count: u64| sum + count)
 }
 
@@ -77,8 +78,8 @@ mod tests {
 
     #[test]
     fn round_trips_of_both_libraries_are_added() {
-        let told = "remora: 3 round trips, 0 posted\nremora: 21 round trips, 258 posted, 9 bytes sent\n";
-        assert_eq!(round_trips(told), Some(24));
+        let stderr = "remora: 3 round trips, 0 posted\nremora: 21 round trips, 258 posted, 9 bytes sent\n";
+        assert_eq!(round_trips(stderr), Some(24));
         assert_eq!(round_trips("nothing\n"), None);
     }
 }

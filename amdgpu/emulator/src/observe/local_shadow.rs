@@ -77,11 +77,11 @@ impl LocalShadow {
             self.bytes.resize(size as usize, Byte::default());
         }
         // Each kind of problem is reported once per access, for its first lane.
-        let mut told = [false; 3];
+        let mut reported = [false; 3];
         for (lane, address) in access.iter() {
             let site = AccessSite { lane: (!access.scalar).then_some(lane), ..*site };
             if address.saturating_add(u64::from(access.bytes)) > u64::from(size) {
-                if !std::mem::replace(&mut told[0], true) {
+                if !std::mem::replace(&mut reported[0], true) {
                     conflicts.push(Conflict {
                         problem: Problem::LocalOutOfBounds,
                         address,
@@ -93,7 +93,7 @@ impl LocalShadow {
             }
             for at in address..address + u64::from(access.bytes) {
                 let (unset, race) = self.touch(at as usize, access.kind, &site);
-                if unset && !std::mem::replace(&mut told[1], true) {
+                if unset && !std::mem::replace(&mut reported[1], true) {
                     conflicts.push(Conflict {
                         problem: Problem::LocalUnset,
                         address: at,
@@ -102,7 +102,7 @@ impl LocalShadow {
                     });
                 }
                 if let Some(other) = race
-                    && !std::mem::replace(&mut told[2], true)
+                    && !std::mem::replace(&mut reported[2], true)
                 {
                     conflicts.push(Conflict {
                         problem: Problem::LocalRace,

@@ -27,10 +27,13 @@ pub fn simplify(function: &mut Function) {
     }
 }
 
+/// Results of pure instructions by operation and operands, and the blocks that define them.
+type Known = FxHashMap<(Operation, Vec<Value>), Vec<(Value, Block)>>;
+
 struct Pass {
     replaced: FxHashMap<Value, Value>,
     /// Pure operations that were built, with the blocks they are in.
-    known: FxHashMap<(Operation, Vec<Value>), Vec<(Value, Block)>>,
+    known: Known,
     dominators: Dominators,
 }
 
@@ -163,10 +166,7 @@ fn decide_branches(function: &mut Function) {
     for block in reverse_post_order(function) {
         reached[block] = true;
     }
-    for number in 0..function.blocks.len() {
-        if reached[number] {
-            continue;
-        }
+    for number in (0..function.blocks.len()).filter(|number| !reached[*number]) {
         for to in function.blocks[number].terminator.successors() {
             drop_edge(function, Block(number as u32), to);
         }

@@ -243,8 +243,8 @@ impl Shared {
 
     /// Returns the highest price per hour that all waiting requests accept.
     fn most(&self) -> Option<f64> {
-        let told = self.pending().into_iter().map(|request| request.price).filter(|price| *price > 0.0);
-        told.chain(self.project.config.max_price).reduce(f64::min)
+        let offered = self.pending().into_iter().map(|request| request.price).filter(|price| *price > 0.0);
+        offered.chain(self.project.config.max_price).reduce(f64::min)
     }
 
     fn set(&self, phase: Phase) {

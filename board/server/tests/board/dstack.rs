@@ -49,8 +49,8 @@ async fn device(rig: &Rig) -> Value {
 }
 
 fn provisioning(events: &[Sent]) -> Vec<&str> {
-    let told = events.iter().filter(|event| event.name == "PROVISIONING");
-    told.map(|event| event.data["message"].as_str().unwrap()).collect()
+    let progress = events.iter().filter(|event| event.name == "PROVISIONING");
+    progress.map(|event| event.data["message"].as_str().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,10 +112,10 @@ async fn what_is_cancelled_while_a_run_starts_leaves_none() {
     let id = rig.submit("", "//", "checker").await;
     until("a run", async || !api.active().is_empty()).await;
     until("a state", async || device(&rig).await["state"] == json!("provisioning")).await;
-    let told = "Pulling the image (amddevcloud, atl1): 50% of 5.0 GB downloaded, 10% unpacked";
+    let expected = "Pulling the image (amddevcloud, atl1): 50% of 5.0 GB downloaded, 10% unpacked";
     until("progress", async || {
         let detail = rig.get(&format!("/api/submissions/{id}")).await.1;
-        detail["events"].as_array().unwrap().iter().any(|event| event["message"] == json!(told))
+        detail["events"].as_array().unwrap().iter().any(|event| event["message"] == json!(expected))
     })
     .await;
     rig.post_as("", &format!("/api/submissions/{id}/cancel"), &json!({})).await;

@@ -81,7 +81,7 @@ async fn a_restart_loses_nothing_and_repeats_no_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_again_is_told_its_position_and_how_long_it_waits() {
+async fn a_requeued_submission_reports_its_position_and_wait() {
     let mut rig = Rig::start().await;
     let (ada, ben) = (rig.user("ada", |_| {}).await, rig.user("ben", |_| {}).await);
     let gate = rig.folder.path().join("gate");
@@ -94,15 +94,15 @@ async fn what_runs_again_is_told_its_position_and_how_long_it_waits() {
     rig.submit(&ben, &held, "checker").await;
     rig.restart().await;
     std::fs::write(&gate, "").unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for id in &running {
         let events = rig.events(&ada, id).await;
         let mut queued = events.iter().filter(|event| event.id.is_some() && event.name == "IN_QUEUE");
         let last = &queued.next_back().unwrap().data;
-        told.push((last["position"].as_u64().unwrap(), last["expected_wait_s"].as_f64().unwrap() > 0.0));
+        reported.push((last["position"].as_u64().unwrap(), last["expected_wait_s"].as_f64().unwrap() > 0.0));
     }
     // The other user's turn comes between the two.
-    assert_eq!(told, [(1, false), (3, true)]);
+    assert_eq!(reported, [(1, false), (3, true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

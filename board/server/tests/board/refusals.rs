@@ -73,7 +73,7 @@ fn cases() -> Vec<Case> {
         Case { kind: None, ..case("no kind of body", Key::Good, plain(), 415, "must be JSON") },
         Case { kind: Some("application/x-www-form-urlencoded"), ..case("a form", Key::Good, plain(), 415, "must be JSON") },
         Case { path: "/api/amd/submit", ..case("the stream without a key", Key::None, plain(), 401, "needs an API key") },
-        Case { path: "/api/amd/submit", ..case("the stream with nonsense", Key::Good, b"{}".to_vec(), 400, "Missing required fields") },
+        Case { path: "/api/amd/submit", ..case("the stream with an invalid body", Key::Good, b"{}".to_vec(), 400, "Missing required fields") },
         at("/api/submissions/nothing", "GET", 404, "no submission"),
         at("/api/submissions/nothing/events", "GET", 404, "no submission"),
         at("/api/submissions/nothing/cancel", "POST", 404, "no submission"),

@@ -52,9 +52,9 @@ export function SubmissionPage({ id }: { id: string }) {
 
 function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void }) {
   const followed = useSignal<Followed | null>(null);
-  const told = recall(detail);
+  const recalled = recall(detail);
   useEffect(() => {
-    if (told.end !== null || detail.code === null) return;
+    if (recalled.end !== null || detail.code === null) return;
     const live = new Followed(detail.id, detail.endpoint);
     followed.value = live;
     // After the submission has ended, the server has more data than the events.
@@ -65,8 +65,8 @@ function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void
       stop();
       live.stop();
     };
-  }, [detail.id, told.end !== null]);
-  const run: Run = told.end === null ? (followed.value?.run.value ?? told) : told;
+  }, [detail.id, recalled.end !== null]);
+  const run: Run = recalled.end === null ? (followed.value?.run.value ?? recalled) : recalled;
   const emulated = run.end?.emulated ?? detail.emulated;
   return (
     <main class="page">

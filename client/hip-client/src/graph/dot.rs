@@ -34,13 +34,13 @@ fn cluster(graph: &Graph, flags: u32, text: &mut String) {
     );
     let mut children = Vec::new();
     for (number, node) in graph.nodes().into_iter().enumerate() {
-        let told = graph.with(node, |it| {
+        let described = graph.with(node, |it| {
             if let Work::Child(child) = &it.work {
                 children.push(std::sync::Arc::clone(child));
             }
             (style(&it.work), label(&it.work, flags))
         });
-        let Ok(((style, shape), label)) = told else { continue };
+        let Ok(((style, shape), label)) = described else { continue };
         let handle = if flags & (HANDLES | VERBOSE) != 0 { format!("\\n{node:#x}") } else { String::new() };
         let label = label.replace('"', "\\\"");
         let _ = writeln!(

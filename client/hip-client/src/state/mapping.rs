@@ -197,15 +197,15 @@ impl Runtime {
             self.set_access(start, room, device, hipMemAccessFlagsProtReadWrite.0)?;
         }
         self.release_physical(memory)?;
-        let told = start + offset.min(bytes);
-        self.virtual_memory.layout.lock().imports.insert(told, start);
-        Ok(told)
+        let pointer = start + offset.min(bytes);
+        self.virtual_memory.layout.lock().imports.insert(pointer, start);
+        Ok(pointer)
     }
 
     /// Closes what [`open_shared`](Runtime::open_shared) opened.
-    pub fn close_shared(&self, told: u64) -> Result<(), hipError_t> {
+    pub fn close_shared(&self, pointer: u64) -> Result<(), hipError_t> {
         let mut layout = self.virtual_memory.layout.lock();
-        let start = layout.imports.remove(&told).ok_or(hipErrorInvalidValue)?;
+        let start = layout.imports.remove(&pointer).ok_or(hipErrorInvalidValue)?;
         let bytes = layout.reservations.get(&start).ok_or(hipErrorInvalidValue)?.bytes;
         drop(layout);
         self.unmap_physical(start, bytes)?;

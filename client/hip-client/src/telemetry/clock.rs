@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_of_the_worker_maps_nowhere_rather_than_panicking() {
+    fn invalid_clock_values_of_the_worker_are_ignored() {
         let mut clock = Clock::default();
         clock.take(Reading::new(5, 5, u64::MAX));
         let _ = (clock.here(0), clock.here(u64::MAX));

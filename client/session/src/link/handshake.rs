@@ -135,7 +135,7 @@ fn connect_first(
 ) -> Result<(Link, Welcome, Duration), OpenError> {
     let start = Instant::now();
     let mut pause = FIRST_PAUSE;
-    let mut told = false;
+    let mut notified = false;
     loop {
         let left = config.connect_timeout.saturating_sub(start.elapsed());
         let error = match connect_within::<Welcome>(
@@ -152,8 +152,8 @@ fn connect_first(
         if left <= pause || !is_worth_another_attempt(&error) {
             return Err(OpenError::Connect { endpoint: config.endpoint.clone(), source: error });
         }
-        if !told && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
-            told = true;
+        if !notified && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
+            notified = true;
             let seconds = left.as_secs_f64();
             config.host.line(format_args!("waiting for a worker: {}; {seconds:.0} s left", error.line()));
         }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redirect_is_followed_but_not_to_less_safety_nor_to_nonsense() {
+    fn a_redirect_is_followed_unless_it_is_less_secure_or_invalid() {
         let go = |from: &str, to: &str| {
             let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
             moved(&from.parse().unwrap(), &error).unwrap()

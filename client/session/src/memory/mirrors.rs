@@ -63,7 +63,7 @@ pub struct Arrival<'a> {
 }
 
 impl Mirrors {
-    /// No mirrors yet. `host` is told where tracking of written pages is not available.
+    /// No mirrors yet. `host` is notified where tracking of written pages is not available.
     pub fn new(host: &'static dyn Host) -> Mirrors {
         Mirrors {
             host,

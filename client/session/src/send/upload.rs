@@ -63,9 +63,9 @@ struct State {
 }
 
 impl Uploads {
-    /// `told`: concatenated first halves of the hashes that the worker has. `distance`: the worker's response time.
-    pub fn new(hashing: When, packing: When, told: &[u8], distance: Duration) -> Uploads {
-        let (known, _) = told.as_chunks::<16>();
+    /// `hashes`: concatenated first halves of the hashes that the worker has. `distance`: the worker's response time.
+    pub fn new(hashing: When, packing: When, hashes: &[u8], distance: Duration) -> Uploads {
+        let (known, _) = hashes.as_chunks::<16>();
         let known = known.iter().copied().collect();
         let state = State { known, places: HashSet::new(), slow: distance >= FAR };
         Uploads { hashing, packing, distance, state: Mutex::new(state) }

@@ -18,7 +18,7 @@ use super::{Backing, GRANULARITY, Memory};
 /// Memory contents are passed on in pieces of this size.
 const PIECE: u64 = 2 << 20;
 /// Timeout for pending unmaps to take effect once all work has ended.
-const LEAVING: Duration = Duration::from_secs(5);
+const UNMAP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bits of an entry of `/proc/self/pagemap`: the page is in memory or in swap.
 const IN_USE: u64 = 0b11 << 62;
 
@@ -31,8 +31,8 @@ impl Memory {
     ) -> Result<(), DeviceError> {
         let shared = || DeviceError::not_supported("the session shares memory with other sessions");
         let mut state = self.state.lock();
-        while state.allocations.values().any(|it| it.leaving) {
-            if self.left.wait_for(&mut state, LEAVING).timed_out() {
+        while state.allocations.values().any(|it| it.unmapping) {
+            if self.left.wait_for(&mut state, UNMAP_TIMEOUT).timed_out() {
                 return Err(DeviceError::not_ready("freed memory is still in use"));
             }
         }
@@ -97,7 +97,7 @@ impl Memory {
     /// The size of the allocation that starts at `address`.
     pub(crate) fn allocated(&self, address: u64) -> Option<u64> {
         let state = self.state.lock();
-        let it = state.allocations.get(&address).filter(|it| !it.leaving);
+        let it = state.allocations.get(&address).filter(|it| !it.unmapping);
         it.filter(|it| !matches!(it.backing, Backing::Physical { .. })).map(|it| it.bytes)
     }
 

@@ -91,7 +91,7 @@ impl Memory {
             bytes,
             device,
             kind: MemoryKind::Device,
-            leaving: false,
+            unmapping: false,
             backing: Backing::Physical { id, offset, visible },
         };
         state.allocations.insert(address, allocation);
@@ -136,7 +136,7 @@ impl Memory {
         let mut at = address;
         let mut found = Vec::new();
         while at < end {
-            let it = state.allocations.get(&at).filter(|it| !it.leaving).ok_or_else(wrong)?;
+            let it = state.allocations.get(&at).filter(|it| !it.unmapping).ok_or_else(wrong)?;
             let Backing::Physical { visible, .. } = it.backing else { return Err(wrong()) };
             found.push((at, visible));
             at += it.bytes;
@@ -209,7 +209,7 @@ impl State {
     }
 
     fn shareable(&self, address: u64) -> Result<Allocation, DeviceError> {
-        let it = self.allocations.get(&address).filter(|it| !it.leaving && it.backing == Backing::Pages);
+        let it = self.allocations.get(&address).filter(|it| !it.unmapping && it.backing == Backing::Pages);
         let text = || format!("no shareable allocation at {address:#x}");
         it.copied().ok_or_else(|| DeviceError::invalid_value(text()))
     }

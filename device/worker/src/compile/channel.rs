@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn an_invalid_message_is_an_error() {
         let mut huge = vec![0; 8];
         huge.push(COMPILE);
         huge.extend(u64::MAX.to_le_bytes());

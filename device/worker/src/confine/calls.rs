@@ -229,6 +229,21 @@ pub(super) const HIP: &[Call] = &[
     any(libc::SYS_link),
 ];
 
+/// Additional calls of NVIDIA's driver: named pipes and sockets that it makes for its own threads are not among them.
+pub(super) const CUDA: &[Call] = &[
+    any(libc::SYS_eventfd2),
+    any(libc::SYS_sched_setscheduler),
+    any(libc::SYS_fallocate),
+    any(libc::SYS_mincore),
+    any(libc::SYS_timer_create),
+    any(libc::SYS_timer_settime),
+    any(libc::SYS_timer_delete),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_poll),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_select),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +290,7 @@ mod tests {
 
     #[test]
     fn no_back_end_may_start_a_process_or_reach_another() {
-        for table in [BASE, FILES, HIP] {
+        for table in [BASE, FILES, HIP, CUDA] {
             for call in table {
                 assert!(!NEVER.contains(&call.number), "system call {} is in a table", call.number);
             }
@@ -284,7 +299,7 @@ mod tests {
 
     #[test]
     fn threads_and_signals_stay_in_the_process() {
-        let rows = |number| BASE.iter().chain(HIP).filter(move |call| call.number == number);
+        let rows = |number| BASE.iter().chain(HIP).chain(CUDA).filter(move |call| call.number == number);
         assert!(
             rows(libc::SYS_clone)
                 .all(|call| matches!(call.when, When::Has(0, flags) if flags == libc::CLONE_THREAD as u32))

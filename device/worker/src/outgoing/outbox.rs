@@ -79,7 +79,7 @@ pub(crate) struct Outbox {
     reader: ThreadId,
     /// Requests that have arrived, and how many of them have been acknowledged to the client.
     received: AtomicU64,
-    told: AtomicU64,
+    last_ack: AtomicU64,
     /// Number of the last request that may change device memory. `in_memory` counts kept frames whose body is only there.
     last_change: AtomicU64,
     /// Bytes of all frames so far; resent frames are counted once.
@@ -106,7 +106,7 @@ impl Outbox {
             device,
             reader: std::thread::current().id(),
             received: AtomicU64::new(0),
-            told: AtomicU64::new(0),
+            last_ack: AtomicU64::new(0),
             last_change: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             in_memory: AtomicUsize::new(0),
@@ -125,7 +125,7 @@ impl Outbox {
             state.window.push(Kept::Whole(frame), cost);
         }
         self.received.store(received, Ordering::Relaxed);
-        self.told.store(received, Ordering::Relaxed);
+        self.last_ack.store(received, Ordering::Relaxed);
         self.last_change.store(received, Ordering::SeqCst);
     }
 
@@ -179,7 +179,7 @@ impl Outbox {
                 }
             };
         }
-        self.told.store(welcome.received, Ordering::Relaxed);
+        self.last_ack.store(welcome.received, Ordering::Relaxed);
         self.pong_due.store(false, Ordering::Relaxed);
         match sent {
             Ok(()) => state.stream = Some(StripedStream::new(link)),
@@ -281,7 +281,7 @@ impl Outbox {
     /// Acknowledges received requests, unless a reply or an earlier acknowledgement covers them.
     pub(crate) fn acknowledge(&self) {
         let received = self.received();
-        if self.told.fetch_max(received, Ordering::Relaxed) < received {
+        if self.last_ack.fetch_max(received, Ordering::Relaxed) < received {
             self.send_unsequenced(&Ack { received });
         }
     }
@@ -333,7 +333,7 @@ impl Outbox {
                 bytes.extend_from_slice(&header.encode());
                 wire::encode_reply_head(&fields, &mut bytes);
                 let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
-                self.told.fetch_max(number, Ordering::Relaxed);
+                self.last_ack.fetch_max(number, Ordering::Relaxed);
                 self.send(bytes);
                 self.owed.fetch_sub(1, Ordering::SeqCst);
             }

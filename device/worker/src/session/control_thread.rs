@@ -10,7 +10,7 @@ use wire::{Hello, RejectCode, decode_request};
 
 use crate::control::{Control, ToSession, ToSupervisor};
 use crate::error::WorkerError;
-use crate::session::migrate_out::{Departure, Stay};
+use crate::session::migrate_out::{Departure, ExportError};
 use crate::session::shared::{Attachment, Shared, end};
 
 /// How long a program that must run before its session can migrate gets between two attempts.
@@ -18,7 +18,7 @@ pub(super) const PROGRAMS_TURN: Duration = Duration::from_millis(100);
 
 impl Shared {
     /// The control thread. Ends the session when the supervisor exits.
-    pub(super) fn obey(self: &Arc<Shared>, control: &Control) {
+    pub(super) fn handle_control(self: &Arc<Shared>, control: &Control) {
         loop {
             match control.receive::<ToSession>() {
                 Ok(Some((ToSession::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
@@ -93,7 +93,7 @@ impl Shared {
             drop(pending);
             if let Some(departure) = late {
                 shared.departing.store(false, Ordering::SeqCst);
-                let text = Stay::TooLong(": the queue is full").to_string();
+                let text = ExportError::TooLong(": the queue is full").to_string();
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         });

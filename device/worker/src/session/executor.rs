@@ -25,13 +25,16 @@ use crate::request::exchange::Exchange;
 use crate::seat::occupy_seat;
 use crate::session::chunks::ChunkReader;
 use crate::session::control_thread::decode_hello;
-use crate::session::migrate_in::Arriving;
+use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
 use crate::store::Store;
 
 /// Read timeout between two chunks of a migrating session, and how long a refused one is drained.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
 const LAST_CHUNKS: Duration = Duration::from_secs(10);
+
+/// Folder of compiled kernels in a tenant's upload folder.
+const COMPILED: &str = "kernels";
 
 /// Serves one session over the control socket inherited as file descriptor 3. Returns only if the session cannot start.
 pub fn execute() -> Result<(), WorkerError> {
@@ -120,24 +123,24 @@ fn resume(
         Err(error) => return refuse(one_line(&error)),
     };
     let _ = link.set_read_timeout(Some(CHUNK_PATIENCE));
-    let arriving = match Arriving::begin(ChunkReader::new(link)) {
-        Ok(arriving) => arriving,
+    let import = match Import::begin(ChunkReader::new(link)) {
+        Ok(import) => import,
         Err(error) => return refuse(one_line(&error)),
     };
     let shares_memory = seat.as_ref().is_some_and(SessionSlot::shares_memory);
     let host = HostMemory::new(seat.clone());
-    let device = match open_device(config, Some(arriving.manifest.arena()), seat, &resources) {
+    let device = match open_device(config, Some(import.manifest.arena()), seat, &resources) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
     };
-    if let Err(error) = arriving.fits(&*device) {
+    if let Err(error) = import.fits(&*device) {
         return refuse(one_line(&error));
     }
-    let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
+    let (session_id, secret) = (import.manifest.session_id, import.manifest.secret);
     let control = Arc::new(control);
     let identity = Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &resources, true);
-    let manifest = match arriving.settle(&mut dispatcher) {
+    let manifest = match import.restore(&mut dispatcher) {
         Ok(manifest) => manifest,
         Err(error) => return refuse(one_line(&error)),
     };
@@ -224,8 +227,8 @@ fn equip(
         farewell,
     );
     dispatcher.count_against(host);
-    spawn("control", &shared, move |shared| shared.obey(&control));
-    spawn("housekeeper", &shared, |shared| shared.keep_house());
+    spawn("control", &shared, move |shared| shared.handle_control(&control));
+    spawn("housekeeper", &shared, |shared| shared.run_housekeeping());
     (shared, dispatcher)
 }
 
@@ -257,6 +260,19 @@ pub(crate) fn open_device(
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
         BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena, seat)?),
+        BackendConfig::Cuda { library, model } => {
+            let options = backend_cuda::Options {
+                library: library.clone(),
+                model: model.clone(),
+                arena,
+                seat,
+                // Beside the tenant's uploads: the only folder that a session may write to. Tenants must not share compiled
+                // kernels, since a session that was taken over could store others under their names.
+                cache: resources.uploads.as_ref().map(|uploads| uploads.folder.join(COMPILED)),
+                translator: Arc::new(backend_cuda::Lifter),
+            };
+            Arc::new(backend_cuda::Cuda::open(options)?)
+        }
     })
 }
 

@@ -17,7 +17,7 @@ const BEAT_TICKS: u32 = 3;
 
 impl Shared {
     /// The housekeeping thread: acknowledges requests when no reply has done so, and measures device load.
-    pub(super) fn keep_house(&self) {
+    pub(super) fn run_housekeeping(&self) {
         let devices = self.device.info().len() as u32;
         let mut before: Vec<u64> = vec![0; devices as usize];
         let mut measured = Instant::now();

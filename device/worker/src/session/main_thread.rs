@@ -16,7 +16,7 @@ use crate::error::one_line;
 use crate::request::inbox::{Broken, Inbox};
 use crate::request::{Dispatcher, Next, Receipt};
 use crate::session::control_thread::PROGRAMS_TURN;
-use crate::session::migrate_out::{Departure, Leaving, Stay};
+use crate::session::migrate_out::{Departure, Export, ExportError};
 use crate::session::shared::{MainWork, Shared, end};
 
 /// Time limit for the queued work of a client that has said goodbye.
@@ -169,7 +169,7 @@ impl Shared {
     /// Migrates the session. Returns if it stays.
     fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
         let (client, pid) = self.connection.client.lock().clone();
-        let leaving = Leaving {
+        let export = Export {
             device: &*self.device,
             dispatcher,
             exchange: &self.exchange,
@@ -181,14 +181,14 @@ impl Shared {
             received,
             is_reached_into: self.connection.is_reached_into.load(Ordering::Relaxed),
         };
-        match leaving.leave(&departure) {
+        match export.leave(&departure) {
             Ok(endpoint) => {
                 // Order matters: once the receiver sees Done, the worker must already know where the session is.
                 let _ = self.control.send(&ToSupervisor::Left { endpoint }, None);
                 let _ = greet::send(&departure.link, &wire::Done { session: self.facts.session_id });
                 self.end("it was migrated or suspended");
             }
-            Err(Stay::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
+            Err(ExportError::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
                 self.departing.store(false, Ordering::SeqCst);
                 let shared = Arc::clone(self);
                 // If no thread can be started, the link closes, which tells the requester of the failure.
@@ -197,12 +197,12 @@ impl Shared {
                     shared.ask_to_depart(departure);
                 });
             }
-            Err(Stay::Decided) => {
+            Err(ExportError::Decided) => {
                 self.departing.store(false, Ordering::SeqCst);
                 let _ = greet::send(&departure.link, &wire::Done { session: self.facts.session_id });
             }
-            Err(stay) => {
-                let text = one_line(&stay);
+            Err(error) => {
+                let text = one_line(&error);
                 tracing::info!("session {} was not migrated: {text}", wire::SessionId(self.facts.session_id));
                 self.departing.store(false, Ordering::SeqCst);
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));

@@ -25,14 +25,14 @@ pub(crate) enum Refusal {
 }
 
 /// A session whose manifest has been read and whose devices are not open yet.
-pub(crate) struct Arriving<R> {
+pub(crate) struct Import<R> {
     file: Reader<R>,
     pub(crate) manifest: Manifest,
 }
 
-impl<R: Read> Arriving<R> {
+impl<R: Read> Import<R> {
     /// Reads the manifest.
-    pub(crate) fn begin(from: R) -> Result<Arriving<R>, SnapshotError> {
+    pub(crate) fn begin(from: R) -> Result<Import<R>, SnapshotError> {
         let mut file = Reader::new(from)?;
         let (kind, text) = file.next()?;
         if kind != Kind::Manifest {
@@ -40,7 +40,7 @@ impl<R: Read> Arriving<R> {
         }
         let manifest = serde_json::from_slice(&text)
             .map_err(|error| SnapshotError::damaged(format!("its manifest is invalid: {error}")))?;
-        Ok(Arriving { file, manifest })
+        Ok(Import { file, manifest })
     }
 
     /// Checks that the session can run on these devices.
@@ -55,7 +55,7 @@ impl<R: Read> Arriving<R> {
     }
 
     /// Restores everything into a new dispatcher.
-    pub(crate) fn settle(mut self, dispatcher: &mut Dispatcher) -> Result<Manifest, Refusal> {
+    pub(crate) fn restore(mut self, dispatcher: &mut Dispatcher) -> Result<Manifest, Refusal> {
         let (device, outgoing) = (Arc::clone(&dispatcher.device), Arc::clone(&dispatcher.outgoing));
         let age = self.manifest.age_ns();
         let inventory = &mut self.manifest.inventory;
@@ -127,7 +127,7 @@ mod tests {
 
     use crate::rehearsal::stage;
     use crate::request::exchange::Exchange;
-    use crate::session::migrate_out::Leaving;
+    use crate::session::migrate_out::Export;
 
     /// An address range that nothing else in this process uses in the meantime.
     fn arena(place: u64) -> Arena {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn write(dispatcher: &Dispatcher, file: &mut Vec<u8>) {
-        let leaving = Leaving {
+        let export = Export {
             device: &*dispatcher.device,
             dispatcher,
             exchange: &Exchange::new(None),
@@ -172,14 +172,14 @@ mod tests {
             received: 12,
             is_reached_into: false,
         };
-        leaving.write(file).unwrap();
+        export.write(file).unwrap();
     }
 
-    fn settle(file: &[u8], arena: Arena) -> Result<Dispatcher, Refusal> {
-        let arriving = Arriving::begin(file)?;
+    fn restore(file: &[u8], arena: Arena) -> Result<Dispatcher, Refusal> {
+        let import = Import::begin(file)?;
         let mut dispatcher = stage(Some(arena)).unwrap();
-        arriving.fits(&*dispatcher.device)?;
-        arriving.settle(&mut dispatcher)?;
+        import.fits(&*dispatcher.device)?;
+        import.restore(&mut dispatcher)?;
         Ok(dispatcher)
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let arena = arena(0);
         let file = session(arena);
         assert!(file.len() < 64 << 10, "{} bytes for a small session", file.len());
-        let mut dispatcher = settle(&file, arena).unwrap();
+        let mut dispatcher = restore(&file, arena).unwrap();
         let outgoing = Arc::clone(&dispatcher.outgoing);
         let mut seen = Vec::new();
         dispatcher
@@ -239,7 +239,7 @@ mod tests {
                     (kind, payload) => writer.section(kind, &payload).unwrap(),
                 }
             }
-            let _ = settle(&writer.finish().unwrap(), arena);
+            let _ = restore(&writer.finish().unwrap(), arena);
         }
     }
 }

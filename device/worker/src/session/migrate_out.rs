@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(2);
 const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout for the decision of the receiver, who may first restore the session elsewhere.
 const DECISION_PATIENCE: Duration = Duration::from_secs(600);
-/// Limit on code objects that are migrated only because the client was told that the worker has them: it may refer to them by hash.
-const TOLD_IMAGES_BYTES: u64 = 256 << 20;
+/// Limit on code objects that are migrated only because the client was advertised that the worker has them: it may refer to them by hash.
+const ADVERTISED_IMAGES_BYTES: u64 = 256 << 20;
 const PAGE: usize = 4096;
 
 /// A request to hand the session over.
@@ -38,7 +38,7 @@ pub(crate) struct Departure {
 
 /// Reason why the session stays.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stay {
+pub(crate) enum ExportError {
     #[error("{0}")]
     Refused(String),
     /// A stream waits for the program, which must be allowed to continue first.
@@ -57,7 +57,7 @@ pub(crate) enum Stay {
 }
 
 /// A session stopped between two requests.
-pub(crate) struct Leaving<'a> {
+pub(crate) struct Export<'a> {
     pub(crate) device: &'a dyn Device,
     pub(crate) dispatcher: &'a Dispatcher,
     pub(crate) exchange: &'a Exchange,
@@ -72,9 +72,9 @@ pub(crate) struct Leaving<'a> {
     pub(crate) is_reached_into: bool,
 }
 
-impl Leaving<'_> {
+impl Export<'_> {
     /// Hands the session over. `Ok` means that the session must end here, and holds its new endpoint if that is known.
-    pub(crate) fn leave(&self, departure: &Departure) -> Result<Option<String>, Stay> {
+    pub(crate) fn leave(&self, departure: &Departure) -> Result<Option<String>, ExportError> {
         let link = &departure.link;
         self.rest(departure.deadline)?;
         link.set_write_timeout(Some(CHUNK_PATIENCE)).map_err(TransportError::from)?;
@@ -87,18 +87,18 @@ impl Leaving<'_> {
         match decision {
             decision::SUSPEND => Ok(None),
             decision::MOVE => Ok(Some(endpoint)),
-            _ => Err(Stay::Decided),
+            _ => Err(ExportError::Decided),
         }
     }
 
     /// Waits until no work is left and every reply is sent.
-    fn rest(&self, deadline: Instant) -> Result<(), Stay> {
+    fn rest(&self, deadline: Instant) -> Result<(), ExportError> {
         if self.is_reached_into {
             let text = "its client is on this machine and accesses device memory directly";
-            return Err(Stay::Refused(text.to_owned()));
+            return Err(ExportError::Refused(text.to_owned()));
         }
         if self.exchange.is_used() {
-            return Err(Stay::Refused("it has shared memory with other sessions".to_owned()));
+            return Err(ExportError::Refused("it has shared memory with other sessions".to_owned()));
         }
         loop {
             let idle = self.device.query(Scope::Everything)?;
@@ -106,10 +106,10 @@ impl Leaving<'_> {
                 return Ok(());
             }
             if !idle && self.device.waits_for_host() {
-                return Err(Stay::WaitsForProgram);
+                return Err(ExportError::WaitsForProgram);
             }
             if Instant::now() >= deadline {
-                return Err(Stay::TooLong(match idle {
+                return Err(ExportError::TooLong(match idle {
                     true => ": a compilation is still running",
                     false => ": a kernel is still running",
                 }));
@@ -119,7 +119,7 @@ impl Leaving<'_> {
     }
 
     /// Writes the snapshot. The session must be idle.
-    pub(crate) fn write(&self, to: impl Write) -> Result<(), Stay> {
+    pub(crate) fn write(&self, to: impl Write) -> Result<(), ExportError> {
         let outgoing = &self.dispatcher.outgoing;
         // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
         outgoing.mirrors.worked();
@@ -127,8 +127,10 @@ impl Leaving<'_> {
         let mut inventory = self.device.capture()?;
         inventory.streams.retain(|it| !Graphs::is_own(it.stream));
         inventory.events.retain(|it| !Graphs::is_own(it.event));
-        let told = self.dispatcher.store.as_ref();
-        let told = told.map(|store| store.told_code_objects(TOLD_IMAGES_BYTES)).unwrap_or_default();
+        let advertised = self.dispatcher.store.as_ref();
+        let advertised = advertised
+            .map(|store| store.advertised_code_objects(ADVERTISED_IMAGES_BYTES))
+            .unwrap_or_default();
         let (changes_taken, mirrors) = outgoing.mirrors.capture();
         let (acknowledged, sent) = outgoing.outbox.progress();
         let mut graphs = 0;
@@ -140,7 +142,7 @@ impl Leaving<'_> {
         let mut images: Vec<Arc<[u8]>> = inventory.images.drain(..).collect();
         let hash = |image: &Arc<[u8]>| *blake3::hash(image).as_bytes();
         let mut known: HashSet<[u8; 32]> = images.iter().map(hash).collect();
-        let others = self.dispatcher.images.iter().cloned().chain(told);
+        let others = self.dispatcher.images.iter().cloned().chain(advertised);
         images.extend(others.filter(|image| known.insert(hash(image))));
         let arena = self.device.arena();
         let manifest = Manifest {

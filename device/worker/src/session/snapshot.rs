@@ -190,10 +190,10 @@ impl<R: Read> Reader<R> {
             return Err(SnapshotError::damaged("the head of a section is inconsistent"));
         }
         let payload = self.read(stored as usize)?;
-        let mut told = [0; 32];
-        self.from.read_exact(&mut told)?;
+        let mut stored = [0; 32];
+        self.from.read_exact(&mut stored)?;
         self.chain = link(&self.chain, &head, &payload);
-        if told != self.chain {
+        if stored != self.chain {
             return Err(SnapshotError::damaged("checksum mismatch"));
         }
         if flags != PACKED {

@@ -31,7 +31,7 @@ impl Shared {
             capabilities |= capability::UPLOADS;
             // Only for new sessions: a client that reconnects has this list already, plus what it uploaded since.
             if attachment.hello.session_id == 0 && attachment.hello.capabilities & capability::UPLOADS != 0 {
-                known.extend_from_slice(store.told());
+                known.extend_from_slice(store.advertised());
             }
         }
         let arena = self.device.arena();

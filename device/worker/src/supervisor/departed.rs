@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 const MOST: usize = 4096;
 /// How long [`DepartedSessions::redirect`] waits for a session that is just leaving.
-const LEAVING: Duration = Duration::from_secs(3);
+const DEPARTURE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A client is considered waiting if it asked within this time; a waiting client asks more often.
 const ASKING: Duration = Duration::from_secs(60);
 
@@ -76,7 +76,7 @@ impl DepartedSessions {
 
     /// Sets the new endpoint of a session that has left or is just leaving. Returns false if there is none.
     pub(crate) fn redirect(&self, id: u64, endpoint: String) -> bool {
-        let deadline = Instant::now() + LEAVING;
+        let deadline = Instant::now() + DEPARTURE_TIMEOUT;
         let mut sessions = self.sessions.lock();
         loop {
             if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| !departed.killed) {

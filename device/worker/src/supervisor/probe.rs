@@ -40,17 +40,17 @@ impl From<&DeviceInfo> for DeviceSummary {
 
 /// Lists the GPUs that a back end would give to a session.
 ///
-/// For AMD's runtime this loads and initialises it in the calling process.
+/// For AMD's runtime and NVIDIA's driver this loads and initialises them in the calling process.
 pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> {
-    if let BackendConfig::Emulator { devices, .. } = &config.backend {
-        for device in devices {
-            if backend_emulator::Model::find(&device.model).is_none() {
-                let known: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();
-                return Err(WorkerError::UnknownModel {
-                    model: device.model.clone(),
-                    known: known.join(", "),
-                });
-            }
+    let models: Vec<&String> = match &config.backend {
+        BackendConfig::Emulator { devices, .. } => devices.iter().map(|device| &device.model).collect(),
+        BackendConfig::Cuda { model, .. } => vec![model],
+        BackendConfig::Hip { .. } => Vec::new(),
+    };
+    for model in models {
+        if backend_emulator::Model::find(model).is_none() {
+            let known: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();
+            return Err(WorkerError::UnknownModel { model: model.clone(), known: known.join(", ") });
         }
     }
     let device =

@@ -28,7 +28,7 @@ use crate::supervisor::tenants::{Tenant, Who};
 /// Timeout for a session's report; a session that misses it is listed without numbers.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for the exit of a session's process whose control socket has closed.
-const LEAVING: Duration = Duration::from_secs(15);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 struct Session {
     tenant: Arc<Tenant>,
@@ -102,7 +102,7 @@ impl Sessions {
 
     /// Waits until the process of a session that no longer accepts orders has exited.
     pub(crate) fn wait_until_gone(&self, id: u64) {
-        let deadline = Instant::now() + LEAVING;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         let mut sessions = self.sessions.lock();
         while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
     }
@@ -255,7 +255,7 @@ impl Sessions {
         };
         let mut sessions = self.sessions.lock();
         // If the session is returning to this worker, its old process may still be exiting.
-        let deadline = Instant::now() + LEAVING;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         while sessions.contains_key(&session_id)
             && self.departed.find(session_id).is_some()
             && !self.gone.wait_until(&mut sessions, deadline).timed_out()
@@ -379,7 +379,7 @@ impl Sessions {
             unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
         }
         // Longer than `reap` waits before it kills a process that does not exit.
-        let deadline = Instant::now() + LEAVING + Duration::from_secs(1);
+        let deadline = Instant::now() + EXIT_TIMEOUT + Duration::from_secs(1);
         while !sessions.is_empty() && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
     }
 
@@ -507,7 +507,7 @@ fn seat(tenant: &Tenant, control: &Control) -> Result<Option<SeatGuard>, WorkerE
 /// Waits for the exit of a process whose control socket is closed. Kills it after a timeout: hostile code may close the socket
 /// and keep running.
 fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
-    let deadline = Instant::now() + LEAVING;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait()? {

@@ -190,7 +190,7 @@ impl Tenants {
     }
 
     /// Returns the tenant that gets an arriving session: the named one, or the only one.
-    pub(crate) fn heir(&self, name: Option<&str>) -> Result<Arc<Tenant>, String> {
+    pub(crate) fn tenant_for(&self, name: Option<&str>) -> Result<Arc<Tenant>, String> {
         let state = self.state.read();
         let names = || state.tenants.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
         match (name, &state.tenants[..]) {
@@ -273,8 +273,8 @@ mod tests {
         assert!(alice.tenant().unwrap().allowance.is_some() && bob.tenant().unwrap().allowance.is_none());
         assert!(!alice.may_administer() && admin.may_administer() && admin.tenant().is_none());
         assert_eq!((alice.sees_only(), admin.sees_only()), (Some("alice"), None));
-        assert!(tenants.heir(None).is_err() && tenants.heir(Some("carol")).is_err());
-        assert_eq!(tenants.heir(Some("bob")).ok().unwrap().name, "bob");
+        assert!(tenants.tenant_for(None).is_err() && tenants.tenant_for(Some("carol")).is_err());
+        assert_eq!(tenants.tenant_for(Some("bob")).ok().unwrap().name, "bob");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = write(folder.path(), TWO);
         let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(path), None).unwrap();
-        let alice = tenants.heir(Some("alice")).ok().unwrap();
+        let alice = tenants.tenant_for(Some("alice")).ok().unwrap();
         write(folder.path(), "[[token]]\n");
         assert!(tenants.load().is_err());
         assert_eq!(tenants.tokens().len(), 3);
@@ -292,7 +292,10 @@ mod tests {
             &format!("{kept}[[token]]\nname = \"carol\"\ntoken = \"carol-0123456789abcdef\"\n"),
         );
         assert_eq!(tenants.load().unwrap(), ["bob"]);
-        assert!(Arc::ptr_eq(&alice, &tenants.heir(Some("alice")).ok().unwrap()), "its page of limits stays");
-        assert!(tenants.heir(Some("carol")).is_ok());
+        assert!(
+            Arc::ptr_eq(&alice, &tenants.tenant_for(Some("alice")).ok().unwrap()),
+            "its page of limits stays"
+        );
+        assert!(tenants.tenant_for(Some("carol")).is_ok());
     }
 }

@@ -6,7 +6,8 @@ use tensor_core::layout::Strides;
 use tensor_core::program::Program;
 use tensor_core::step::{Operand, Step};
 
-use super::{Plan, address, map};
+use super::map;
+use super::plan::{Plan, address};
 use crate::axes::{Axes, magic};
 use crate::expression::{cast, load, store};
 use crate::source::{Writer, value_type, word_of};

@@ -6,8 +6,8 @@ use tensor_core::program::Program;
 use tensor_core::step::{Accumulation, Operand, PANEL, Step, Work};
 
 use super::map::Elements;
+use super::plan::{Plan, Target, address};
 use super::reduce::After;
-use super::{Plan, Target, address};
 use crate::axes::Axes;
 use crate::expression::{self, cast, load, store};
 use crate::source::{Address, Launch, Writer, element, value_type};

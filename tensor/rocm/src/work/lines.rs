@@ -4,7 +4,7 @@ use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
 use tensor_core::step::{Operand, Step};
 
-use super::{Plan, address};
+use super::plan::{Plan, address};
 use crate::axes::Axes;
 use crate::expression::{cast, load, store};
 use crate::source::{Writer, value_type};

@@ -5,7 +5,7 @@ use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 use tensor_core::step::Operand;
 
-use super::{Plan, address};
+use super::plan::{Plan, address};
 use crate::axes::{Axes, magic};
 use crate::expression::{self, Surroundings, cast, load, store};
 use crate::source::Writer;

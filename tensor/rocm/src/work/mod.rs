@@ -4,50 +4,22 @@ mod arrange;
 mod contract;
 mod lines;
 mod map;
+mod plan;
 mod random;
 mod reduce;
 mod sort;
 
 pub(crate) use contract::{TILES, tuning_key};
+pub(crate) use plan::{Plan, Target};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
-use tensor_core::step::{Operand, Step, Work};
+use tensor_core::step::{Step, Work};
 
 use crate::expression;
-use crate::memory::address_of;
-use crate::source::{Address, Launch};
-use crate::template;
-
-/// The launches of a step, and the sizes of the workspaces they need.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub launches: Vec<Launch>,
-    pub target: Target,
-    pub workspaces: Vec<usize>,
-}
-
-/// The device properties that determine how work is divided.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    pub compute_units: usize,
-    /// gfx90a and gfx942 have matrix instructions (MFMA).
-    pub matrix_cores: bool,
-    /// Tile size of contractions, if tuning or the user has chosen one.
-    pub tile: Option<usize>,
-}
 
 impl Plan {
-    pub(crate) fn new(target: Target) -> Plan {
-        Plan { launches: Vec::new(), target, workspaces: Vec::new() }
-    }
-
-    /// Reserves memory that lives until the launches have run.
-    pub(crate) fn workspace(&mut self, bytes: usize) -> Address {
-        self.workspaces.push(bytes);
-        template::workspace(self.workspaces.len() - 1)
-    }
-
+    /// Adds the launches of a step.
     pub(crate) fn add(&mut self, step: &Step) -> Result<(), DeviceError> {
         if step.outputs.iter().all(|output| output.layout.elements() == 0) {
             return Ok(());
@@ -97,14 +69,4 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
         _ => !complex && !dtypes.iter().take(2).any(|&dtype| dtype == DType::Bool),
     };
     within && programs.iter().all(|program| expression::can_write(program))
-}
-
-/// Returns the address of an operand's first element.
-pub(crate) fn address(operand: &Operand) -> Result<Address, DeviceError> {
-    let address = address_of(&*operand.buffer).ok_or_else(|| {
-        DeviceError::Unsupported(
-            "an operand is on another device; move it with `.to(device)` first".to_owned(),
-        )
-    })?;
-    Ok(Address(address + (operand.layout.offset * operand.dtype.bytes()) as u64))
 }

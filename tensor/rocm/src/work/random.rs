@@ -5,10 +5,10 @@ use tensor_core::error::DeviceError;
 use tensor_core::random::per_block;
 use tensor_core::step::{Distribution, Step};
 
-use super::{Plan, address};
+use super::plan::{Plan, address};
 use crate::expression::{cast, store};
 use crate::source::Writer;
-use crate::template;
+use crate::symbolic;
 
 const THREADS: u32 = 256;
 
@@ -21,7 +21,7 @@ pub(super) fn plan(plan: &mut Plan, distribution: Distribution, step: &Step) -> 
     let groups = blocks.div_ceil(THREADS as usize).clamp(1, 1 << 14);
     let [blocks, stride, count] =
         [blocks, groups * THREADS as usize, count].map(|number| writer.index(number as isize));
-    let [seed, offset] = [template::SEED, template::OFFSET].map(|word| writer.address(word));
+    let [seed, offset] = [symbolic::SEED, symbolic::OFFSET].map(|word| writer.address(word));
     let base = writer.address(address(output)?);
     writer.line(&format!(
         "for (I b = (I)pf::group() * {THREADS} + (I)pf::lane(); b < {blocks}; b += {stride}) {{"

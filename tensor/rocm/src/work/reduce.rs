@@ -6,7 +6,7 @@ use tensor_core::program::Program;
 use tensor_core::step::{Reduction, Step};
 
 use super::map::{Elements, coordinate};
-use super::{Plan, address};
+use super::plan::{Plan, address};
 use crate::axes::Axes;
 use crate::expression::{self, Surroundings, cast, load, store};
 use crate::source::{Address, Writer, value_type};

@@ -5,7 +5,7 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::step::Step;
 
-use super::{Plan, address};
+use super::plan::{Plan, address};
 use crate::axes::Axes;
 use crate::expression::{load, store};
 use crate::source::{Address, Writer};

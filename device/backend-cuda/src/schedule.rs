@@ -1,0 +1,282 @@
+//! Stopped streams: commands that may not go to the driver yet.
+//!
+//! The driver waits for all running work of a context at some calls, such as loading a kernel, so a stream that waits for the host
+//! must not wait in the driver. A stream stops here at a host function or at a wait for a value, and the commands behind it stay
+//! here, with all commands of other streams that must come after them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use backend::{DeviceError, ReadSink, Region, StreamId, Tag, ValueWait};
+use parking_lot::Mutex;
+
+use crate::device::Shared;
+use crate::error::call;
+use crate::launch::ReadyLaunch;
+use crate::region::{self, Side};
+use crate::stream::{Mark, Numbers, Origin, Stream};
+use crate::types::CuEvent;
+
+/// A command that has been checked, with everything it needs.
+pub(crate) enum Work {
+    Launch(Box<ReadyLaunch>),
+    Copy {
+        to: Region,
+        from: Region,
+    },
+    Fill {
+        to: Region,
+        value: u32,
+        element: u32,
+    },
+    Write {
+        to: Region,
+        data: Vec<u8>,
+    },
+    Read {
+        from: Region,
+        sink: ReadSink,
+    },
+    RecordEvent {
+        handle: usize,
+    },
+    /// `record` is the end of the event's last record.
+    WaitEvent {
+        handle: usize,
+        record: Mark,
+    },
+    HostFunction {
+        token: u64,
+    },
+    WaitValue(ValueWait),
+    /// Only takes its turn in the stream.
+    Nothing,
+}
+
+/// A command of a stream.
+pub(crate) struct Entry {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) numbers: Numbers,
+    pub(crate) origin: Origin,
+    pub(crate) task: Option<backend::Task>,
+    pub(crate) work: Work,
+}
+
+/// A stream that is stopped or has commands that must wait.
+struct Queue {
+    stream: Arc<Stream>,
+    /// Place in the order of all commands of the one at which the stream stands.
+    stopped: Option<u64>,
+    /// Number of the timeline that ends the stop.
+    resume: u32,
+    entries: VecDeque<(u64, Entry)>,
+}
+
+/// The streams that are stopped or have commands that must wait.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    queues: BTreeMap<StreamId, Queue>,
+    next: u64,
+}
+
+impl State {
+    /// Whether a stream has work here that is older than `order`.
+    fn has_before(&self, order: u64, is_meant: impl Fn(&Stream) -> bool) -> bool {
+        self.queues.values().filter(|queue| is_meant(&queue.stream)).any(|queue| {
+            let first = queue.entries.front().map(|(order, _)| *order);
+            queue.stopped.is_some_and(|at| at < order) || first.is_some_and(|first| first < order)
+        })
+    }
+
+    /// Whether the driver may get a command now, if it is the first of its stream.
+    fn may_go(&self, order: u64, entry: &Entry) -> bool {
+        if let Work::WaitEvent { record, .. } = &entry.work
+            && !record.is_submitted()
+        {
+            return false;
+        }
+        let stream = &entry.stream;
+        if self.queues.get(&stream.id).is_some_and(|queue| queue.stopped.is_some()) {
+            return false;
+        }
+        // The driver orders the null stream and blocking streams, but only what it has got.
+        let other = |it: &Stream| it.device == stream.device && it.id != stream.id && !it.non_blocking;
+        if stream.is_null() {
+            !self.has_before(order, other)
+        } else {
+            stream.non_blocking || !self.has_before(order, |it| other(it) && it.is_null())
+        }
+    }
+
+    fn queue(&mut self, stream: &Arc<Stream>) -> &mut Queue {
+        self.queues.entry(stream.id).or_insert_with(|| Queue {
+            stream: Arc::clone(stream),
+            stopped: None,
+            resume: 0,
+            entries: VecDeque::new(),
+        })
+    }
+
+    /// The first command that the driver may get now.
+    fn next_entry(&mut self) -> Option<(u64, Entry)> {
+        let ready = self.queues.iter().find(|(_, queue)| {
+            queue.entries.front().is_some_and(|(order, entry)| self.may_go(*order, entry))
+        });
+        let id = *ready?.0;
+        self.queues.get_mut(&id)?.entries.pop_front()
+    }
+
+    fn tidy(&mut self) {
+        self.queues.retain(|_, queue| queue.stopped.is_some() || !queue.entries.is_empty());
+    }
+}
+
+impl Schedule {
+    /// Whether no stream is stopped.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.state.lock().queues.is_empty()
+    }
+}
+
+impl Shared {
+    /// Gives a command to the driver, or keeps it until it may go there. `make` reserves its numbers.
+    pub(crate) fn schedule(
+        self: &Arc<Shared>,
+        stream: &Arc<Stream>,
+        make: impl FnOnce() -> Entry,
+    ) -> Result<(), DeviceError> {
+        // Held while the driver gets the command, so that the commands of a stream keep their order.
+        let mut state = self.schedule.state.lock();
+        let entry = make();
+        state.next += 1;
+        let order = state.next;
+        let is_first = state.queues.get(&stream.id).is_none_or(|queue| queue.entries.is_empty());
+        if is_first && state.may_go(order, &entry) {
+            return self.submit(&mut state, order, entry);
+        }
+        state.queue(stream).entries.push_back((order, entry));
+        Ok(())
+    }
+
+    /// Continues a stopped stream.
+    pub(crate) fn resume(self: &Arc<Shared>, stream: &Arc<Stream>) {
+        let mut state = self.schedule.state.lock();
+        let Some(queue) = state.queues.get_mut(&stream.id).filter(|queue| queue.stopped.is_some()) else {
+            return;
+        };
+        queue.stopped = None;
+        let origin = self.origin(0, &self.names.host);
+        let mut failures = Vec::new();
+        let ended = self
+            .on(stream.device)
+            .and_then(|_| stream.submit(&self.functions, queue.resume, &origin, |_| Ok(())));
+        if let Err(error) = ended {
+            failures.push((0, error));
+        }
+        while let Some((order, entry)) = state.next_entry() {
+            let tag = entry.origin.tag;
+            let submitted = self.on(entry.stream.device).and_then(|_| self.submit(&mut state, order, entry));
+            if let Err(error) = submitted {
+                failures.push((tag, error));
+            }
+        }
+        state.tidy();
+        drop(state);
+        for (tag, error) in failures {
+            let is_fault = error.is_fault();
+            let error = self.blame(error);
+            if let Some(notifier) = self.notifier.get().filter(|_| !is_fault) {
+                notifier.failed(tag, &error);
+            }
+        }
+    }
+
+    /// Drops the commands that have not gone to the driver, of one device or of all: readers get the error.
+    pub(crate) fn cancel(&self, device: Option<u32>, error: &DeviceError) {
+        let mut state = self.schedule.state.lock();
+        let gone = state.queues.extract_if(.., |_, queue| device.is_none_or(|it| it == queue.stream.device));
+        let entries: Vec<Entry> = gone.flat_map(|(_, queue)| queue.entries).map(|(_, entry)| entry).collect();
+        drop(state);
+        for entry in entries {
+            match entry.work {
+                Work::Read { sink, .. } => sink(Err(error.clone())),
+                Work::HostFunction { token } => {
+                    if let Some(notifier) = self.notifier.get() {
+                        notifier.host_function(token, Err(error.clone()));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn origin(&self, tag: Tag, what: &Arc<str>) -> Origin {
+        Origin { tag, what: Arc::clone(what), is_kernel: false }
+    }
+
+    fn submit(self: &Arc<Shared>, state: &mut State, order: u64, entry: Entry) -> Result<(), DeviceError> {
+        let Entry { stream, numbers, origin, task, work } = entry;
+        let timed = task.filter(|_| self.spans.is_on() || self.pacer.is_some());
+        let begun = timed.and_then(|_| self.begin_span(&stream));
+        let functions = &self.functions;
+        let plain = |queue: &dyn Fn(crate::types::CuStream) -> Result<(), DeviceError>| {
+            stream.submit(functions, numbers.last, &origin, queue)
+        };
+        let submitted = match work {
+            Work::Launch(launch) => self.submit_launch(&stream, numbers.last, &origin, *launch),
+            Work::Copy { to, from } => {
+                plain(&|it| region::copy(functions, (&to, Side::Device), (&from, Side::Device), it))
+            }
+            Work::Fill { to, value, element } => {
+                plain(&|it| region::fill(functions, &to, value, element, it))
+            }
+            Work::Write { to, data } => self.submit_write(&stream, numbers, &origin, &to, &data),
+            Work::Read { from, sink } => {
+                self.submit_read(&stream, numbers.last, &origin, &from, sink);
+                Ok(())
+            }
+            Work::RecordEvent { handle } => {
+                plain(&|it| call!(functions, cuEventRecord(handle as CuEvent, it)))
+            }
+            Work::WaitEvent { handle, .. } => {
+                plain(&|it| call!(functions, cuStreamWaitEvent(it, handle as CuEvent, 0)))
+            }
+            Work::Nothing => plain(&|_| Ok(())),
+            Work::HostFunction { token } => {
+                let queue = state.queue(&stream);
+                (queue.stopped, queue.resume) = (Some(order), numbers.last);
+                let reached = stream.submit(functions, numbers.first, &origin, |_| Ok(()));
+                let shared = Arc::clone(self);
+                self.waiter.push(vec![stream.mark(numbers.first)], move |result| {
+                    if let Some(notifier) = shared.notifier.get() {
+                        notifier.host_function(token, result);
+                    }
+                });
+                reached
+            }
+            Work::WaitValue(wait) => {
+                let queue = state.queue(&stream);
+                (queue.stopped, queue.resume) = (Some(order), numbers.last);
+                let reached = stream.submit(functions, numbers.first, &origin, |_| Ok(()));
+                let (shared, waiting) = (Arc::clone(self), Arc::clone(&stream));
+                self.waiter.push(vec![stream.mark(numbers.first)], move |result| {
+                    if result.is_ok() {
+                        shared.await_value(wait, waiting);
+                    }
+                });
+                reached
+            }
+        };
+        match (timed, &submitted) {
+            (Some(task), Ok(())) => self.end_span(&stream, stream.id, origin.tag, task, begun),
+            (Some(_), Err(_)) => self.drop_span(&stream, begun),
+            (None, _) => {}
+        }
+        submitted
+    }
+}

@@ -1,0 +1,48 @@
+//! The plan of a step: its launches and their workspaces.
+
+use tensor_core::error::DeviceError;
+use tensor_core::step::Operand;
+
+use crate::memory::address_of;
+use crate::source::{Address, Launch};
+use crate::symbolic;
+
+/// The launches of a step, and the sizes of the workspaces they need.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub launches: Vec<Launch>,
+    pub target: Target,
+    pub workspaces: Vec<usize>,
+}
+
+/// The device properties that determine how work is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub compute_units: usize,
+    /// gfx90a and gfx942 have matrix instructions (MFMA).
+    pub matrix_cores: bool,
+    /// Tile size of contractions, if tuning or the user has chosen one.
+    pub tile: Option<usize>,
+}
+
+impl Plan {
+    pub(crate) fn new(target: Target) -> Plan {
+        Plan { launches: Vec::new(), target, workspaces: Vec::new() }
+    }
+
+    /// Reserves memory that lives until the launches have run.
+    pub(crate) fn workspace(&mut self, bytes: usize) -> Address {
+        self.workspaces.push(bytes);
+        symbolic::workspace(self.workspaces.len() - 1)
+    }
+}
+
+/// Returns the address of an operand's first element.
+pub(crate) fn address(operand: &Operand) -> Result<Address, DeviceError> {
+    let address = address_of(&*operand.buffer).ok_or_else(|| {
+        DeviceError::Unsupported(
+            "an operand is on another device; move it with `.to(device)` first".to_owned(),
+        )
+    })?;
+    Ok(Address(address + (operand.layout.offset * operand.dtype.bytes()) as u64))
+}
