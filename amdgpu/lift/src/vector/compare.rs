@@ -96,16 +96,21 @@ fn class(l: &Lane<'_, '_>, of: FloatType, a: Value, wanted: Value) -> Value {
         }
         return l.select(negative, member(l, magnitude, negated, limits), upper);
     }
-    // The class as a number: its distance from infinity, counted from either end.
-    let one_if = |condition: Value| l.select(condition, l.word(1), l.word(0));
-    let below = |limit: u64| one_if(l.less(magnitude, l.like(a, limit)));
-    let distance = l.add(below(infinity), l.add(below(normal), below(1)));
-    let number = l.select(negative, l.add(distance, l.word(2)), l.sub(l.word(9), distance));
-    let is_nan = l.less(l.like(a, infinity), magnitude);
-    let is_quiet = l.compare(Compare::LessEqualUnsigned, l.like(a, infinity | quiet), magnitude);
-    let number = l.select(is_nan, one_if(is_quiet), number);
-    let bit = l.mask(l.shr(wanted, number), 1);
-    l.compare(Compare::NotEqual, bit, l.word(0))
+    // One test for each class; a mask that turns out to be constant later leaves only those that it asks for.
+    let bit = |n: u32| l.compare(Compare::NotEqual, l.mask(wanted, 1 << n), l.word(0));
+    let below = |limit: u64| l.less(magnitude, l.like(a, limit));
+    let inside = |low: u64, high: u64| l.and(l.not(below(low)), below(high));
+    let signed = |positive: u32, negated: u32| l.select(negative, bit(negated), bit(positive));
+    [
+        (l.equal(magnitude, 0), signed(6, 5)),
+        (inside(1, normal), signed(7, 4)),
+        (inside(normal, infinity), signed(8, 3)),
+        (l.equal(magnitude, infinity), signed(9, 2)),
+        (inside(infinity + 1, infinity | quiet), bit(0)),
+        (l.not(below(infinity | quiet)), bit(1)),
+    ]
+    .into_iter()
+    .fold(l.bit(false), |any, (test, asked)| l.or(any, l.and(test, asked)))
 }
 
 /// Whether a magnitude is in one of the ranges whose bits are set; each run of adjacent ranges is one comparison.

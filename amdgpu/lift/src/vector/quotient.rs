@@ -1,9 +1,10 @@
 //! Recognition of the compiler's division sequence as one quotient.
 //!
 //! The sequence computes the correctly rounded quotient from an approximate reciprocal; as one [`Float::Divide`] it is a few
-//! instructions of a GPU instead of a hundred. A step's result is observed only in lanes that are active at its instruction: the
-//! lifter selects by EXEC otherwise. A chain of steps without selects in between is therefore observed only where all of them
-//! are active, and there it is a quotient.
+//! instructions of a GPU instead of a hundred. A chain of steps without selects is a quotient in every lane. If the result is
+//! used only under one mask, selects and conjunctions with this mask may be in between.
+
+use rustc_hash::FxHashMap;
 
 use crate::form::{Approximate, Binary, Division, Float, FloatType, Operation, Rounding};
 use crate::{Function, Instruction, Value};
@@ -11,14 +12,16 @@ use crate::{Function, Instruction, Value};
 /// Replaces the last step of every division sequence by the quotient, and returns how many there were. The other steps become dead
 /// if nothing else uses them. To be run after selects by EXEC have been removed where they do not matter.
 pub fn recognise(function: &mut Function) -> usize {
+    let users = users(function);
     let mut found = Vec::new();
     for block in &function.blocks {
         for index in &block.instructions {
             let instruction = &function.instructions[*index as usize];
-            if let Operation::Division(Division::Fixup, of, Rounding::Nearest) = instruction.operation
-                && is_quotient(&Chain { function, of }, instruction).is_some()
-            {
-                found.push((*index, of));
+            if let Operation::Division(Division::Fixup, of, Rounding::Nearest) = instruction.operation {
+                let mask = only_mask(function, &users, instruction.results[0]);
+                if is_quotient(&Chain { function, of, mask }, instruction).is_some() {
+                    found.push((*index, of));
+                }
             }
         }
     }
@@ -31,10 +34,65 @@ pub fn recognise(function: &mut Function) -> usize {
     found.len()
 }
 
+/// Instructions that use each value.
+fn users(function: &Function) -> FxHashMap<Value, Vec<u32>> {
+    let mut users: FxHashMap<Value, Vec<u32>> = FxHashMap::default();
+    for index in function.blocks.iter().flat_map(|block| &block.instructions) {
+        for operand in &function.instructions[*index as usize].operands {
+            users.entry(*operand).or_default().push(*index);
+        }
+    }
+    users
+}
+
+/// Steps of the search for a mask; a longer one is given up.
+const MOST_USES: usize = 200;
+
+/// The mask under which a value is used: by selects and memory operations, directly or through lane-local operations. No use goes
+/// through a phi, so that every use sees the instance of the mask that the value's definition sees, if the mask dominates it.
+fn only_mask(function: &Function, users: &FxHashMap<Value, Vec<u32>>, value: Value) -> Option<Value> {
+    let mut mask = None;
+    let mut values = vec![value];
+    let mut steps = 0;
+    let decides =
+        |value: Value| function.blocks.iter().any(|block| block.terminator.operand() == Some(value));
+    while let Some(value) = values.pop() {
+        if decides(value) {
+            return None;
+        }
+        for index in users.get(&value).map_or(&[][..], |users| users) {
+            steps += 1;
+            let user = &function.instructions[*index as usize];
+            let under = match (&user.operation, &user.operands[..]) {
+                (Operation::Select, [mask, x, y]) if *x == value && *y != value && *mask != value => *mask,
+                (Operation::Store(_) | Operation::Load(_) | Operation::Atomic(..), [mask, ..])
+                    if *mask != value =>
+                {
+                    *mask
+                }
+                (Operation::Phi, _) => return None,
+                (operation, _) if operation.is_pure() && !operation.crosses_lanes() && steps < MOST_USES => {
+                    let lane_local = !matches!(operation, Operation::AnyLane | Operation::MaskOf);
+                    values.push(*user.results.first().filter(|_| lane_local)?);
+                    continue;
+                }
+                _ => return None,
+            };
+            if mask.is_some_and(|mask| mask != under) {
+                return None;
+            }
+            mask = Some(under);
+        }
+    }
+    mask
+}
+
 /// The operations that lead to one `v_div_fixup`.
 struct Chain<'f> {
     function: &'f Function,
     of: FloatType,
+    /// The mask that contains all lanes that matter, if there is one.
+    mask: Option<Value>,
 }
 
 /// `Some` if the chain is the compiler's sequence.
@@ -68,25 +126,23 @@ fn is_quotient(chain: &Chain<'_>, fixup: &Instruction) -> Option<()> {
     let approximate = chain.definition(first);
     let reciprocal_of_d = approximate.operation == Operation::Approximate(Approximate::Reciprocal, chain.of)
         && chain.same(approximate.operands[0], d);
-    (reciprocal_of_d && chain.is_flag(flag, d, n, denominator, numerator)).then_some(())
+    (reciprocal_of_d && chain.is_flag(flag, denominator, numerator)).then_some(())
 }
 
 impl Chain<'_> {
-    /// A value without the detour through its halves.
+    /// A value without the detour through its halves, and without selects by the mask that contains all lanes that matter.
     fn resolve(&self, value: Value) -> Value {
         let definition = self.function.definition(value);
-        if definition.operation == Operation::Pack
-            && let [low, high] = definition.operands[..]
-        {
-            let (low, high) = (self.function.definition(low), self.function.definition(high));
-            if low.operation == Operation::Low
-                && high.operation == Operation::High
-                && low.operands == high.operands
-            {
-                return self.resolve(low.operands[0]);
+        match (&definition.operation, &definition.operands[..]) {
+            (Operation::Select, [mask, chosen, _]) if Some(*mask) == self.mask => self.resolve(*chosen),
+            (Operation::Pack, [low, high]) => {
+                let low = self.function.definition(self.resolve(*low));
+                let high = self.function.definition(self.resolve(*high));
+                let halves = low.operation == Operation::Low && high.operation == Operation::High;
+                if halves && low.operands == high.operands { self.resolve(low.operands[0]) } else { value }
             }
+            _ => value,
         }
-        value
     }
 
     fn definition(&self, value: Value) -> &Instruction {
@@ -177,20 +233,19 @@ impl Chain<'_> {
         (definition.operation == scale && fits).then_some(())
     }
 
-    /// Whether the bit is the mask of one of the two scalings, limited to its active lanes or not.
-    fn is_flag(&self, flag: Value, d: Value, n: Value, denominator: Value, numerator: Value) -> bool {
+    /// Whether the bit is the mask of the scalings, in all lanes that matter.
+    fn is_flag(&self, flag: Value, denominator: Value, numerator: Value) -> bool {
         let is_scaled = |value: Value| {
-            let definition = self.function.definition(value);
+            let definition = self.definition(value);
             definition.operation == Operation::Division(Division::Scaled, self.of, Rounding::Nearest)
                 && self.same(definition.operands[0], denominator)
                 && self.same(definition.operands[1], numerator)
         };
         let definition = self.function.definition(flag);
-        // The mask that limits the bit is EXEC of the scaling's own instruction, in whose lanes its value is used.
-        let own = [d, n].iter().any(|scaled| self.definition(*scaled).address == definition.address);
+        let contains = definition.operands.iter().any(|operand| Some(*operand) == self.mask);
         is_scaled(flag)
             || definition.operation == Operation::Binary(Binary::And)
-                && own
+                && contains
                 && definition.operands.iter().any(|operand| is_scaled(*operand))
     }
 }
@@ -207,22 +262,35 @@ mod tests {
     use crate::vector::lift;
     use crate::{Builder, Function};
 
+    /// How EXEC limits the instructions of a sequence.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Exec {
+        /// All lanes are active.
+        Full,
+        /// Every result is selected.
+        Selected,
+    }
+
     /// The sequence for `numerator / denominator` as compilers emit it, each instruction at an address of its own.
-    fn sequence(of: FloatType, exec: bool) -> (Function, [Value; 2], Value) {
+    fn sequence(of: FloatType, exec: Exec) -> (Function, [Value; 2], Value) {
         let mut function = Function::default();
         let block = function.add_block(0);
         let mut b = Builder { function: &mut function, block, address: 0 };
         let [n, d] = [0; 2].map(|_| b.append(Operation::Phi, &[], &[(of.kind(), Shape::Lane)])[0]);
         let mask = b.append(Operation::Phi, &[], &[(Kind::Bit, Shape::Lane)])[0];
+        let old = b.append(Operation::Phi, &[], &[(of.kind(), Shape::Lane)])[0];
         let mode = Mode::default();
         let mut flag = None;
         let mut emit = |b: &mut Builder<'_>, op: Op, sources: &[Value], carry: Option<Value>| {
             b.address += 8;
             let outcome = lift(b, op, sources, carry, &mode, false).expect("a decomposition");
-            let outcome_mask =
-                outcome.mask.map(|bit| if exec { b.binary(Binary::And, mask, bit) } else { bit });
-            flag = outcome_mask.or(flag);
-            (outcome.value.expect("a value"), flag)
+            let limited = outcome.mask.map(|bit| match exec {
+                Exec::Full => bit,
+                _ => b.binary(Binary::And, mask, bit),
+            });
+            flag = limited.or(flag);
+            let value = outcome.value.expect("a value");
+            (if exec == Exec::Selected { b.select(mask, value, old) } else { value }, flag)
         };
         let result = match of {
             FloatType::F32 => {
@@ -281,10 +349,10 @@ mod tests {
     #[test]
     fn a_recognised_sequence_has_the_value_of_the_quotient() {
         for (of, format) in [(FloatType::F32, F32), (FloatType::F64, F64)] {
-            for exec in [false, true] {
+            for exec in [Exec::Full, Exec::Selected] {
                 let (steps, [n, d], result) = sequence(of, exec);
                 let mut quotient = steps.clone();
-                assert_eq!(recognise(&mut quotient), 1, "{of:?}");
+                assert_eq!(recognise(&mut quotient), 1, "{of:?} {exec:?}");
                 let mut random = Random::new(5);
                 for _ in 0..60_000 {
                     let inputs = [(n, random.float(format)), (d, random.float(format))];
@@ -298,12 +366,21 @@ mod tests {
 
     #[test]
     fn a_sequence_with_another_operand_is_left() {
-        let (mut function, [n, _], _) = sequence(FloatType::F32, true);
+        let (mut function, [n, _], _) = sequence(FloatType::F32, Exec::Full);
         for instruction in &mut function.instructions {
             if matches!(instruction.operation, Operation::Division(Division::Fixup, ..)) {
                 instruction.operands[1] = n;
             }
         }
+        assert_eq!(recognise(&mut function), 0);
+    }
+
+    #[test]
+    fn a_selected_sequence_that_is_also_used_elsewhere_is_left() {
+        let (mut function, _, result) = sequence(FloatType::F32, Exec::Selected);
+        let fixup = function.definition(result).operands[1];
+        let index = function.create(Operation::AnyLane, vec![fixup], &[(Kind::Bit, Shape::Uniform)], 0);
+        function.blocks[0].instructions.push(index);
         assert_eq!(recognise(&mut function), 0);
     }
 }
