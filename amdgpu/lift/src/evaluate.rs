@@ -21,3 +21,6 @@ pub use launch::{Launch, Stats};
 pub use memory::{Bytes, Memory};
 pub use pure::evaluate_pure;
 pub(crate) use pure::is_signalling;
+
+#[cfg(test)]
+mod tests;
