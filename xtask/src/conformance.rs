@@ -45,6 +45,8 @@ enum Suite {
     Compilers,
     /// Decoding and disassembly of both instruction sets against llvm-mc, in both directions, with counts
     Isa,
+    /// The translator's lifter against the software GPU: millions of random instructions and sequences
+    Lift,
     /// Kernels compiled by Triton, launched from Python, compared with NumPy
     Triton,
     /// Every test program of Debian's rocRAND, on an emulated MI210
@@ -120,6 +122,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     match &arguments.suite {
         Suite::Compilers => compilers::run(repo, &toolchain, &build()?),
         Suite::Isa => isa(repo),
+        Suite::Lift => lift(repo),
         Suite::Triton => triton(repo, &build()?, Sizes::Large),
         Suite::Rocrand(selection) => rocrand::run(repo, &build()?, selection),
         Suite::Rocblas(selection) => rocblas::run(repo, &build()?, selection),
@@ -175,6 +178,15 @@ fn leaks(repo: &Repo, cycles: u32) -> Result<()> {
 fn isa(repo: &Repo) -> Result<()> {
     let arguments = ["test", "--release", "--package", "isa", "--test", "llvm_mc", "--", "--nocapture"];
     step::run_forwarded("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
+}
+
+/// 110 times the instructions of the crate's own tests: about 50 million lane operations.
+fn lift(repo: &Repo) -> Result<()> {
+    let arguments = ["test", "--release", "--package", "lift", "--test", "fuzz", "--", "--nocapture"];
+    step::run_forwarded(
+        "lifter against the software GPU",
+        repo.cargo().args(arguments).env("LIFT_ROUNDS", "110"),
+    )
 }
 
 /// The problem sizes of a suite's kernels.

@@ -109,7 +109,8 @@ fn extreme(l: &Lane<'_, '_>, operation: Float, of: FloatType, a: Value, b: Value
     if a == b {
         // The compiler's idiom to make a NaN quiet.
         let quiet = l.mode.ieee && l.may_signal(of, a);
-        let value = l.read(of, a);
+        // Nothing else clears the half of the register above an f16.
+        let value = if of == F16 { l.unsigned(l.read(of, a)) } else { l.read(of, a) };
         return if quiet { l.exact(Float::Quiet, of, &[value]) } else { value };
     }
     // Of two NaNs the second one stays.
