@@ -18,7 +18,7 @@ use crate::{Compilation, Level};
 pub struct GpuConfig {
     /// Instruction set of the device.
     pub arch: Arch,
-    /// Threads that execute workgroups, including the caller of [`Gpu::launch`].
+    /// Threads that execute workgroups, including the caller of [`crate::Gpu::launch`].
     pub threads: usize,
     /// CPU level (x86-64 feature level) to run at. `None` selects the best level of this machine; a level that the machine lacks
     /// is lowered to it.
