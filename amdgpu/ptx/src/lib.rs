@@ -1,7 +1,8 @@
 //! Generates PTX from the SSA form of `lift`.
 //!
 //! Two modes: in pair mode a wave of 64 lanes is one warp, and a thread holds two lanes; in lane mode a lane is a thread. Knows
-//! neither machine registers nor the CUDA driver. [`launch`] is the launch contract: parameters and block size that a caller must pass.
+//! neither machine registers nor the CUDA driver. [`launch`] is the launch contract: the parameters and
+//! the block size that a caller must pass.
 
 #![warn(missing_docs)]
 
