@@ -84,7 +84,7 @@ static void expect(const char *what, long got, long wanted) {
     fail("%s is %ld, not %ld", what, got, wanted);
 }
 
-static std::atomic<bool> returns;
+static std::atomic<bool> entered, returns;
 
 int main() {
   std::vector<int> ones(count, 1);
@@ -201,11 +201,14 @@ int main() {
   for (std::string text = line(); !text.empty(); text = line()) {
     if (text == "hold") {
       // The stream waits for the program, which waits for its input.
-      returns = false;
+      returns = entered = false;
       HIP_OK(hipLaunchHostFunc(urgent, [](void *) {
+        entered = true;
         while (!returns) {
         }
       }, nullptr));
+      while (!entered) {
+      }
       say("held");
       line();
       returns = true;
@@ -218,9 +221,12 @@ int main() {
       HIP_OK(hipMemset(flag, 0, sizeof(int)));
       wait_for<<<1, 1, 0, urgent>>>(flag, done);
       HIP_OK(hipGetLastError());
+      // A round trip: the device has received the launch when it replies.
+      int one = 1, ended;
+      HIP_OK(hipMemcpyAsync(&ended, done, sizeof(int), hipMemcpyDeviceToHost, beside));
+      HIP_OK(hipStreamSynchronize(beside));
       say("spinning");
       line();
-      int one = 1, ended;
       HIP_OK(hipMemcpyAsync(flag, &one, sizeof(int), hipMemcpyHostToDevice, beside));
       HIP_OK(hipStreamSynchronize(urgent));
       HIP_OK(hipMemcpy(&ended, done, sizeof(int), hipMemcpyDeviceToHost));

@@ -146,6 +146,11 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(process) = &self.process
+        {
+            eprintln!("log of the worker at {}:\n{}", self.endpoint, process.stderr_so_far());
+        }
         // Session processes exit when their supervisor is gone; dropping the marker kills those that do not.
         drop(self.process.take());
     }

@@ -168,7 +168,7 @@ impl Control {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits for one message; returns `None` when the peer has closed its end.
+    /// Waits for one message; returns `None` when the peer has closed its end and every message it sent has been received.
     pub(crate) fn receive<T: for<'de> Deserialize<'de>>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
         let mut bytes = vec![0u8; MAX_DATAGRAM];
         let mut iov =
@@ -187,7 +187,9 @@ impl Control {
                 break received as usize;
             }
             let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
+            // The kernel reports a reset once if the peer closed its end without reading everything, even if messages from the
+            // peer are still queued here. Those, and then the end, follow.
+            if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionReset) {
                 return Err(error);
             }
         };
@@ -240,5 +242,16 @@ mod tests {
         assert_eq!(&buffer, b"through");
         drop(left);
         assert!(right.receive::<ToSession>().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_last_message_arrives_even_if_its_sender_left_messages_unread() {
+        let (ours, theirs) = Control::pair().unwrap();
+        ours.send(&ToSession::Adopted, None).unwrap();
+        theirs.send(&ToSupervisor::Left { endpoint: None }, None).unwrap();
+        drop(theirs);
+        let (message, _) = ours.receive::<ToSupervisor>().unwrap().unwrap();
+        assert!(matches!(message, ToSupervisor::Left { endpoint: None }));
+        assert!(ours.receive::<ToSupervisor>().unwrap().is_none());
     }
 }

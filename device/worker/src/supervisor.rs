@@ -353,6 +353,10 @@ impl Supervisor {
             }
             Some(DepartedSession { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
             Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
+            // It returned after the caller looked for it.
+            None if self.sessions.has(hello.session_id) => {
+                reject(RejectCode::Away, "the session is being resumed".to_owned())
+            }
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
         // A session that is running here again takes precedence over the record that it had left.

@@ -25,7 +25,8 @@ impl Shared {
                 Ok(Some((ToSession::Join { place }, Some(fd)))) => self.join(place, fd),
                 Ok(Some((ToSession::Depart { patience_ms }, Some(fd)))) => {
                     let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
-                    self.ask_to_depart(Departure { link: Link::from_fd(fd), deadline });
+                    let link = Link::from_fd(fd);
+                    self.ask_to_depart(Departure { link, deadline, waits_for_program: false });
                 }
                 Ok(Some((ToSession::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
                 Ok(Some((ToSession::Adopted, _))) => {
@@ -93,7 +94,11 @@ impl Shared {
             drop(pending);
             if let Some(departure) = late {
                 shared.departing.store(false, Ordering::SeqCst);
-                let text = ExportError::TooLong(": the queue is full").to_string();
+                let error = match departure.waits_for_program {
+                    true => ExportError::WaitsForProgram,
+                    false => ExportError::TooLong(": the queue is full"),
+                };
+                let text = error.to_string();
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         });

@@ -190,6 +190,7 @@ impl Shared {
             }
             Err(ExportError::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
                 self.departing.store(false, Ordering::SeqCst);
+                let departure = Departure { waits_for_program: true, ..departure };
                 let shared = Arc::clone(self);
                 // If no thread can be started, the link closes, which tells the requester of the failure.
                 let _ = std::thread::Builder::new().spawn(move || {

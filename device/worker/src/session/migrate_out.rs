@@ -34,6 +34,8 @@ const PAGE: usize = 4096;
 pub(crate) struct Departure {
     pub(crate) link: Link,
     pub(crate) deadline: Instant,
+    /// Whether an earlier attempt found a stream that waits for the program.
+    pub(crate) waits_for_program: bool,
 }
 
 /// Reason why the session stays.

@@ -85,15 +85,17 @@ impl Sessions {
         let tenant = &who.tenant()?.name;
         let sessions = self.sessions.lock();
         let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
-        drop(sessions);
+        // Under the lock: a session that returns leaves one table and enters the other.
         let found =
             here.or_else(|| self.departed.find(id).map(|departed| (departed.tenant, departed.secret)));
+        drop(sessions);
         found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
     }
 
     /// Whether a session is running here, or was and is remembered.
     pub(crate) fn knows(&self, id: u64) -> bool {
-        self.has(id) || self.departed.find(id).is_some()
+        let sessions = self.sessions.lock();
+        sessions.contains_key(&id) || self.departed.find(id).is_some()
     }
 
     pub(crate) fn has(&self, id: u64) -> bool {
