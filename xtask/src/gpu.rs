@@ -161,20 +161,18 @@ fn one_test(binary: &Path, name: &str) -> Result<Option<String>> {
 /// The newest binary of the back end's behaviour tests.
 fn suite_binary(repo: &Repo) -> Result<PathBuf> {
     let mut cargo = repo.cargo();
-    cargo.args([
-        "test",
-        "--release",
-        "--no-run",
-        "--message-format=json",
-        "--package",
-        "backend-cuda",
-        "--test",
-        "device_suite",
-    ]);
+    // The whole workspace, as in `build`, so that its dependencies keep their features and are not compiled again.
+    let arguments =
+        ["--release", "--workspace", "--no-run", "--message-format=json", "--test", "device_suite"];
+    cargo.arg("test").args(arguments);
     let output = cargo.output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_cuda = |message: &serde_json::Value| {
+        message["manifest_path"].as_str().is_some_and(|path| path.contains("backend-cuda"))
+    };
     text.lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(is_cuda)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .next_back()
         .with_context(|| {
