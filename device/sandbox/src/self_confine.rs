@@ -58,7 +58,7 @@ pub enum Grant {
     Read,
     /// Read, and map as executable.
     Load,
-    /// Read and write existing files, such as devices.
+    /// Read, write and truncate existing files, such as devices.
     Use,
     /// Read, write, create and remove files in a folder.
     Keep,
@@ -273,7 +273,7 @@ fn rights(grant: Grant) -> BitFlags<AccessFs> {
     match grant {
         Grant::Read => read,
         Grant::Load => read | AccessFs::Execute,
-        Grant::Use => read | AccessFs::WriteFile | AccessFs::IoctlDev,
+        Grant::Use => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
         Grant::Keep => {
             read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::RemoveFile
         }

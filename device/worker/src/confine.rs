@@ -120,6 +120,8 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<PreopenedResources, Work
             confinement.calls.extend_from_slice(calls::HIP);
             confinement.calls.extend_from_slice(calls::CUDA);
             confinement.files = driver_files(library.as_deref(), &cuda_devices());
+            // The driver names its threads through these files, and fails if it cannot.
+            confinement.files.push((PathBuf::from("/proc/self/task"), Grant::Use));
             match device_groups(cuda_nodes()) {
                 Some(groups) => identity.groups.extend(groups),
                 None => own_user = false,

@@ -134,7 +134,7 @@ fn operations(arch: Arch, formats: &[Format]) -> impl Iterator<Item = (&'static 
         .filter(|(row, form)| words::has(row, *form))
 }
 
-/// Whether the destination shares some but not all of its registers with a source.
+/// Whether the destination has more than four registers, and shares some but not all of them with a source.
 fn overlaps(inst: &Inst) -> bool {
     let range = |operand: Operand, count: u32| match operand {
         Operand::Vgpr(n) => Some((u32::from(n), count)),
@@ -142,9 +142,11 @@ fn overlaps(inst: &Inst) -> bool {
         _ => None,
     };
     let Some((first, count)) = range(inst.dst, inst.dst_width()) else { return false };
-    (0..3)
-        .filter_map(|n| range(inst.src[n], inst.src_width(n)))
-        .any(|(other, size)| other < first + count && first < other + size && (other, size) != (first, count))
+    let mut sources = (0..3).filter_map(|n| range(inst.src[n], inst.src_width(n)));
+    count > 4
+        && sources.any(|(other, size)| {
+            other < first + count && first < other + size && (other, size) != (first, count)
+        })
 }
 
 /// Runs `count` instructions of every operation of the formats, in every form.

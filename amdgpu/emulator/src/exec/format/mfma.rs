@@ -580,8 +580,13 @@ impl<C: RowVector, S: Step> Body for Small<C, S> {
             unpack(wave, uop.src[0], matrix.a, per_lane, controls.flushes, &mut a);
             unpack(wave, uop.src[1], matrix.b, per_lane, controls.flushes, &mut b);
             broadcast(controls, &mut b, per_lane);
+            // All rows are read before one is written: the destination may overlap the third source.
+            let mut rows = [*scratch; 4];
             for i in 0..4 {
-                let mut sums = *lanes(wave, uop.src[2], i, scratch);
+                rows[i] = *lanes(wave, uop.src[2], i, scratch);
+            }
+            for i in 0..4 {
+                let sums = &mut rows[i];
                 for e in 0..per_lane {
                     let (a, b) = (a[e].assume_init_ref(), b[e].assume_init_ref());
                     let mut column = [0; 64];
@@ -592,7 +597,7 @@ impl<C: RowVector, S: Step> Body for Small<C, S> {
                         sums.0[lane] = S::lane(column[lane], b.0[lane], sums.0[lane]);
                     }
                 }
-                *wave.vgprs.get_unchecked_mut(usize::from(uop.dst) + i) = sums;
+                *wave.vgprs.get_unchecked_mut(usize::from(uop.dst) + i) = *sums;
             }
         }
         if controls.flushes {
