@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use backend::{
     Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
@@ -162,7 +163,9 @@ impl Cuda {
         })?;
         // A seat has slots for the devices the worker found at its start; devices that appeared later are not offered.
         let most = seat.as_ref().map(|seat| seat.page().devices() as usize);
+        let begin = Instant::now();
         let (functions, gpus) = open_gpus(library.as_deref(), most)?;
+        let opened = begin.elapsed();
         let mut devices: Vec<DeviceInfo> =
             gpus.iter().zip(0..).map(|(gpu, ordinal)| describe(gpu, model, ordinal)).collect();
         for (info, device) in devices.iter_mut().zip(0..) {
@@ -235,6 +238,11 @@ impl Cuda {
         if shared.pacer.is_some() {
             shared.time_commands();
         }
+        tracing::debug!(
+            "opened the driver and its contexts in {} ms, everything in {} ms",
+            opened.as_millis(),
+            begin.elapsed().as_millis()
+        );
         Ok(Cuda { shared })
     }
 
@@ -643,19 +651,13 @@ impl Device for Cuda {
 
     fn unload_module(&self, id: ModuleId) -> Result<(), DeviceError> {
         let shared = &self.shared;
-        let (module, functions) = shared.modules.lock().remove(id)?;
+        let module = shared.modules.lock().remove(id)?;
         shared.memory.unmap(module.base, true)?;
         shared.after_all(move |shared| {
             shared.memory.release(module.base);
-            let modules: Vec<usize> = functions
-                .iter()
-                .flat_map(|function| {
-                    let compiled = function.compiled.lock();
-                    let loaded = compiled.values().flatten().map(|it| it.module() as usize);
-                    loaded.collect::<Vec<usize>>()
-                })
-                .collect();
-            shared.unload(module.device, modules);
+            let loaded: Vec<usize> =
+                module.translations.lock().loaded().map(|it| it.module() as usize).collect();
+            shared.unload(module.device, loaded);
         })
     }
 

@@ -10,7 +10,7 @@ use isa::Arch;
 use lift::Code;
 use parking_lot::Mutex;
 
-use crate::program::{Compiled, Key};
+use crate::program::Translations;
 
 /// A loaded code object.
 pub(crate) struct Module {
@@ -23,6 +23,8 @@ pub(crate) struct Module {
     pub(crate) hash: [u8; 32],
     /// The relocated image, as it is in device memory at the load.
     image: Vec<u8>,
+    /// Translations of its kernels.
+    pub(crate) translations: Mutex<Translations>,
 }
 
 impl Module {
@@ -46,7 +48,8 @@ impl Module {
             return Err(DeviceError::new(hipErrorNoBinaryForGpu, text));
         }
         let image = relocate(&object, base).map_err(bad)?;
-        Ok(Module { id, device, base, arch, hash: *blake3::hash(file).as_bytes(), image, object })
+        let hash = *blake3::hash(file).as_bytes();
+        Ok(Module { id, device, base, arch, hash, image, object, translations: Mutex::default() })
     }
 
     /// The bytes at the base.
@@ -97,13 +100,11 @@ fn relocate(object: &CodeObject, base: u64) -> Result<Vec<u8>, String> {
     Ok(image)
 }
 
-/// A kernel with an ID, and its translations.
+/// A kernel with an ID.
 pub(crate) struct Function {
     pub(crate) module: Arc<Module>,
     pub(crate) name: Arc<str>,
     pub(crate) kernel: Kernel,
-    /// Translations, or why there is none.
-    pub(crate) compiled: Mutex<HashMap<Key, Result<Arc<Compiled>, DeviceError>>>,
 }
 
 /// The modules and functions of a session.
@@ -128,12 +129,12 @@ impl Modules {
             .ok_or_else(|| DeviceError::invalid_handle(format!("there is no module {id:#x}")))
     }
 
-    /// Removes a module and its functions. Returns the functions, whose translations are to be unloaded.
-    pub(crate) fn remove(&mut self, id: ModuleId) -> Result<(Arc<Module>, Vec<Arc<Function>>), DeviceError> {
+    /// Removes a module, whose translations are to be unloaded, and its functions.
+    pub(crate) fn remove(&mut self, id: ModuleId) -> Result<Arc<Module>, DeviceError> {
         let module = Arc::clone(self.get(id)?);
         self.modules.remove(&id);
-        let gone = self.functions.extract_if(|_, function| function.module.id == id);
-        Ok((module, gone.map(|(_, function)| function).collect()))
+        self.functions.retain(|_, function| function.module.id != id);
+        Ok(module)
     }
 
     pub(crate) fn define(&mut self, id: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError> {
@@ -144,7 +145,7 @@ impl Modules {
             .ok_or_else(|| DeviceError::new(hipErrorNotFound, format!("the module has no kernel {name}")))?
             .clone();
         let name = Arc::from(kernel.name.as_str());
-        let function = Function { module, name, kernel, compiled: Mutex::default() };
+        let function = Function { module, name, kernel };
         self.functions.insert(id, Arc::new(function));
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Translated kernels on a GPU: compiled by the driver once for every set of assumptions, from PTX or from the cache on disk.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use backend::{DeviceError, Launch};
 use code_object::{ArgKind, Kernel};
@@ -21,6 +22,28 @@ use crate::types::*;
 const MOST_ALIGNMENT: u32 = 4;
 /// Bytes of the driver's compiler messages that are kept.
 const LOG_BYTES: usize = 8 << 10;
+
+/// Modules with more kernels are libraries, of which a program uses few.
+const PRELOADED_KERNELS: usize = 16;
+/// Largest machine code of a kernel that is preloaded.
+const PRELOADED_BYTES: u64 = 4 << 10;
+/// No further kernel is preloaded after this time.
+const PRELOAD_TIME: Duration = Duration::from_millis(200);
+
+/// Translations of a module's kernels, or why there is none, by the address of the entry.
+#[derive(Default)]
+pub(crate) struct Translations {
+    known: HashMap<(u64, Key), Result<Arc<Compiled>, DeviceError>>,
+    /// Workgroup shapes for which the module's kernels have been preloaded.
+    preloaded: HashSet<[u32; 3]>,
+}
+
+impl Translations {
+    /// The translations that the driver has loaded.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = &Arc<Compiled>> {
+        self.known.values().flatten()
+    }
+}
 
 /// What a translation depends on besides the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +64,12 @@ impl Key {
             Some((arg.offset, pointer.trailing_zeros().min(MOST_ALIGNMENT) as u8))
         });
         Key { block: launch.block, alignments: alignments.collect() }
+    }
+
+    /// The key that a kernel will probably be launched with: pointers come from allocations.
+    fn probable(kernel: &Kernel, block: [u32; 3]) -> Key {
+        let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
+        Key { block, alignments: pointers.map(|arg| (arg.offset, MOST_ALIGNMENT as u8)).collect() }
     }
 
     fn assumptions(&self, base: u64) -> Assumptions {
@@ -108,14 +137,43 @@ impl Programs {
         function: &Function,
         launch: &Launch,
     ) -> Result<Arc<Compiled>, DeviceError> {
-        let key = Key::of(&function.kernel, launch);
-        let mut compiled = function.compiled.lock();
-        if let Some(known) = compiled.get(&key) {
+        let key = (function.kernel.entry_address, Key::of(&function.kernel, launch));
+        let mut translations = function.module.translations.lock();
+        if let Some(known) = translations.known.get(&key) {
             return known.clone();
         }
-        let made = self.make(gpu, &function.module, &function.kernel, &key).map(Arc::new);
-        compiled.insert(key, made.clone());
+        let made = self.make(gpu, &function.module, &function.kernel, &key.1).map(Arc::new);
+        translations.known.insert(key, made.clone());
+        if translations.preloaded.insert(launch.block) {
+            self.preload(gpu, &function.module, launch.block, &mut translations);
+        }
         made
+    }
+
+    /// Loads the small kernels of a module for a workgroup shape, before the first kernel with that shape starts: the driver waits
+    /// for all running kernels when it loads one, so a kernel that waits for another one that is not loaded yet would wait for
+    /// ever.
+    fn preload(&self, gpu: &Gpu, module: &Module, block: [u32; 3], translations: &mut Translations) {
+        let kernels = module.object.kernels();
+        if kernels.len() > PRELOADED_KERNELS {
+            return;
+        }
+        let begin = Instant::now();
+        let items: u32 = block.iter().product();
+        for kernel in kernels {
+            let bytes = module.object.symbol(&kernel.name).map_or(0, |symbol| symbol.size);
+            // Kernels with a stack or a heap call functions that take long to translate.
+            let is_small = bytes <= PRELOADED_BYTES
+                && items <= kernel.max_flat_workgroup_size
+                && kernel.private_size == 0
+                && !kernel.uses_dynamic_stack
+                && !kernel.has_arg(&ArgKind::HiddenHostcallBuffer);
+            let key = (kernel.entry_address, Key::probable(kernel, block));
+            if is_small && begin.elapsed() < PRELOAD_TIME && !translations.known.contains_key(&key) {
+                let made = self.make(gpu, module, kernel, &key.1).map(Arc::new);
+                translations.known.insert(key, made);
+            }
+        }
     }
 
     fn make(&self, gpu: &Gpu, module: &Module, kernel: &Kernel, key: &Key) -> Result<Compiled, DeviceError> {

@@ -45,6 +45,8 @@ pub enum When {
     NoneOf(u8, &'static [u32]),
     /// Argument `.0` has all these bits set.
     Has(u8, u32),
+    /// Each of these arguments has this value.
+    AllEqual(&'static [(u8, u32)]),
     /// Argument `.0` is the id of the calling process.
     Own(u8),
     /// Argument `.0` is the id of the calling process, or 0, which means the same.
@@ -262,6 +264,10 @@ fn conditions(when: When) -> Result<Vec<Vec<SeccompCondition>>, seccompiler::Bac
         }
         When::Has(argument, bits) => {
             vec![vec![compare(argument, SeccompCmpOp::MaskedEq(bits.into()), bits)?]]
+        }
+        When::AllEqual(values) => {
+            let equals = |(argument, value): &(u8, u32)| compare(*argument, SeccompCmpOp::Eq, *value);
+            vec![values.iter().map(equals).collect::<Result<_, _>>()?]
         }
         When::Own(argument) => vec![equal(argument, std::process::id())?],
         When::OwnOrZero(argument) => vec![equal(argument, std::process::id())?, equal(argument, 0)?],

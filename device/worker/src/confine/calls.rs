@@ -229,8 +229,16 @@ pub(super) const HIP: &[Call] = &[
     any(libc::SYS_link),
 ];
 
-/// Additional calls of NVIDIA's driver: named pipes and sockets that it makes for its own threads are not among them.
+/// The socket that NVIDIA's driver listens on so that other processes can import memory. Its kind sends only over connections, and
+/// a session's process can neither open nor accept one, so it reaches nobody.
+const DRIVER_SOCKET: &[(u8, u32)] =
+    &[(0, libc::AF_UNIX as u32), (1, (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u32)];
+
+/// Additional calls of NVIDIA's driver, which does not start without its socket.
 pub(super) const CUDA: &[Call] = &[
+    only(libc::SYS_socket, When::AllEqual(DRIVER_SOCKET)),
+    any(libc::SYS_bind),
+    any(libc::SYS_listen),
     any(libc::SYS_eventfd2),
     any(libc::SYS_sched_setscheduler),
     any(libc::SYS_fallocate),
@@ -290,10 +298,17 @@ mod tests {
 
     #[test]
     fn no_back_end_may_start_a_process_or_reach_another() {
-        for table in [BASE, FILES, HIP, CUDA] {
+        let listens = |call: &Call| match call.number {
+            libc::SYS_socket => matches!(call.when, When::AllEqual(DRIVER_SOCKET)),
+            number => [libc::SYS_bind, libc::SYS_listen].contains(&number),
+        };
+        for table in [BASE, FILES, HIP] {
             for call in table {
                 assert!(!NEVER.contains(&call.number), "system call {} is in a table", call.number);
             }
+        }
+        for call in CUDA.iter().filter(|call| !listens(call)) {
+            assert!(!NEVER.contains(&call.number), "system call {} is in a table", call.number);
         }
     }
 
