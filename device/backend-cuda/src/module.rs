@@ -23,6 +23,8 @@ pub(crate) struct Module {
     pub(crate) hash: [u8; 32],
     /// The relocated image, as it is in device memory at the load.
     image: Vec<u8>,
+    /// Functions that may be called through pointers.
+    pointers: Vec<u64>,
 }
 
 impl Module {
@@ -46,7 +48,8 @@ impl Module {
             return Err(DeviceError::new(hipErrorNoBinaryForGpu, text));
         }
         let image = relocate(&object, base).map_err(bad)?;
-        Ok(Module { id, device, base, arch, hash: *blake3::hash(file).as_bytes(), image, object })
+        let (hash, pointers) = (*blake3::hash(file).as_bytes(), lift::function_pointers(&object));
+        Ok(Module { id, device, base, arch, hash, image, pointers, object })
     }
 
     /// The bytes at the base.
@@ -67,7 +70,7 @@ impl Module {
         let segment = segments.find(|it| it.is_executable() && it.contains(kernel.entry_address, 4))?;
         let start = usize::try_from(segment.vaddr).ok()?;
         let bytes = self.image.get(start..start.checked_add(segment.bytes.len())?)?;
-        Some(Code { address: segment.vaddr, bytes })
+        Some(Code { address: segment.vaddr, bytes, pointers: &self.pointers })
     }
 }
 

@@ -28,11 +28,13 @@ pub(crate) struct Key {
     pub(crate) block: [u32; 3],
     /// Offset and alignment of every pointer argument, as powers of two.
     pub(crate) alignments: Vec<(u32, u8)>,
+    /// Bytes of a lane's stack, if the compiler could not determine its size.
+    pub(crate) stack_bytes: u32,
 }
 
 impl Key {
-    /// The key of a launch with this argument block.
-    pub(crate) fn of(kernel: &Kernel, launch: &Launch) -> Key {
+    /// The key of a launch with this argument block, on a device whose stack limit is `stack`.
+    pub(crate) fn of(kernel: &Kernel, launch: &Launch, stack: u32) -> Key {
         let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
         let alignments = pointers.filter_map(|arg| {
             let start = arg.offset as usize;
@@ -40,7 +42,8 @@ impl Key {
             let pointer = u64::from_le_bytes(bytes.try_into().ok()?);
             Some((arg.offset, pointer.trailing_zeros().min(MOST_ALIGNMENT) as u8))
         });
-        Key { block: launch.block, alignments: alignments.collect() }
+        let stack_bytes = if kernel.uses_dynamic_stack { stack } else { 0 };
+        Key { block: launch.block, alignments: alignments.collect(), stack_bytes }
     }
 
     fn assumptions(&self, base: u64) -> Assumptions {
@@ -50,6 +53,7 @@ impl Key {
             block: Some(self.block),
             full_waves: items.is_multiple_of(64),
             alignments: self.alignments.clone(),
+            stack_bytes: self.stack_bytes,
         }
     }
 }
@@ -107,8 +111,9 @@ impl Programs {
         gpu: &Gpu,
         function: &Function,
         launch: &Launch,
+        stack: u32,
     ) -> Result<Arc<Compiled>, DeviceError> {
-        let key = Key::of(&function.kernel, launch);
+        let key = Key::of(&function.kernel, launch, stack);
         let mut compiled = function.compiled.lock();
         if let Some(known) = compiled.get(&key) {
             return known.clone();

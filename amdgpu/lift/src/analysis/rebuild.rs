@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::dominators::{Dominators, reverse_post_order};
 use crate::builder::Builder;
-use crate::form::{Block, Function, Operation, Terminator, Value};
+use crate::form::{Block, Function, Operation, Terminator, UNEXPECTED_JUMP, Value};
 
 /// Rebuilds every block from its instructions.
 pub fn simplify(function: &mut Function) {
@@ -146,17 +146,26 @@ impl Pass {
     }
 }
 
-/// Turns branches on constants into jumps and empties the blocks that nothing reaches any more.
+/// Turns branches and switches on constants into jumps and empties the blocks that nothing reaches any more.
 fn decide_branches(function: &mut Function) {
     let mut changed = false;
     for number in 0..function.blocks.len() {
-        let Terminator::Branch { condition, then, otherwise } = function.blocks[number].terminator else {
-            continue;
+        let terminator = &function.blocks[number].terminator;
+        let Some(value) = terminator.operand().and_then(|value| function.constant(value)) else { continue };
+        let taken = match terminator {
+            Terminator::Branch { then, otherwise, .. } => Some(if value == 1 { *then } else { *otherwise }),
+            Terminator::Switch { targets, .. } => {
+                targets.iter().find(|(address, _)| *address == value).map(|(_, to)| *to)
+            }
+            _ => continue,
         };
-        let Some(bit) = function.constant(condition) else { continue };
-        let (taken, dropped) = if bit == 1 { (then, otherwise) } else { (otherwise, then) };
-        function.blocks[number].terminator = Terminator::Jump(taken);
-        drop_edge(function, Block(number as u32), dropped);
+        let dropped: Vec<Block> =
+            terminator.successors().into_iter().filter(|to| Some(*to) != taken).collect();
+        function.blocks[number].terminator =
+            taken.map_or(Terminator::Trap(UNEXPECTED_JUMP), Terminator::Jump);
+        for to in dropped {
+            drop_edge(function, Block(number as u32), to);
+        }
         changed = true;
     }
     if !changed {
