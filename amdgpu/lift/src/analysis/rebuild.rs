@@ -45,35 +45,16 @@ impl Pass {
         value
     }
 
-    /// Replaces phis whose operands are all one value, or the phi itself.
+    /// Removes phis that always have one value.
     fn phis(&mut self, function: &mut Function) {
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for block in &mut function.blocks {
-                block.instructions.retain(|&index| {
-                    let instruction = &function.instructions[index as usize];
-                    if instruction.operation != Operation::Phi {
-                        return true;
-                    }
-                    let own = instruction.results[0];
-                    let mut single = None;
-                    for operand in &instruction.operands {
-                        let operand = self.resolve(*operand);
-                        if operand == own || Some(operand) == single {
-                            continue;
-                        }
-                        if single.is_some() {
-                            return true;
-                        }
-                        single = Some(operand);
-                    }
-                    let Some(single) = single else { return true };
-                    self.replaced.insert(own, single);
-                    changed = true;
-                    false
-                });
-            }
+        self.replaced = super::phis::redundant(function);
+        let Function { blocks, instructions, .. } = function;
+        for block in blocks {
+            block.instructions.retain(|index| {
+                let instruction = &instructions[*index as usize];
+                instruction.operation != Operation::Phi
+                    || !self.replaced.contains_key(&instruction.results[0])
+            });
         }
     }
 
@@ -86,6 +67,11 @@ impl Pass {
                 function.instructions[index as usize].operands[n] = operand;
             }
             let instruction = &function.instructions[index as usize];
+            if instruction.operation == Operation::Require
+                && function.constant(instruction.operands[0]) == Some(1)
+            {
+                continue;
+            }
             let simple = instruction.operation.is_pure() && instruction.results.len() == 1;
             if instruction.operation == Operation::Phi || !simple {
                 function.blocks[number].instructions.push(index);
