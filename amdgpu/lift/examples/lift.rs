@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arch = if object.target().processor == "gfx942" { Arch::Gfx942 } else { Arch::Gfx90a };
     let text = object.segments().iter().find(|segment| segment.is_executable()).ok_or("no code")?;
     let bytes: &[u8] = &text.bytes;
-    let code = Code { address: text.vaddr, bytes };
+    let pointers = lift::function_pointers(&object);
+    let code = Code { address: text.vaddr, bytes, pointers: &pointers };
     let assumptions =
         Assumptions { base: 0x20_0000_0000, full_waves: flag("--full"), ..Assumptions::default() };
     for kernel in object.kernels() {

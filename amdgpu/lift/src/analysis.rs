@@ -5,6 +5,7 @@ mod dead;
 mod demand;
 mod dominators;
 mod kernarg;
+mod phis;
 mod rebuild;
 mod skip;
 mod uniform;

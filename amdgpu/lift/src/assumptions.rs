@@ -1,5 +1,7 @@
 //! What a translation may take for granted, and the code that it starts from.
 
+use code_object::{CodeObject, RelocationKind};
+
 /// What is known of every launch that runs the result. A launch that breaks an assumption needs another translation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Assumptions {
@@ -11,6 +13,8 @@ pub struct Assumptions {
     pub full_waves: bool,
     /// Pointers among the kernel arguments: byte offset in the argument block, and the power of two that divides the pointer.
     pub alignments: Vec<(u32, u8)>,
+    /// Bytes of scratch of a lane if the size of the kernel's stack is not known (recursion, calls through pointers).
+    pub stack_bytes: u32,
 }
 
 /// Executable code of a code object, as it is loaded.
@@ -20,6 +24,22 @@ pub struct Code<'a> {
     pub address: u64,
     /// The bytes.
     pub bytes: &'a [u8],
+    /// Addresses in the code that the code object's data contain, relative to its base: functions that may be called through
+    /// pointers. [`function_pointers`] finds them.
+    pub pointers: &'a [u64],
+}
+
+/// Addresses of code that the data of a code object contain, relative to its base.
+pub fn function_pointers(object: &CodeObject) -> Vec<u64> {
+    let values = object.relocations().iter().filter_map(|relocation| match relocation.kind {
+        RelocationKind::Relative64 | RelocationKind::Abs64 => relocation.value(0),
+        _ => None,
+    });
+    let is_code = |address: &u64| {
+        let mut segments = object.segments().iter();
+        segments.any(|segment| segment.is_executable() && segment.contains(*address, 4))
+    };
+    values.map(|(address, _)| address).filter(is_code).collect()
 }
 
 impl Code<'_> {

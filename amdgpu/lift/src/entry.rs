@@ -5,13 +5,17 @@ use isa::Arch;
 
 use crate::Assumptions;
 use crate::builder::Builder;
-use crate::form::{Access, Binary, Input, Kind, MemoryScope, Operation, Shape, Space, Value};
-use crate::register::{EXEC, FLAT_SCRATCH, Registers};
+use crate::form::{Access, Binary, Function, Input, Kind, MemoryScope, Operation, Shape, Space, Value};
+use crate::graph::Constants;
+use crate::register::{EXEC, FLAT_SCRATCH, Registers, Start};
 
 /// Bits of the scratch buffer resource: dwords are interleaved over 64 lanes by lane number.
 const SWIZZLE_ENABLE: u32 = 1 << 31;
 const INDEX_STRIDE_64: u32 = 3 << 21;
 const ADD_TID_ENABLE: u32 = 1 << 23;
+
+/// Scalar registers after the user's that the hardware may set.
+const SYSTEM_REGISTERS: u8 = 6;
 
 /// Defines the registers that the hardware sets.
 pub fn define(
@@ -60,7 +64,7 @@ pub fn define(
     }
     if descriptor.private_segment_size_sgpr {
         let at = take(1)?;
-        let size = b.word(kernel.private_size);
+        let size = b.word(private_bytes(kernel, assumptions));
         registers.set_scalar(b, at, size);
     }
     for n in 0..descriptor.kernarg_preload_length {
@@ -87,6 +91,30 @@ pub fn define(
     let ids = work_item_ids(b, descriptor.workitem_id_dims, assumptions);
     registers.set_vector(b, 0, ids);
     Ok(())
+}
+
+/// Bytes of scratch of a lane.
+pub fn private_bytes(kernel: &Kernel, assumptions: &Assumptions) -> u32 {
+    let least = kernel.private_size.max(kernel.descriptor.private_segment_size);
+    if kernel.uses_dynamic_stack { least.max(assumptions.stack_bytes) } else { least }
+}
+
+/// The scalar registers whose contents at the start are known: the resource of scratch, and registers that are not set.
+pub fn constants(arch: Arch, kernel: &Kernel, assumptions: &Assumptions) -> Result<Constants, String> {
+    let mut function = Function::default();
+    let block = function.add_block(0);
+    let mut registers = Registers::new(1, Start::Zero);
+    registers.seal(&mut function, block);
+    let mut b = Builder { function: &mut function, block, address: 0 };
+    define(&mut b, &mut registers, arch, kernel, assumptions)?;
+    let mut known = Constants::default();
+    for register in 0..(kernel.descriptor.user_sgpr_count as u8).saturating_add(SYSTEM_REGISTERS).min(102) {
+        let value = registers.scalar(&mut b, register);
+        if let Some(word) = b.function.constant(value) {
+            known.insert(register, word as u32);
+        }
+    }
+    Ok(known)
 }
 
 /// The packed numbers of a work-item: 10 bits for each dimension.

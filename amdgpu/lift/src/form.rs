@@ -82,6 +82,9 @@ pub struct BlockData {
     pub address: u64,
 }
 
+/// Trap code of a jump through a register that went elsewhere than the lifter had concluded.
+pub const UNEXPECTED_JUMP: u8 = 0xff;
+
 /// How a block ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Terminator {
@@ -99,11 +102,12 @@ pub enum Terminator {
         /// The block if it is clear.
         otherwise: Block,
     },
-    /// Continues in the block whose number equals the uniform word; the lifter has proved that there is one.
+    /// Continues in the block whose address equals the uniform double. If there is none, the grid stops with
+    /// [`UNEXPECTED_JUMP`].
     Switch {
         /// A uniform double: the address of the next machine instruction.
         address: Value,
-        /// Possible addresses and their blocks.
+        /// Possible addresses and their blocks, all different.
         targets: Vec<(u64, Block)>,
     },
     /// Stops the grid with a fault.

@@ -22,7 +22,7 @@ mod translator;
 pub mod vector;
 
 pub use analysis::{optimize, verify};
-pub use assumptions::{Assumptions, Code};
+pub use assumptions::{Assumptions, Code, function_pointers};
 pub use builder::Builder;
 pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};
 pub use lifter::{lift, lift_fragment};

@@ -2,14 +2,11 @@
 
 use isa::{Arch, Inst, Mode};
 
-use crate::form::{Block, Compare, MemoryScope, Operation, Register, Terminator};
+use crate::form::{Block, Compare, MemoryScope, Operation, Register, Terminator, UNEXPECTED_JUMP, Value};
 use crate::graph::{self, Exit, Failure, Graph};
 use crate::register::{Registers, Start};
 use crate::translator::Translator;
 use crate::{Assumptions, Code, Function, Refusal, entry, scalar};
-
-/// Trap code of a jump through a register that went elsewhere than the lifter had concluded.
-const UNEXPECTED_JUMP: u8 = 0xff;
 
 /// Lifts a kernel. `code` is the loaded text that contains it and the functions that it calls.
 pub fn lift(
@@ -23,19 +20,17 @@ pub fn lift(
     let preloads = descriptor.kernarg_preload_length > 0;
     let start = kernel.entry_address + if preloads { 256 } else { 0 };
     let name = kernel.name.as_str();
-    let graph = graph::explore(arch, code, start, assumptions.base, false)
-        .map_err(|failure| refusal(arch, name, *failure))?;
+    let refuse =
+        |reason| Refusal { kernel: name.to_owned(), address: start, instruction: String::new(), reason };
+    let known = entry::constants(arch, kernel, assumptions).map_err(refuse)?;
+    let from = graph::Start { entry: start, base: assumptions.base, fragment: false, known };
+    let graph = graph::explore(arch, code, &from).map_err(|failure| refusal(arch, name, *failure))?;
     let mut lifter = Lifter::new(arch, name, &graph, assumptions.base, Start::Zero);
     lifter.t.function.lds_bytes = kernel.group_size;
-    lifter.t.function.private_bytes = kernel.private_size;
+    lifter.t.function.private_bytes = entry::private_bytes(kernel, assumptions);
     lifter.t.function.kernarg_bytes = kernel.kernarg_size;
     let (mut b, registers) = lifter.t.parts();
-    entry::define(&mut b, registers, arch, kernel, assumptions).map_err(|reason| Refusal {
-        kernel: name.to_owned(),
-        address: start,
-        instruction: String::new(),
-        reason,
-    })?;
+    entry::define(&mut b, registers, arch, kernel, assumptions).map_err(refuse)?;
     lifter.run(&graph, Mode::from_rsrc1(descriptor.rsrc1), false)
 }
 
@@ -44,8 +39,8 @@ pub fn lift(
 /// the end of the bytes ends it, like `s_endpgm`.
 pub fn lift_fragment(arch: Arch, code: &Code<'_>, mode: Mode, base: u64) -> Result<Function, Refusal> {
     let name = "fragment";
-    let graph = graph::explore(arch, code, code.address, base, true)
-        .map_err(|failure| refusal(arch, name, *failure))?;
+    let from = graph::Start { entry: code.address, base, fragment: true, known: Default::default() };
+    let graph = graph::explore(arch, code, &from).map_err(|failure| refusal(arch, name, *failure))?;
     Lifter::new(arch, name, &graph, base, Start::Unknown).run(&graph, mode, true)
 }
 
@@ -84,6 +79,7 @@ impl Lifter {
             block: Block(0),
             address,
             base,
+            known: Default::default(),
             written: Default::default(),
         };
         Lifter { t, modes: vec![None; graph.blocks.len() + 1] }
@@ -104,6 +100,7 @@ impl Lifter {
             self.seal(&built);
             self.t.block = Block(number as u32);
             self.t.mode = self.modes[number].unwrap_or(mode);
+            self.t.known = block.known.clone();
             let mut last = None;
             for (at, &(address, inst)) in block.instructions.iter().enumerate() {
                 self.t.address = address;
@@ -113,6 +110,7 @@ impl Lifter {
                 last = Some(inst);
                 self.step(&inst)
                     .map_err(|reason| refusal(arch, &name, Failure { address, inst: Some(inst), reason }))?;
+                self.t.known.step(&inst, self.t.base.wrapping_add(address));
             }
             let address = self.t.address;
             self.leave(number, &block.exit, last.as_ref())
@@ -136,14 +134,7 @@ impl Lifter {
         blocks[1].predecessors.push(Block(0));
         for (number, block) in graph.blocks.iter().enumerate() {
             let from = Block(number as u32 + 1);
-            let targets = match block.exit {
-                Exit::End | Exit::Trap(_) => vec![],
-                Exit::Jump(to) | Exit::Register(_, to) => vec![to],
-                // Both sides may be the same block, which then is reached by a plain jump.
-                Exit::Branch(taken, next) if taken == next => vec![taken],
-                Exit::Branch(taken, next) => vec![taken, next],
-            };
-            for to in targets {
+            for to in block.exit.targets() {
                 blocks[to + 1].predecessors.push(from);
             }
         }
@@ -189,7 +180,7 @@ impl Lifter {
     fn leave(&mut self, number: usize, exit: &Exit<usize>, last: Option<&Inst>) -> Result<(), String> {
         let form = |to: usize| Block(to as u32 + 1);
         let mode = self.t.mode;
-        let terminator = match *exit {
+        let terminator = match exit.clone() {
             Exit::End => Terminator::End,
             Exit::Trap(code) => Terminator::Trap(code),
             Exit::Jump(to) => Terminator::Jump(form(to)),
@@ -199,14 +190,14 @@ impl Lifter {
                 let condition = scalar::condition(&mut self.t, inst)?;
                 Terminator::Branch { condition, then: form(taken), otherwise: form(next) }
             }
+            Exit::Switch(targets) => {
+                let address = self.jump_target(last)?;
+                let base = self.t.base;
+                let target = |(address, to): (u64, usize)| (base.wrapping_add(address), form(to));
+                Terminator::Switch { address, targets: targets.into_iter().map(target).collect() }
+            }
             Exit::Register(address, to) => {
-                let inst = last.ok_or("a jump without an instruction")?;
-                let target = self.t.source(&inst.src[0], isa::DataType::B64)?;
-                if inst.op == isa::Op::s_swappc_b64 {
-                    let next = self.t.base.wrapping_add(self.t.address + u64::from(inst.size));
-                    let next = self.t.b().double(next);
-                    self.t.set_number(&inst.dst, next)?;
-                }
+                let target = self.jump_target(last)?;
                 let base = self.t.base;
                 let mut b = self.t.b();
                 let expected = b.double(base.wrapping_add(address));
@@ -234,6 +225,18 @@ impl Lifter {
         }
         self.t.function.blocks[number].terminator = terminator;
         Ok(())
+    }
+
+    /// The address that a jump through a register goes to. A call's return address is written.
+    fn jump_target(&mut self, last: Option<&Inst>) -> Result<Value, String> {
+        let inst = last.ok_or("a jump without an instruction")?;
+        let target = self.t.source(&inst.src[0], isa::DataType::B64)?;
+        if inst.op == isa::Op::s_swappc_b64 {
+            let next = self.t.base.wrapping_add(self.t.address + u64::from(inst.size));
+            let next = self.t.b().double(next);
+            self.t.set_number(&inst.dst, next)?;
+        }
+        Ok(target)
     }
 
     /// Observes the registers that the code writes at the end of a block.

@@ -30,6 +30,8 @@ pub struct Operands {
     pub old: Vec<Value>,
     /// M0.
     pub m0: Value,
+    /// What the words of a buffer resource probably are, if that is known.
+    pub resource: Option<[u32; 4]>,
     /// FLAT_SCRATCH, low and high word.
     pub flat_scratch: [Value; 2],
 }

@@ -4,6 +4,7 @@ use isa::{Arch, DataType, Element, Format, Inst, Mode, Op, Operand};
 
 use crate::builder::Builder;
 use crate::form::{Block, Function, Input, Kind, Value};
+use crate::graph::Constants;
 use crate::register::{EXEC, FLAT_SCRATCH, M0, Registers, VCC};
 use crate::{lane, memory, scalar};
 
@@ -24,6 +25,8 @@ pub struct Translator {
     pub address: u64,
     /// Load address of the code object.
     pub base: u64,
+    /// What is probably known of scalar registers at this point. What relies on it must check it.
+    pub known: Constants,
     /// Registers that the code writes, for fragments.
     pub written: std::collections::BTreeSet<crate::form::Register>,
 }
@@ -298,6 +301,7 @@ impl Translator {
             sources,
             old,
             m0: self.scalar_register(M0),
+            resource: self.known.words(&inst.src[2]),
             flat_scratch: [self.scalar_register(FLAT_SCRATCH), self.scalar_register(FLAT_SCRATCH + 1)],
         };
         let arch = self.arch;

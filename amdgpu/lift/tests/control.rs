@@ -228,7 +228,8 @@ fn passes_keep_what_divergent_code_stores() {
         let name = format!("program{program}");
         let symbol = object.symbols().iter().find(|symbol| symbol.name == name).expect("the symbol");
         let start = (symbol.value - segment.vaddr) as usize;
-        let code = Code { address: symbol.value, bytes: &bytes[start..start + symbol.size as usize] };
+        let code =
+            Code { address: symbol.value, bytes: &bytes[start..start + symbol.size as usize], pointers: &[] };
         let mut plain = lift::lift_fragment(Arch::Gfx90a, &code, Mode::default(), 0)
             .unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
         forget_registers(&mut plain);

@@ -11,6 +11,9 @@ use isa::Arch;
 use lift::{Assumptions, Code};
 use ptx::{Mode, Options, Target};
 
+/// Stack of a lane where the compiler could not determine its size.
+const STACK_BYTES: u32 = 4096;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [object, folder, rest @ ..] = &arguments[..] else {
@@ -31,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let module = CodeObject::parse(fs::read(object)?.into())?;
     let arch = if module.isa_name().contains("gfx942") { Arch::Gfx942 } else { Arch::Gfx90a };
     let text = module.segments().iter().find(|segment| segment.is_executable()).ok_or("no code")?;
-    let code = Code { address: text.vaddr, bytes: &text.bytes };
+    let pointers = lift::function_pointers(&module);
+    let code = Code { address: text.vaddr, bytes: &text.bytes, pointers: &pointers };
     fs::create_dir_all(folder)?;
     for kernel in module.kernels() {
         if rest.get(1).is_some_and(|wanted| wanted != "-" && *wanted != kernel.name) {
@@ -40,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let assumptions = Assumptions {
             block,
             full_waves: block.is_some_and(|block| block.iter().product::<u32>().is_multiple_of(64)),
+            stack_bytes: STACK_BYTES,
             alignments: (0..kernel.kernarg_size / 8).map(|at| (8 * at, 8)).collect(),
             ..Assumptions::default()
         };

@@ -48,6 +48,8 @@ use crate::waiter::Waiter;
 
 /// Copies from and to the host are cut into pieces of this size, so that copying to pinned memory and on to the GPU overlap.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
+/// Maximum stack size of a lane, the same as in AMD's runtime.
+const MAX_STACK_BYTES: u32 = (128 << 10) - 16;
 /// Maximum size of the cache of compiled kernels.
 const CACHE_BYTES: u64 = 1 << 30;
 
@@ -677,8 +679,19 @@ impl Device for Cuda {
             self.shared.services[device as usize].heap_bytes.store(value, Ordering::Relaxed);
             return Ok(value);
         }
-        // Translated kernels have the stack that they need, and output is not buffered.
-        if [hipLimitStackSize.0, hipLimitPrintfFifoSize.0].contains(&limit) {
+        if limit == hipLimitStackSize.0 {
+            let stack = u32::try_from(value).ok().filter(|bytes| *bytes <= MAX_STACK_BYTES);
+            let stack = stack.map(|bytes| bytes.next_multiple_of(16));
+            let stack = stack.ok_or_else(|| {
+                let text = format!("stack size of {value} bytes exceeds the maximum of {MAX_STACK_BYTES}");
+                DeviceError::invalid_value(text)
+            })?;
+            // Kernels that have been translated for another size are translated again.
+            self.shared.services[device as usize].stack_bytes.store(stack, Ordering::Relaxed);
+            return Ok(stack.into());
+        }
+        // Output is not buffered.
+        if limit == hipLimitPrintfFifoSize.0 {
             return Ok(value);
         }
         Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit} is not supported")))

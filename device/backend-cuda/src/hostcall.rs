@@ -1,7 +1,7 @@
 //! Requests of kernels to the host (`printf`, failed assertions, memory for `malloc`), served by a thread through pinned memory.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use backend::DeviceError;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Time after which the packets are looked at although the doorbell did not ring.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Hostcall buffer and heap of one device, made when the first kernel needs them.
+/// Hostcall buffer and heap of one device, made when the first kernel needs them, and limits of its kernels.
 #[derive(Default)]
 pub(crate) struct Services {
     state: Mutex<State>,
@@ -35,6 +35,8 @@ pub(crate) struct Services {
     launched: Condvar,
     /// Size of the heap that the program has asked for; 0 for the default.
     pub(crate) heap_bytes: AtomicU64,
+    /// Stack of a lane that the program has asked for; 0 for the default.
+    pub(crate) stack_bytes: AtomicU32,
 }
 
 #[derive(Default)]

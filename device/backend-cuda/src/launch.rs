@@ -26,6 +26,9 @@ use crate::types::*;
 
 /// LDS that a workgroup may have, as the imitated GPU has.
 const LDS_BYTES: u32 = 64 << 10;
+/// Stack of a lane in kernels whose stack size the compiler could not determine, unless the program sets a limit. The driver
+/// reserves it for every lane that the GPU can hold at once, so it is less than the software GPU's.
+const STACK_BYTES: u32 = 4 << 10;
 /// Most blocks of a grid.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// Size of a grid's barrier.
@@ -124,7 +127,11 @@ impl Shared {
                 format!("kernel {} needs {lds} bytes of LDS, the device has {LDS_BYTES}", function.name);
             return Err(DeviceError::new(hipErrorLaunchOutOfResources, text));
         }
-        let compiled = self.programs.get(&self.gpus[device as usize], &function, launch)?;
+        let stack = match self.services[device as usize].stack_bytes.load(Ordering::Relaxed) {
+            0 => STACK_BYTES,
+            asked => asked,
+        };
+        let compiled = self.programs.get(&self.gpus[device as usize], &function, launch, stack)?;
         self.permit(&compiled, lds)?;
         let blocks = counts.iter().product::<u32>();
         let cooperative = launch.cooperative || compiled.facts.cooperative;

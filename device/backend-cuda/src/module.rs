@@ -25,6 +25,8 @@ pub(crate) struct Module {
     image: Vec<u8>,
     /// Translations of its kernels.
     pub(crate) translations: Mutex<Translations>,
+    /// Functions that may be called through pointers.
+    pointers: Vec<u64>,
 }
 
 impl Module {
@@ -48,8 +50,9 @@ impl Module {
             return Err(DeviceError::new(hipErrorNoBinaryForGpu, text));
         }
         let image = relocate(&object, base).map_err(bad)?;
-        let hash = *blake3::hash(file).as_bytes();
-        Ok(Module { id, device, base, arch, hash, image, object, translations: Mutex::default() })
+        let (hash, pointers) = (*blake3::hash(file).as_bytes(), lift::function_pointers(&object));
+        let translations = Mutex::default();
+        Ok(Module { id, device, base, arch, hash, image, translations, pointers, object })
     }
 
     /// The bytes at the base.
@@ -70,7 +73,7 @@ impl Module {
         let segment = segments.find(|it| it.is_executable() && it.contains(kernel.entry_address, 4))?;
         let start = usize::try_from(segment.vaddr).ok()?;
         let bytes = self.image.get(start..start.checked_add(segment.bytes.len())?)?;
-        Some(Code { address: segment.vaddr, bytes })
+        Some(Code { address: segment.vaddr, bytes, pointers: &self.pointers })
     }
 }
 

@@ -51,11 +51,13 @@ pub(crate) struct Key {
     pub(crate) block: [u32; 3],
     /// Offset and alignment of every pointer argument, as powers of two.
     pub(crate) alignments: Vec<(u32, u8)>,
+    /// Bytes of a lane's stack, if the compiler could not determine its size.
+    pub(crate) stack_bytes: u32,
 }
 
 impl Key {
-    /// The key of a launch with this argument block.
-    pub(crate) fn of(kernel: &Kernel, launch: &Launch) -> Key {
+    /// The key of a launch with this argument block, on a device whose stack limit is `stack`.
+    pub(crate) fn of(kernel: &Kernel, launch: &Launch, stack: u32) -> Key {
         let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
         let alignments = pointers.filter_map(|arg| {
             let start = arg.offset as usize;
@@ -63,13 +65,15 @@ impl Key {
             let pointer = u64::from_le_bytes(bytes.try_into().ok()?);
             Some((arg.offset, pointer.trailing_zeros().min(MOST_ALIGNMENT) as u8))
         });
-        Key { block: launch.block, alignments: alignments.collect() }
+        let stack_bytes = if kernel.uses_dynamic_stack { stack } else { 0 };
+        Key { block: launch.block, alignments: alignments.collect(), stack_bytes }
     }
 
     /// The key that a kernel will probably be launched with: pointers come from allocations.
     fn probable(kernel: &Kernel, block: [u32; 3]) -> Key {
         let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
-        Key { block, alignments: pointers.map(|arg| (arg.offset, MOST_ALIGNMENT as u8)).collect() }
+        let alignments = pointers.map(|arg| (arg.offset, MOST_ALIGNMENT as u8)).collect();
+        Key { block, alignments, stack_bytes: 0 }
     }
 
     fn assumptions(&self, base: u64) -> Assumptions {
@@ -79,6 +83,7 @@ impl Key {
             block: Some(self.block),
             full_waves: items.is_multiple_of(64),
             alignments: self.alignments.clone(),
+            stack_bytes: self.stack_bytes,
         }
     }
 }
@@ -136,8 +141,9 @@ impl Programs {
         gpu: &Gpu,
         function: &Function,
         launch: &Launch,
+        stack: u32,
     ) -> Result<Arc<Compiled>, DeviceError> {
-        let key = (function.kernel.entry_address, Key::of(&function.kernel, launch));
+        let key = (function.kernel.entry_address, Key::of(&function.kernel, launch, stack));
         let mut translations = function.module.translations.lock();
         if let Some(known) = translations.known.get(&key) {
             return known.clone();

@@ -15,13 +15,14 @@ fn the_suites_kernels_are_translated() {
                 segments.find(|it| it.is_executable() && it.contains(kernel.entry_address, 4)).unwrap();
             let request = Request {
                 arch: Arch::Gfx942,
-                code: Code { address: segment.vaddr, bytes: &segment.bytes },
+                code: Code { address: segment.vaddr, bytes: &segment.bytes, pointers: &[] },
                 kernel,
                 assumptions: Assumptions {
                     base: 0x2000_0000_0000,
                     block: Some(block),
                     full_waves: block[0] == 64,
                     alignments: vec![(0, 4)],
+                    stack_bytes: 0,
                 },
                 target: ptx::Target { sm: 90, ptx: (8, 0) },
             };

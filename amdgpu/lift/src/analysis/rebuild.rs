@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::dominators::{Dominators, reverse_post_order};
 use crate::builder::Builder;
-use crate::form::{Block, Function, Operation, Terminator, Value};
+use crate::form::{Block, Function, Operation, Terminator, UNEXPECTED_JUMP, Value};
 
 /// Rebuilds every block from its instructions.
 pub fn simplify(function: &mut Function) {
@@ -45,35 +45,16 @@ impl Pass {
         value
     }
 
-    /// Replaces phis whose operands are all one value, or the phi itself.
+    /// Removes phis that always have one value.
     fn phis(&mut self, function: &mut Function) {
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for block in &mut function.blocks {
-                block.instructions.retain(|&index| {
-                    let instruction = &function.instructions[index as usize];
-                    if instruction.operation != Operation::Phi {
-                        return true;
-                    }
-                    let own = instruction.results[0];
-                    let mut single = None;
-                    for operand in &instruction.operands {
-                        let operand = self.resolve(*operand);
-                        if operand == own || Some(operand) == single {
-                            continue;
-                        }
-                        if single.is_some() {
-                            return true;
-                        }
-                        single = Some(operand);
-                    }
-                    let Some(single) = single else { return true };
-                    self.replaced.insert(own, single);
-                    changed = true;
-                    false
-                });
-            }
+        self.replaced = super::phis::redundant(function);
+        let Function { blocks, instructions, .. } = function;
+        for block in blocks {
+            block.instructions.retain(|index| {
+                let instruction = &instructions[*index as usize];
+                instruction.operation != Operation::Phi
+                    || !self.replaced.contains_key(&instruction.results[0])
+            });
         }
     }
 
@@ -86,6 +67,11 @@ impl Pass {
                 function.instructions[index as usize].operands[n] = operand;
             }
             let instruction = &function.instructions[index as usize];
+            if instruction.operation == Operation::Require
+                && function.constant(instruction.operands[0]) == Some(1)
+            {
+                continue;
+            }
             let simple = instruction.operation.is_pure() && instruction.results.len() == 1;
             if instruction.operation == Operation::Phi || !simple {
                 function.blocks[number].instructions.push(index);
@@ -146,17 +132,26 @@ impl Pass {
     }
 }
 
-/// Turns branches on constants into jumps and empties the blocks that nothing reaches any more.
+/// Turns branches and switches on constants into jumps and empties the blocks that nothing reaches any more.
 fn decide_branches(function: &mut Function) {
     let mut changed = false;
     for number in 0..function.blocks.len() {
-        let Terminator::Branch { condition, then, otherwise } = function.blocks[number].terminator else {
-            continue;
+        let terminator = &function.blocks[number].terminator;
+        let Some(value) = terminator.operand().and_then(|value| function.constant(value)) else { continue };
+        let taken = match terminator {
+            Terminator::Branch { then, otherwise, .. } => Some(if value == 1 { *then } else { *otherwise }),
+            Terminator::Switch { targets, .. } => {
+                targets.iter().find(|(address, _)| *address == value).map(|(_, to)| *to)
+            }
+            _ => continue,
         };
-        let Some(bit) = function.constant(condition) else { continue };
-        let (taken, dropped) = if bit == 1 { (then, otherwise) } else { (otherwise, then) };
-        function.blocks[number].terminator = Terminator::Jump(taken);
-        drop_edge(function, Block(number as u32), dropped);
+        let dropped: Vec<Block> =
+            terminator.successors().into_iter().filter(|to| Some(*to) != taken).collect();
+        function.blocks[number].terminator =
+            taken.map_or(Terminator::Trap(UNEXPECTED_JUMP), Terminator::Jump);
+        for to in dropped {
+            drop_edge(function, Block(number as u32), to);
+        }
         changed = true;
     }
     if !changed {

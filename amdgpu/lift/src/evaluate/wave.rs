@@ -143,7 +143,7 @@ impl<'a> Wave<'a> {
                 Terminator::Switch { address, targets } => {
                     let address = self.get(*address, 0);
                     let found = targets.iter().find(|(target, _)| *target == address);
-                    found.ok_or_else(|| Fault::Malformed(format!("no block at {address:#x}")))?.1
+                    found.ok_or(Fault::Trap(UNEXPECTED_JUMP))?.1
                 }
             };
             self.enter(to)?;

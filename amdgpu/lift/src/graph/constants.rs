@@ -1,4 +1,4 @@
-//! Scalar registers with known contents, to follow jumps through registers.
+//! Scalar registers with known contents, to follow jumps through registers and to recognise scratch.
 //!
 //! What is kept here is a guess that the lifter checks again in SSA form, so that a mistake makes a kernel trap or be refused,
 //! but never run another function.
@@ -45,11 +45,25 @@ impl Constants {
         *self != before
     }
 
+    /// Makes a register known.
+    pub fn insert(&mut self, register: u8, word: u32) {
+        self.scalars.insert(register, word);
+    }
+
+    /// The words of consecutive registers, if all are known.
+    pub fn words<const N: usize>(&self, operand: &Operand) -> Option<[u32; N]> {
+        let first = scalar(operand)?;
+        let mut words = [0; N];
+        for (word, register) in words.iter_mut().zip(first..) {
+            *word = *self.scalars.get(&register)?;
+        }
+        Some(words)
+    }
+
     /// A register pair.
     pub fn pair(&self, operand: &Operand) -> Option<u64> {
-        let register = scalar(operand)?;
-        let word = |register: u8| self.scalars.get(&register).copied().map(u64::from);
-        Some(word(register)? | word(register + 1)? << 32)
+        let [low, high] = self.words(operand)?;
+        Some(u64::from(low) | u64::from(high) << 32)
     }
 
     fn word(&self, operand: &Operand) -> Option<u32> {

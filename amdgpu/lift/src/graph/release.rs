@@ -6,7 +6,7 @@
 
 use isa::{AccessKind, Format, Inst, Op};
 
-use super::{Exit, Graph};
+use super::Graph;
 
 /// Blocks that are looked at after a wait.
 const MOST_BLOCKS: usize = 16;
@@ -46,12 +46,7 @@ impl Graph {
                 Some(_) => continue,
                 None => {}
             }
-            let targets = match self.blocks[block].exit {
-                Exit::End | Exit::Trap(_) => vec![],
-                Exit::Jump(to) | Exit::Register(_, to) => vec![to],
-                Exit::Branch(taken, other) => vec![taken, other],
-            };
-            for to in targets {
+            for to in self.blocks[block].exit.targets() {
                 if !seen.contains(&to) {
                     // Too far to know: a fence more is always right.
                     if seen.len() == MOST_BLOCKS {

@@ -128,6 +128,18 @@ fn place(
     let mut vector = operands.sources[0].iter().copied();
     let index = if inst.memory.idxen { vector.next() } else { None };
     let voffset = if inst.memory.offen { vector.next() } else { None };
+    let constants = match operands.resource {
+        // In loops and shared functions constants are not known yet. What is taken for granted is checked.
+        Some(probable) if probable[1..] == SCRATCH.map(|word| word as u32) => {
+            for (word, expected) in resource.iter().zip(probable) {
+                let expected = b.word(expected);
+                let right = b.compare(Compare::Equal, *word, expected);
+                require(b, right);
+            }
+            probable.map(|word| Some(word.into())).to_vec()
+        }
+        _ => constants,
+    };
     if constants[1..] == SCRATCH.map(Some) && index.is_none() {
         // The scalar offset counts bytes of the whole wave.
         let below = b.word(255);

@@ -188,7 +188,7 @@ fn nothing() -> Machinery {
 
 /// Lifts code, and checks the function's shape.
 pub fn lifted(arch: Arch, code: &[u8], start: &Machine) -> Result<Function, String> {
-    let code = Code { address: 0, bytes: code };
+    let code = Code { address: 0, bytes: code, pointers: &[] };
     lift::lift_fragment(arch, &code, start.mode, 0x1000).map_err(|refusal| refusal.reason)
 }
 

@@ -111,7 +111,7 @@ fn draw(
                 let (row, form) = random.pick(choices);
                 let (inst, bytes) = words::draw(random, arch, row, form)?;
                 let bytes = bytes[..inst.size.into()].to_vec();
-                let code = lift::Code { address: 0, bytes: &bytes };
+                let code = lift::Code { address: 0, bytes: &bytes, pointers: &[] };
                 if compare::fits(&inst) && lift::lift_fragment(arch, &code, mode, 0x1000).is_ok() {
                     steps.push(Step { inst, bytes, target: None });
                 }

@@ -3,7 +3,6 @@
 #[path = "../../../emulator/tests/rig/mod.rs"]
 mod software;
 
-use std::io::Write;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -18,12 +17,8 @@ pub use software::{ARCHS, Args, hip};
 /// Instructions of the form that a launch may run.
 const STEPS: u64 = 4_000_000_000;
 
-/// Kernels that the lifter refuses, and why. The software GPU runs them instead.
-const REFUSED: &[(&str, &str)] = &[
-    ("recursion", "calls are inlined, and recursion has no end"),
-    ("pointers", "function pointers from memory have no known target"),
-    ("virtuals", "function pointers from memory have no known target"),
-];
+/// Stack of a lane where the compiler could not determine its size, as the software GPU has it.
+const STACK_BYTES: u32 = 16 << 10;
 
 /// What a launch did.
 pub struct Done {
@@ -36,7 +31,7 @@ pub struct Gpu {
     base: u64,
     /// Address of the code, relative to the base, and its bytes.
     code: (u64, Vec<u8>),
-    software: emulator::Gpu,
+    pointers: Vec<u64>,
 }
 
 /// A device with one loaded module.
@@ -59,9 +54,9 @@ impl Rig {
         let object = software.module.object();
         let text = object.segments().iter().find(|segment| segment.is_executable()).expect("code");
         let code = (text.vaddr, text.bytes.to_vec());
+        let pointers = lift::function_pointers(object);
         let base = software.module.base();
-        let device = emulator::Gpu::new(emulator::GpuConfig { threads: 1, ..emulator::GpuConfig::new(arch) });
-        Rig { gpu: Gpu { arch, base, code, software: device }, software }
+        Rig { gpu: Gpu { arch, base, code, pointers }, software }
     }
 
     pub fn hip(file: &str, arch: Arch) -> Rig {
@@ -118,19 +113,12 @@ impl Gpu {
             base: self.base,
             block: full.then_some(dispatch.workgroup),
             full_waves: full && items.is_multiple_of(64),
+            stack_bytes: STACK_BYTES,
             ..Assumptions::default()
         };
-        let code = Code { address: self.code.0, bytes: &self.code.1 };
-        let mut function = match lift::lift(self.arch, &code, kernel, &assumptions) {
-            Ok(function) => function,
-            Err(refusal) if REFUSED.iter().any(|(name, _)| kernel.name == *name) => {
-                // Directly to stdout: the test harness hides what passing tests print.
-                let _ = writeln!(std::io::stdout().lock(), "refused: {refusal}");
-                let stats = self.software.launch(dispatch).map_err(|fault| fault.to_string())?;
-                return Ok(Done { workgroups: stats.workgroups });
-            }
-            Err(refusal) => return Err(refusal.to_string()),
-        };
+        let code = Code { address: self.code.0, bytes: &self.code.1, pointers: &self.pointers };
+        let mut function =
+            lift::lift(self.arch, &code, kernel, &assumptions).map_err(|refusal| refusal.to_string())?;
         lift::verify(&function)?;
         lift::optimize(&mut function, &assumptions);
         lift::verify(&function).map_err(|what| format!("optimised: {what}\n{function}"))?;
@@ -138,10 +126,7 @@ impl Gpu {
             grid: dispatch.grid,
             block: dispatch.workgroup,
             lds_bytes: (kernel.group_size + dispatch.dynamic_lds).next_multiple_of(512),
-            private_bytes: kernel
-                .private_size
-                .max(kernel.descriptor.private_segment_size)
-                .max(if kernel.uses_dynamic_stack { 16 << 10 } else { 0 }),
+            private_bytes: function.private_bytes,
             steps: STEPS,
             ..Launch::default()
         };
