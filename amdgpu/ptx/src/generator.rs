@@ -9,6 +9,7 @@ use crate::emit;
 use crate::lane_map::LaneMap;
 use crate::launch;
 use crate::liveness::Liveness;
+use crate::polling::Polling;
 use crate::range::Ranges;
 use crate::{Mode, Options, Target, Translation};
 
@@ -75,6 +76,7 @@ pub(crate) struct Generator<'a> {
     pub(crate) map: LaneMap,
     pub(crate) live: Liveness,
     pub(crate) ranges: Ranges,
+    pub(crate) polling: Polling,
     /// The kernel argument block or the dispatch packet is used by its generic address.
     pub(crate) parameters_escape: bool,
     /// LDS or scratch is used by a flat address.
@@ -124,6 +126,7 @@ impl<'a> Generator<'a> {
             mode,
             map: if matrix { LaneMap::MATRIX } else { LaneMap::PLAIN },
             ranges: Ranges::new(function, options.block),
+            polling: Polling::of(function, &live),
             live,
             parameters_escape,
             apertures,

@@ -12,6 +12,7 @@ mod lane_map;
 pub mod launch;
 mod liveness;
 mod mode;
+mod polling;
 mod range;
 mod translation;
 

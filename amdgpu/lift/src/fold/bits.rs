@@ -38,6 +38,8 @@ fn bits(function: &Function, value: Value, depth: u32) -> u64 {
         & match definition.operation {
             Operation::Input(Input::WorkitemId(_)) => 0x3ff,
             Operation::Input(Input::LaneNumber) => 0x3f,
+            // The argument block is aligned to 16 bytes.
+            Operation::Input(Input::KernargPointer) => !0xf,
             Operation::Binary(Binary::And) => of(0) & of(1),
             Operation::Binary(Binary::Or | Binary::Xor) => of(0) | of(1),
             Operation::Binary(Binary::Add) => {

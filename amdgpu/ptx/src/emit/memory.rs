@@ -322,10 +322,24 @@ fn device(
     Ok(Place { space: "", address: chosen, offset, wide: true, guard, whole: false })
 }
 
-/// The suffix that makes an access visible in its scope.
-fn semantics(space: &str, scope: MemoryScope) -> &'static str {
+/// The suffix that makes an access visible in its scope. Plain accesses can be merged and moved between barriers.
+fn semantics(g: &Generator<'_>, space: &str, scope: MemoryScope, polls: bool) -> &'static str {
     match (space, scope) {
-        (".param" | ".local", _) | (_, MemoryScope::Wave) => "",
+        (".param" | ".local", _) => "",
+        (".shared", _) => {
+            if g.polling.lds {
+                ".relaxed.cta"
+            } else {
+                ""
+            }
+        }
+        (_, MemoryScope::Wave) => {
+            if polls {
+                ".relaxed.gpu"
+            } else {
+                ""
+            }
+        }
         (_, MemoryScope::Workgroup) => ".relaxed.cta",
         (_, MemoryScope::Device) => ".relaxed.gpu",
         (_, MemoryScope::System) => ".relaxed.sys",
@@ -421,7 +435,8 @@ pub(crate) fn load(g: &mut Generator<'_>, instruction: &Instruction, access: &Ac
         let name = if read_only {
             "ld.global.nc".to_owned()
         } else {
-            format!("ld{}{}", semantics(place.space, access.scope), place.space)
+            let polls = g.polling.polls(g.function, instruction);
+            format!("ld{}{}", semantics(g, place.space, access.scope, polls), place.space)
         };
         if align >= need {
             load_words(g, &name, access, &place, &results, align.max(need));
@@ -579,7 +594,7 @@ pub(crate) fn store(g: &mut Generator<'_>, instruction: &Instruction, access: &A
         if g.options.aligned_words && need <= 2 {
             need = need.min(align);
         }
-        let name = format!("st{}{}", semantics(place.space, access.scope), place.space);
+        let name = format!("st{}{}", semantics(g, place.space, access.scope, false), place.space);
         if align >= need {
             store_words(g, &name, access, &place, &words, align.max(need));
             continue;
