@@ -272,7 +272,7 @@ impl Grid {
             fault: Mutex::new(None),
             missing: AtomicU64::new(0),
             barrier: Mutex::default(),
-            schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
+            schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative, config.threads),
             counts: Mutex::default(),
             helpers_time: dispatch.helpers_time.clone(),
             observed,

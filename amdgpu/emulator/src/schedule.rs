@@ -3,14 +3,19 @@
 //! A workgroup runs on one thread for one time slice at a time. Normally each workgroup runs to completion before the next one
 //! starts. Workgroups that make no progress are parked, and progressively more of the grid is started, so that a workgroup may
 //! wait for a later one. Memory limits how many workgroups are in flight.
+//!
+//! A thread takes several short workgroups at a time, since taking each one under the lock would make all threads wait for the
+//! lock. When it parks one of them, it hands back those that it has not started, because others may wait for them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
 use crate::fault::{Fault, FaultKind};
@@ -23,6 +28,12 @@ use crate::workgroup::{Outcome, Workgroup};
 const WORTH_WAKING: u64 = 12;
 /// Number of busy turns that count as much as one idle turn, when deciding whether to start more workgroups.
 const BUSY_TURNS: u64 = 64;
+/// Micro-ops for which a thread takes workgroups at a time; about as many as one wave runs in one turn.
+const BATCH_OPS: u64 = 8192;
+/// Maximum number of workgroups that a thread takes at a time.
+const BATCH: u64 = 64;
+/// Number of batches per thread into which the workgroups not yet taken are divided at least, so that all threads end together.
+const SHARES: u64 = 4;
 /// Maximum number of workgroup storages kept for the next launch.
 const SPARES: usize = 64;
 
@@ -35,15 +46,20 @@ pub(crate) struct Schedule {
     total: u64,
     waves: u64,
     resident: u64,
-    state: Mutex<State>,
+    /// Threads of the device.
+    threads: u64,
+    /// On cache lines of its own: all threads write it, and read what lies around it.
+    state: CachePadded<Mutex<State>>,
     ended: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
-    /// First workgroup that has not been started.
+    /// First workgroup that no thread has taken.
     next: u64,
-    /// Workgroups started and not finished, including parked ones.
+    /// Workgroups that were taken and handed back.
+    returned: Vec<Range<u64>>,
+    /// Workgroups taken and not finished, including parked ones.
     in_flight: u64,
     parked: VecDeque<Box<Workgroup>>,
     /// Number of workgroups to have in flight even while some are parked.
@@ -55,57 +71,101 @@ struct State {
 }
 
 impl Schedule {
-    pub fn new(total: u64, waves: u64, resident: u64, cooperative: bool) -> Schedule {
+    /// Schedules `total` workgroups of `waves` waves on a device with `threads` threads. At most `resident` workgroups are in
+    /// flight while some are parked.
+    pub fn new(total: u64, waves: u64, resident: u64, cooperative: bool, threads: usize) -> Schedule {
         Schedule {
             total,
             waves,
             resident,
-            state: Mutex::new(State {
+            threads: threads.max(1) as u64,
+            state: CachePadded::new(Mutex::new(State {
                 next: 0,
+                returned: Vec::new(),
                 in_flight: 0,
                 parked: VecDeque::new(),
                 target: if cooperative { total } else { 0 },
                 stalls: 0,
                 active: 0,
-            }),
+            })),
             ended: Condvar::new(),
         }
     }
 }
 
+impl State {
+    fn has_unstarted(&self, total: u64) -> bool {
+        self.next < total || !self.returned.is_empty()
+    }
+
+    /// Counts workgroups that have finished.
+    fn finish(&mut self, finished: u64) {
+        if finished > 0 {
+            self.in_flight -= finished;
+            self.stalls = 0;
+        }
+    }
+
+    /// Takes up to `most` adjacent workgroups that no thread has, in launch order as far as possible.
+    fn take(&mut self, total: u64, most: u64) -> Range<u64> {
+        let taken = match self.returned.last_mut() {
+            Some(range) => {
+                let taken = range.start..range.end.min(range.start + most);
+                range.start = taken.end;
+                if range.is_empty() {
+                    self.returned.pop();
+                }
+                taken
+            }
+            None => {
+                let taken = self.next..total.min(self.next.saturating_add(most));
+                self.next = taken.end;
+                taken
+            }
+        };
+        self.in_flight += taken.end - taken.start;
+        taken
+    }
+}
+
 /// Next action of a thread.
 enum Pick {
-    Start(u64),
+    Start(Range<u64>),
     Resume(Box<Workgroup>),
     Nothing,
 }
 
 impl Grid {
-    /// Picks the next action of a thread. `finished`: the thread has just completed a workgroup.
-    fn pick(&self, finished: bool) -> Pick {
+    /// Picks the next action of a thread, which has completed `finished` workgroups since it last asked. It starts at most `most`
+    /// workgroups, one after the other.
+    fn pick(&self, finished: u64, most: u64) -> Pick {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
-        if finished {
-            state.in_flight -= 1;
-            state.stalls = 0;
-        }
+        state.finish(finished);
         if self.is_aborted() {
             return Pick::Nothing;
         }
-        let may_start = state.next < schedule.total;
-        if may_start && (state.parked.is_empty() || state.in_flight < state.target) {
-            let linear = state.next;
-            state.next += 1;
-            state.in_flight += 1;
-            return Pick::Start(linear);
+        if state.has_unstarted(schedule.total) {
+            if state.parked.is_empty() {
+                let share = (schedule.total - state.next) / (SHARES * schedule.threads);
+                return Pick::Start(state.take(schedule.total, most.min(share).max(1)));
+            }
+            if state.in_flight < state.target {
+                return Pick::Start(state.take(schedule.total, 1));
+            }
         }
         state.parked.pop_front().map_or(Pick::Nothing, Pick::Resume)
     }
 
-    /// Parks a workgroup. Returns the number of workgroups in flight.
-    fn park(&self, workgroup: Box<Workgroup>, idle: bool) -> u64 {
+    /// Parks a workgroup and hands back those that the thread has not started. Returns the number of workgroups in flight.
+    fn park(&self, workgroup: Box<Workgroup>, idle: bool, finished: u64, unstarted: Range<u64>) -> u64 {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
+        state.finish(finished);
+        if !unstarted.is_empty() {
+            state.in_flight -= unstarted.end - unstarted.start;
+            state.returned.push(unstarted);
+        }
         state.parked.push_back(workgroup);
         // An idle turn counts much more than a busy turn, though a busy turn may be an undetected wait.
         state.stalls += if idle { BUSY_TURNS } else { 1 };
@@ -119,18 +179,18 @@ impl Grid {
 
     fn wants_help(&self) -> bool {
         let state = self.schedule.state.lock();
-        !self.is_aborted() && (state.next < self.schedule.total || !state.parked.is_empty())
+        !self.is_aborted() && (state.has_unstarted(self.schedule.total) || !state.parked.is_empty())
     }
 
     /// Runs workgroups until none is left to run.
-    fn work(&self, spares: &Spares) {
-        self.work_until(spares, || ());
+    fn work(&self, shared: &Shared) {
+        self.work_until(shared, || ());
     }
 
     /// Like [`Grid::work`], but on a pool thread: adds the thread's CPU time to `helpers_time`.
-    fn help(&self, spares: &Spares) {
+    fn help(&self, shared: &Shared) {
         let before = self.helpers_time.as_ref().map(|_| thread_time());
-        self.work_until(spares, || {
+        self.work_until(shared, || {
             if let (Some(time), Some(before)) = (&self.helpers_time, before) {
                 time.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
             }
@@ -138,10 +198,10 @@ impl Grid {
     }
 
     /// Runs workgroups, then calls `done` before any other thread can see that this thread has left the grid.
-    fn work_until(&self, spares: &Spares, done: impl FnOnce()) {
+    fn work_until(&self, shared: &Shared, done: impl FnOnce()) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
-        let ran = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(shared)));
         if let Err(panic) = ran {
             let text = panic
                 .downcast_ref::<String>()
@@ -159,21 +219,32 @@ impl Grid {
         }
     }
 
-    fn run_workgroups(&self, spares: &Spares) {
+    fn run_workgroups(&self, shared: &Shared) {
+        let spares = &shared.spares;
         let mut spare: Option<Box<Workgroup>> = None;
         let mut naps = 0u64;
         let mut done = LaunchStats::default();
-        let mut finished = false;
+        // Workgroups that this thread has taken and not started.
+        let mut batch = 0..0;
+        let (mut finished, mut most) = (0, 1);
         loop {
-            let mut workgroup = match self.pick(std::mem::take(&mut finished)) {
-                Pick::Nothing => break,
-                Pick::Resume(workgroup) => workgroup,
-                Pick::Start(linear) => {
-                    let taken = spare.take().or_else(|| spares.lock().pop());
-                    let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
-                    workgroup.start(self, linear);
-                    workgroup
-                }
+            let mut start = |linear: u64| {
+                let taken = spare.take().or_else(|| spares.lock().pop());
+                let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
+                workgroup.start(self, linear);
+                workgroup
+            };
+            let next = if self.is_aborted() { None } else { batch.next() };
+            let mut workgroup = match next {
+                Some(linear) => start(linear),
+                None => match self.pick(std::mem::take(&mut finished), most) {
+                    Pick::Nothing => break,
+                    Pick::Resume(workgroup) => workgroup,
+                    Pick::Start(taken) => {
+                        batch = taken.start + 1..taken.end;
+                        start(taken.start)
+                    }
+                },
             };
             match workgroup.run() {
                 Outcome::Done => {
@@ -183,8 +254,10 @@ impl Grid {
                     }
                     done.workgroups += 1;
                     done.waves += workgroup.waves();
-                    done.instructions += workgroup.executed();
-                    finished = true;
+                    let executed = workgroup.executed();
+                    done.instructions += executed;
+                    most = (BATCH_OPS / executed.max(1)).clamp(1, BATCH);
+                    finished += 1;
                     if let Some(spare) = spare.replace(workgroup) {
                         keep(spares, spare);
                     }
@@ -200,7 +273,14 @@ impl Grid {
                         keep(spares, workgroup);
                         break;
                     }
-                    let in_flight = self.park(workgroup, idle);
+                    let unstarted = std::mem::replace(&mut batch, 0..0);
+                    let others = !unstarted.is_empty();
+                    let in_flight = self.park(workgroup, idle, std::mem::take(&mut finished), unstarted);
+                    if others {
+                        // A thread that found nothing to do may have work again. With the lock, it has not yet looked, or it waits.
+                        drop(shared.state.lock());
+                        shared.wake.notify_one();
+                    }
                     // All workgroups are waiting, perhaps for another thread or the host: yield, then sleep, instead of
                     // busy-waiting.
                     naps = if idle { naps + 1 } else { 0 };
@@ -294,7 +374,7 @@ impl Pool {
                 shared.wake.notify_one();
             }
         }
-        grid.work(&shared.spares);
+        grid.work(shared);
         if with_help {
             shared.state.lock().grids.retain(|other| !Arc::ptr_eq(other, grid));
             let mut state = grid.schedule.state.lock();
@@ -336,7 +416,7 @@ impl Shared {
                     work.turn = at + 1;
                     // The launch may end before this thread starts working on it; then `pick` returns nothing.
                     drop(work);
-                    grid.help(&self.spares);
+                    grid.help(self);
                     drop(grid);
                     work = self.state.lock();
                 }
