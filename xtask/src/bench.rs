@@ -8,6 +8,7 @@ mod affinity;
 mod calls;
 mod cpu_time;
 mod far_training;
+pub mod gpu;
 mod kernels;
 mod loops;
 mod machine;
@@ -32,7 +33,7 @@ use crate::pyflame;
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use machine::Machine;
 use program::Programs;
 use report::Report;
@@ -56,6 +57,8 @@ enum Subject {
     Provider,
     /// Shares of a GPU from an agent: accuracy of limits, latency of allocations
     Agent,
+    /// HIP programs on an NVIDIA GPU: `cargo xtask gpu bench`. A smoke run uses a software GPU
+    Gpu,
     /// pyflame compared with NumPy and PyTorch on the CPU, and a training step on a software GPU compared with tinygrad's
     /// emulator
     Tensor,
@@ -155,6 +158,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             share::measure(&built, &programs, extent)?
         }
         Subject::Provider => provider::measure(repo, false)?,
+        Subject::Gpu => bail!("`cargo xtask gpu bench` measures this, on a machine with an NVIDIA GPU"),
         Subject::Tensor => {
             setup::run(repo)?;
             let built = build::run(repo, &build::Arguments::default())?;
@@ -197,7 +201,7 @@ fn finish(repo: &Repo, arguments: &Arguments, subject: Subject, report: &Report)
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
             Subject::Tensor => vec![("tensor.svg", tensor::plot(report))],
-            Subject::Scale | Subject::Provider | Subject::Agent => Vec::new(),
+            Subject::Scale | Subject::Provider | Subject::Agent | Subject::Gpu => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

@@ -1,8 +1,9 @@
-//! `cargo xtask gpu`: runs the examples and the behaviour suite on an NVIDIA GPU, also on a machine without Rust.
+//! `cargo xtask gpu`: runs the examples, the behaviour suite and the bench on an NVIDIA GPU, also on a machine without Rust.
 //!
-//! `bundle` collects stripped programs, client libraries, examples and test binaries in one folder. Its copy of this program runs
-//! `gpu test --bundle DIR` there.
+//! `bundle` collects stripped programs, client libraries, examples, test binaries and the sources of the bench in one folder. Its
+//! copy of this program runs `gpu test --bundle DIR` and `gpu bench --bundle DIR` there.
 
+use crate::bench;
 use crate::build;
 use crate::demo;
 use crate::examples::{self, Example};
@@ -39,6 +40,8 @@ pub enum Task {
         #[arg(long, default_value = "")]
         only: String,
     },
+    /// Measure HIP programs on this machine's NVIDIA GPU, compared with the same sources compiled by nvcc
+    Bench(bench::gpu::Arguments),
 }
 
 pub fn run(repo: &Repo, task: &Task) -> Result<()> {
@@ -46,6 +49,10 @@ pub fn run(repo: &Repo, task: &Task) -> Result<()> {
         Task::Bundle => bundle(repo).map(drop),
         Task::Test { bundle: Some(folder), only } => test(folder, only),
         Task::Test { bundle: None, only } => test(&bundle(repo)?, only),
+        Task::Bench(arguments) => match &arguments.bundle {
+            Some(folder) => bench::gpu::run(folder, arguments),
+            None => bench::gpu::run(&bundle(repo)?, arguments),
+        },
     }
 }
 
@@ -53,6 +60,7 @@ fn bundle(repo: &Repo) -> Result<PathBuf> {
     let toolchain = setup::run(repo)?;
     let built = build::run(repo, &build::Arguments { tests: true, ..build::Arguments::default() })?;
     let examples = examples::compile_all(repo, &toolchain, &built)?;
+    let measured = bench::gpu::compile(repo, &toolchain, &built)?;
     let suite = suite_binary(repo)?;
     let folder = repo.target.join("gpu/bundle");
     if folder.exists() {
@@ -69,12 +77,21 @@ fn bundle(repo: &Repo) -> Result<PathBuf> {
     for example in &examples {
         copy_stripped(&example.program, &folder.join("examples").join(&example.name))?;
     }
+    for name in bench::gpu::PROGRAMS {
+        copy_stripped(&measured.join(name), &folder.join("bench/hip").join(name))?;
+    }
+    for source in bench::gpu::bundled(repo)? {
+        let place = source.strip_prefix(&repo.root).context("a source is outside the repository")?;
+        copy(&source, &folder.join(place))?;
+    }
     let bytes = size(&folder)?;
     if bytes > MAX_BUNDLE_BYTES {
         bail!("the bundle has {bytes} bytes, more than {MAX_BUNDLE_BYTES}");
     }
     step::progress(&format!("{}: {:.1} MiB", folder.display(), bytes as f64 / f64::from(1 << 20)));
-    step::progress("copy it to a machine with a GPU and run: ./xtask gpu test --bundle .");
+    step::progress(
+        "copy it to a machine with a GPU and run: ./xtask gpu test --bundle .; ./xtask gpu bench --bundle .",
+    );
     Ok(folder)
 }
 
@@ -180,11 +197,21 @@ fn suite_binary(repo: &Repo) -> Result<PathBuf> {
         })
 }
 
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    make_parent(to)?;
+    fs::copy(from, to)
+        .map(drop)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
 /// Copies a program or library without its debug information.
 fn copy_stripped(from: &Path, to: &Path) -> Result<()> {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
+    make_parent(to)?;
     examples::checked(Command::new("strip").arg("--strip-unneeded").arg("-o").arg(to).arg(from))
 }
 

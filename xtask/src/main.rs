@@ -70,7 +70,7 @@ enum Task {
     Wheel,
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
-    /// Run the examples and the behaviour suite on an NVIDIA GPU
+    /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
     #[command(subcommand)]
     Gpu(gpu::Task),
     /// Check style, crate dependencies and lints

@@ -173,17 +173,12 @@ impl Programs {
         self.spawn(program, Command::new(program))
     }
 
-    fn spawn(&self, program: &Path, mut command: Command) -> Result<BenchProcess> {
+    fn spawn(&self, program: &Path, command: Command) -> Result<BenchProcess> {
         // Several instances of a program may run at once.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = self.log(&format!("{name}-{}", STARTED.fetch_add(1, Ordering::Relaxed) % 512));
-        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let stdin = child.stdin.take().context("the program has no standard input")?;
-        let stdout = child.stdout.take().context("the program has no standard output")?;
-        Ok(BenchProcess { child, stdin: Some(stdin), stdout: BufReader::new(stdout), log })
+        BenchProcess::spawn(command, log)
     }
 }
 
@@ -208,6 +203,22 @@ pub struct BenchProcess {
 }
 
 impl BenchProcess {
+    /// Starts a program with its standard error in `log`.
+    pub fn spawn(mut command: Command, log: PathBuf) -> Result<BenchProcess> {
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", step::command_line(&command)))?;
+        let stdin = child.stdin.take().context("the program has no standard input")?;
+        let stdout = child.stdout.take().context("the program has no standard output")?;
+        Ok(BenchProcess { child, stdin: Some(stdin), stdout: BufReader::new(stdout), log })
+    }
+
+    /// The file with the program's standard error.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -19,7 +19,8 @@ impl Aim {
         }
     }
 
-    fn text(self) -> String {
+    /// The aim as it is shown in tables.
+    pub fn text(self) -> String {
         match self {
             Aim::AtMost(0.0) => "0".to_owned(),
             Aim::AtMost(limit) => format!("<= {limit}"),

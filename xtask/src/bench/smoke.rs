@@ -6,7 +6,7 @@
 
 use super::program::Programs;
 use super::report::{Report, Row};
-use super::{Extent, Subject, already_built, measure, provider, remote, scale, share, tensor};
+use super::{Extent, Subject, already_built, gpu, measure, provider, remote, scale, share, tensor};
 use crate::build::{self, Built};
 use crate::pyflame;
 use crate::repo::Repo;
@@ -21,7 +21,7 @@ use std::time::Instant;
 
 /// Key prefixes of figures that may be 0 or negative in a short run: differences of two measurements, and the agent's CPU time,
 /// which the kernel counts in hundredths of a second.
-const MAY_BE_ZERO: &[&str] = &["step_added", "recovery", "cpu"];
+const MAY_BE_ZERO: &[&str] = &["step_added", "recovery", "cpu", "start_first", "start_second"];
 
 /// Units of times and speeds.
 const POSITIVE: &[&str] = &["us", "ms", "s", "GB/s", "GFLOP/s", "M instr/s", "k/s"];
@@ -67,6 +67,7 @@ fn each(
             Subject::Scale => scale::measure(built, &programs, Extent::SMOKE),
             Subject::Agent => share::measure(built, &programs, Extent::SMOKE),
             Subject::Provider => provider::measure(repo, prebuilt),
+            Subject::Gpu => gpu::smoke(repo, toolchain, built),
             Subject::Tensor => tensor::measure(repo, built, package, Extent::SMOKE, None),
         };
         let name = format!("{subject:?}").to_lowercase();

@@ -1,0 +1,106 @@
+//! A training step: 300 launches, 3 uploads, one number read back; here and at a distance.
+
+use super::site::{NATIVE, OURS, Site, times};
+use crate::bench::peer::Peer;
+use crate::bench::relay::Relay;
+use crate::bench::report::{Aim, Report, Row};
+use crate::bench::sample::Sample;
+use crate::local_worker::LocalWorker;
+use anyhow::{Context, Result};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const GROUP: &str =
+    "training step: 300 launches, 3 uploads, 1 read-back; ratio = (ours - one raw round trip) / native";
+const MILLI: f64 = 1e3;
+const LAUNCHES: u64 = 300;
+/// Elements that each launch changes: a few microseconds of a large GPU.
+const ELEMENTS: u64 = 1 << 20;
+/// Bytes of a read-back, and of its reply, about.
+const MESSAGES: (u64, u64) = (64, 32);
+
+/// Added round-trip times in microseconds, and the steps that are measured.
+const DELAYS: [(u64, u64); 3] = [(0, 60), (500, 60), (30_000, 20)];
+const TINY_DELAYS: [(u64, u64); 2] = [(0, 2), (500, 2)];
+
+pub fn measure(site: &Site, report: &mut Report, _: &mut Vec<String>) -> Result<()> {
+    let worker = site.worker("steps", &[])?;
+    let (launches, elements) = (site.sized(LAUNCHES, 20), site.sized(ELEMENTS, 1000));
+    let delays: &[(u64, u64)] = if site.is_real() { &DELAYS } else { &TINY_DELAYS };
+    for &(delay, steps) in delays {
+        let place = Place::new(site, &worker, Duration::from_micros(delay))?;
+        let command = format!("step {steps} {launches} {elements}");
+        let mut ours = site.ours("calls", &place.address.to_string(), &[])?;
+        let mut native = site.native("calls")?;
+        let warm_up = format!("step 5 {launches} {elements}");
+        times(&mut ours, OURS, &warm_up)?;
+        // A few steps of each in turn, so that clocks and load are the same.
+        let here = sample(&times(&mut ours, OURS, &command)?);
+        let native = match &mut native {
+            None => None,
+            Some(native) => {
+                times(native, NATIVE, &warm_up)?;
+                Some(sample(&times(native, NATIVE, &command)?))
+            }
+        };
+        let trip = place.round_trip(steps.min(20))?;
+        let name = match delay {
+            0 => "on this machine (reference: native + raw round trip)".to_owned(),
+            _ => format!("{} ms away (reference: native + raw round trip)", delay as f64 / 1000.0),
+        };
+        let row = Row::plain(GROUP, format!("step_{delay}_us"), name, "ms").timed(&here, MILLI);
+        report.push(match native {
+            None => row,
+            Some(native) => Row {
+                reference: Some((native.best() + trip.best()) * MILLI),
+                ratio: Some((here.median() - trip.median()) / native.median()),
+                best_ratio: Some((here.best() - trip.best()) / native.best()),
+                aim: Some(Aim::AtMost(1.05)),
+                ..row
+            },
+        });
+    }
+    Ok(())
+}
+
+fn sample(times: &[f64]) -> Sample {
+    let mut sample = Sample::default();
+    times.iter().for_each(|time| sample.push(*time));
+    sample
+}
+
+/// A distance to the worker, and raw TCP across the same distance.
+struct Place {
+    address: SocketAddr,
+    delay: Duration,
+    remora: std::path::PathBuf,
+    _relay: Option<Relay>,
+}
+
+impl Place {
+    fn new(site: &Site, worker: &LocalWorker, delay: Duration) -> Result<Place> {
+        let remora = site.remora().to_owned();
+        if delay.is_zero() {
+            return Ok(Place { address: worker.address(), delay, remora, _relay: None });
+        }
+        let relay = Relay::start(&remora, worker.address(), delay, &[])
+            .with_context(|| format!("cannot start a relay by `{} impair`", remora.display()))?;
+        Ok(Place { address: relay.address(), delay, remora, _relay: Some(relay) })
+    }
+
+    /// Round trips of raw TCP.
+    fn round_trip(&self, count: u64) -> Result<Sample> {
+        let mut between = None;
+        let mut peer = match self.delay.is_zero() {
+            true => Peer::start()?,
+            false => Peer::start_behind(|address| {
+                Ok(between.insert(Relay::start(&self.remora, address, self.delay, &[])?).address())
+            })?,
+        };
+        let mut trips = Sample::default();
+        for _ in 0..count {
+            trips.push(peer.echo(MESSAGES.0, MESSAGES.1, 1)?);
+        }
+        Ok(trips)
+    }
+}
