@@ -85,6 +85,15 @@ fn recursive_functions_return_to_each_of_their_calls() {
 }
 
 #[test]
+fn functions_that_are_called_and_jumped_to_return_to_the_right_call() {
+    let leaf = |n: i32| fibonacci(n) * 5 + n;
+    for arch in ARCHS {
+        let rig = Rig::hip("calls.hip", arch);
+        compare(&rig, "merged", |item| leaf(item % 4 * 2 + 1) + 100 * leaf(item % 5));
+    }
+}
+
+#[test]
 fn functions_are_called_through_pointers() {
     for arch in ARCHS {
         let rig = Rig::hip("calls.hip", arch);

@@ -18,6 +18,11 @@ __device__ __noinline__ int around(int n) { return fibonacci(n) * 3 + n; }
 __device__ __noinline__ int twice(int n) { return around(n) * 2 - around(n + 1); }
 extern "C" __global__ void nested(int* out) { out[threadIdx.x] = around(threadIdx.x % 8) + 100 * twice(threadIdx.x % 5); }
 
+// A function that is called and jumped to, and calls a recursive one.
+__device__ __noinline__ int leaf(int n) { return fibonacci(n) * 5 + n; }
+__device__ __noinline__ int jumps(int n) { return leaf(n * 2 + 1); }
+extern "C" __global__ void merged(int* out) { out[threadIdx.x] = jumps(threadIdx.x % 4) + 100 * leaf(threadIdx.x % 5); }
+
 typedef int (*Operation)(int, int);
 __device__ int minus(int a, int b) { return a - b; }
 __device__ int scaled(int a, int b) { return a * 3 + b; }

@@ -6,6 +6,10 @@
 use isa::{Format, Inst, Op, Operand};
 use rustc_hash::FxHashMap;
 
+/// The first registers that functions keep.
+const FIRST_KEPT_SCALAR: u8 = 34;
+const FIRST_KEPT_VECTOR: u8 = 40;
+
 /// Known words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Constants {
@@ -58,6 +62,28 @@ impl Constants {
             *word = *self.scalars.get(&register)?;
         }
         Some(words)
+    }
+
+    /// What a called function keeps, by the calling convention.
+    pub fn kept(&self) -> Constants {
+        let scalars =
+            self.scalars.iter().filter(|(register, _)| (FIRST_KEPT_SCALAR..102).contains(*register));
+        let lanes = self.lanes.iter().filter(|((register, _), _)| *register >= FIRST_KEPT_VECTOR);
+        Constants {
+            scalars: scalars.map(|(register, word)| (*register, *word)).collect(),
+            lanes: lanes.map(|(lane, word)| (*lane, *word)).collect(),
+            carry: None,
+        }
+    }
+
+    /// Adds what another one knows besides.
+    pub fn fill(&mut self, other: &Constants) {
+        for (register, word) in &other.scalars {
+            self.scalars.entry(*register).or_insert(*word);
+        }
+        for (lane, word) in &other.lanes {
+            self.lanes.entry(*lane).or_insert(*word);
+        }
     }
 
     /// A register pair.

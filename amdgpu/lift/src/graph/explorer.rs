@@ -72,7 +72,10 @@ pub struct Explorer<'a> {
     contexts: Vec<Context>,
     /// Return addresses of the calls of each shared function, by context.
     returns: FxHashMap<u32, BTreeMap<u64, Key>>,
-    /// Blocks that end with a return of a shared function, by context.
+    /// What callers know after a call because functions keep some registers: those that a function has saved in memory are
+    /// not known at its end.
+    kept: FxHashMap<Key, Constants>,
+    /// Blocks that end with a return, by context.
     returning: FxHashMap<u32, BTreeSet<Key>>,
     /// Blocks to be looked at again.
     again: Vec<Key>,
@@ -101,6 +104,7 @@ impl<'a> Explorer<'a> {
             pointers,
             contexts: vec![Context { function: start.entry, depth: 0, inlined: None }],
             returns: FxHashMap::default(),
+            kept: FxHashMap::default(),
             returning: FxHashMap::default(),
             again: Vec::new(),
             starts: FxHashMap::default(),
@@ -115,11 +119,16 @@ impl<'a> Explorer<'a> {
         let mut queue = VecDeque::from([first]);
         while let Some(key) = queue.pop_front() {
             let (exit, known) = self.follow(key)?;
+            let returns = self.returning.get(&key.1).is_some_and(|blocks| blocks.contains(&key));
             for target in exit.targets() {
+                let mut known = known.clone();
+                if let Some(kept) = self.kept.get(&target).filter(|_| returns) {
+                    known.fill(kept);
+                }
                 let changed = match self.starts.get_mut(&target) {
                     Some(start) => start.meet(&known),
                     None => {
-                        self.starts.insert(target, known.clone());
+                        self.starts.insert(target, known);
                         true
                     }
                 };
@@ -196,14 +205,14 @@ impl<'a> Explorer<'a> {
             | Op::s_cbranch_execnz => Exit::Branch((target, context), (next, context)),
             Op::s_call_b64 => {
                 known.step(inst, base + address);
-                Exit::Jump(self.call(target, next, context)?)
+                Exit::Jump(self.call(target, (next, context), known)?)
             }
             Op::s_swappc_b64 => {
                 let to = known.pair(&inst.src[0]).map(relative).transpose()?;
                 known.step(inst, base + address);
                 match to {
-                    Some(to) => Exit::Register(to, self.call(to, next, context)?),
-                    None => Exit::Switch(self.call_any(address, inst, next, context)?),
+                    Some(to) => Exit::Register(to, self.call(to, (next, context), known)?),
+                    None => Exit::Switch(self.call_any(address, inst, (next, context), known)?),
                 }
             }
             Op::s_setpc_b64 => {
@@ -215,12 +224,24 @@ impl<'a> Explorer<'a> {
         Ok(Some(exit))
     }
 
-    /// A call of the function at `to` that returns to `back`.
-    fn call(&mut self, to: u64, back: u64, from: u32) -> Result<Key, Stop> {
+    /// A call of the function at `to` that returns to block `back`.
+    fn call(&mut self, to: u64, back: Key, known: &Constants) -> Result<Key, Stop> {
+        let context = self.called(to, back)?;
+        let kept = known.kept();
+        if self.kept.get(&back) != Some(&kept) {
+            self.kept.insert(back, kept);
+            self.again.extend(self.returning.get(&context).into_iter().flatten());
+        }
+        Ok((to, context))
+    }
+
+    /// The context of a called function.
+    fn called(&mut self, to: u64, back: Key) -> Result<u32, Stop> {
+        let (_, from) = back;
         if self.sharing.all || self.sharing.merged || self.sharing.functions.contains(&to) {
             let context = self.shared(to);
-            self.add_return(context, back, from)?;
-            return Ok((to, context));
+            self.add_return(context, back)?;
+            return Ok(context);
         }
         let depth = self.contexts[from as usize].depth + 1;
         if self.functions(from).contains(&to) {
@@ -229,11 +250,17 @@ impl<'a> Explorer<'a> {
         if depth > MOST_CALLS {
             return Err(Stop::ShareAll);
         }
-        Ok((to, self.context(Context { function: to, depth, inlined: Some((from, back)) })))
+        Ok(self.context(Context { function: to, depth, inlined: Some((from, back.0)) }))
     }
 
     /// A call of an unknown function.
-    fn call_any(&mut self, address: u64, inst: &Inst, back: u64, from: u32) -> Result<Vec<(u64, Key)>, Stop> {
+    fn call_any(
+        &mut self,
+        address: u64,
+        inst: &Inst,
+        back: Key,
+        known: &Constants,
+    ) -> Result<Vec<(u64, Key)>, Stop> {
         let pointers = self.pointers();
         if pointers.is_empty() {
             let reason = "the address of the called function is not known";
@@ -243,16 +270,16 @@ impl<'a> Explorer<'a> {
         if !self.sharing.all && !self.sharing.merged && pointers.iter().any(is_inlined) {
             return Err(Stop::Share(pointers.to_vec()));
         }
-        pointers.iter().map(|to| Ok((*to, self.call(*to, back, from)?))).collect()
+        pointers.iter().map(|to| Ok((*to, self.call(*to, back, known)?))).collect()
     }
 
     /// A jump through a register whose contents may be known.
     fn jump(&mut self, key: Key, address: u64, inst: &Inst, to: Option<u64>) -> Result<Exit<Key>, Stop> {
         let context = key.1;
+        self.returning.entry(context).or_default().insert(key);
         let returns: Vec<(u64, Key)> = match self.contexts[context as usize].inlined {
             Some((below, back)) => vec![(back, (back, below))],
             None => {
-                self.returning.entry(context).or_default().insert(key);
                 let all = self.returns.get(&context).into_iter().flatten();
                 all.map(|(address, key)| (*address, *key)).collect()
             }
@@ -315,17 +342,16 @@ impl<'a> Explorer<'a> {
     }
 
     /// Notes a call of a shared function. Two calls with the same return address cannot be told apart.
-    fn add_return(&mut self, context: u32, back: u64, from: u32) -> Result<(), Stop> {
-        let key = (back, from);
-        match self.returns.entry(context).or_default().insert(back, key) {
-            Some(old) if old == key => Ok(()),
+    fn add_return(&mut self, context: u32, back: Key) -> Result<(), Stop> {
+        match self.returns.entry(context).or_default().insert(back.0, back) {
+            Some(old) if old == back => Ok(()),
             None => {
                 self.again.extend(self.returning.get(&context).into_iter().flatten());
                 Ok(())
             }
             Some(old) => {
                 let mut inlined: Vec<u64> = Vec::new();
-                for from in [old.1, from] {
+                for (_, from) in [old, back] {
                     let mut all = self.functions(from);
                     // The last one is the kernel or already shared.
                     all.pop();

@@ -1,4 +1,5 @@
 //! A device that evaluates kernels instead of running them, for tests that are written for the software GPU.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../../../emulator/tests/rig/mod.rs"]
 mod software;
