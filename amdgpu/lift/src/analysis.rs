@@ -1,17 +1,22 @@
-//! Passes over a function: simplification, dead code, demand, uniformity, alignment, and the check of a function's shape.
+//! Passes over a function: simplification, dead code, demand, uniformity, alignment, the separation of lanes, and the check of a
+//! function's shape.
 
 mod alignment;
 mod dead;
 mod demand;
+mod deviation;
 mod dominators;
 mod kernarg;
 mod phis;
 mod rebuild;
+mod separate;
 mod skip;
 mod uniform;
 mod verify;
 
+pub use deviation::Obstacle;
 pub use dominators::Dominators;
+pub use separate::separate;
 pub use verify::verify;
 
 use crate::vector::{division, quotient};

@@ -21,7 +21,7 @@ mod scalar;
 mod translator;
 pub mod vector;
 
-pub use analysis::{optimize, verify};
+pub use analysis::{Obstacle, optimize, separate, verify};
 pub use assumptions::{Assumptions, Code, function_pointers};
 pub use builder::Builder;
 pub use form::{Block, BlockData, Function, Instruction, Kind, Operation, Refusal, Shape, Terminator, Value};

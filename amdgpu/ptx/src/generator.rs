@@ -81,6 +81,8 @@ pub(crate) struct Generator<'a> {
     pub(crate) parameters_escape: bool,
     /// LDS or scratch is used by a flat address.
     pub(crate) apertures: bool,
+    /// Threads of a warp may be at different places.
+    pub(crate) parted: bool,
     max_threads: u32,
     registers: Vec<Option<[u32; 2]>>,
     counts: [u32; 4],
@@ -130,6 +132,7 @@ impl<'a> Generator<'a> {
             live,
             parameters_escape,
             apertures,
+            parted: false,
             max_threads,
             registers: vec![None; function.values.len()],
             counts: [0; 4],
@@ -141,6 +144,12 @@ impl<'a> Generator<'a> {
             shared: FxHashMap::default(),
             cooperative: false,
         }
+    }
+
+    /// Sets whether threads of a warp may be at different places.
+    pub(crate) fn parted(mut self, parted: bool) -> Generator<'a> {
+        self.parted = parted;
+        self
     }
 
     /// Translates the function.

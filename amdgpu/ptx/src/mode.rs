@@ -1,32 +1,91 @@
 //! Choice of the mode.
 
-use lift::form::{Function, Operation, Refusal, Shape, Space};
+use lift::form::{Function, MemoryScope, Operation, Refusal, Shape, Space};
 
 use crate::liveness::Liveness;
 use crate::{Mode, Options};
 
+/// A mode, and the function of one lane if lanes go their own ways in it.
+pub(crate) struct Choice {
+    pub(crate) mode: Mode,
+    pub(crate) separated: Option<Function>,
+}
+
+/// Larger functions are not compared with the ways of single lanes: that takes longer than it saves.
+const MOST_INSTRUCTIONS: usize = 4000;
+
 /// The mode that the options ask for, if it is possible, or the better one.
-pub(crate) fn choose(function: &Function, options: &Options) -> Result<Mode, Refusal> {
+pub(crate) fn choose(function: &Function, options: &Options) -> Result<Choice, Refusal> {
+    let pair = Choice { mode: Mode::Pair, separated: None };
     match options.mode {
-        Some(Mode::Pair) => Ok(Mode::Pair),
-        Some(Mode::Lane) => match obstacle(function) {
-            None => Ok(Mode::Lane),
-            Some((instruction, reason)) => Err(Refusal {
-                kernel: function.name.clone(),
-                address: instruction.map_or(0, |at| function.instructions[at as usize].address),
-                instruction: instruction
-                    .map_or_else(String::new, |at| function.line(&function.instructions[at as usize])),
-                reason: reason.to_owned(),
-            }),
-        },
-        // In both modes a wave costs about the same; pair mode halves the cost of uniform values and of addresses.
-        None => Ok(Mode::Pair),
+        Some(Mode::Pair) => Ok(pair),
+        Some(Mode::Lane) => lane(function).map_err(|(instruction, reason)| Refusal {
+            kernel: function.name.clone(),
+            address: instruction.map_or(0, |at| function.instructions[at as usize].address),
+            instruction: instruction
+                .map_or_else(String::new, |at| function.line(&function.instructions[at as usize])),
+            reason: reason.to_owned(),
+        }),
+        // In both modes a wave costs about the same, and pair mode halves the cost of uniform values and of addresses. But a
+        // loop that lanes leave one by one runs for 32 lanes instead of 64, and without the selects, if lanes are threads.
+        None => Ok(if lanes_leave_loops(function) { lane(function).unwrap_or(pair) } else { pair }),
     }
 }
 
 /// Why a function cannot run in lane mode, and the instruction at fault.
-fn obstacle(function: &Function) -> Option<(Option<u32>, &'static str)> {
+type Obstacle = (Option<u32>, &'static str);
+
+fn lane(function: &Function) -> Result<Choice, Obstacle> {
     let live = Liveness::of(function);
+    if let Some(obstacle) = obstacle(function, &live) {
+        return Err(obstacle);
+    }
+    if !live.operations(function).any(|operation| *operation == Operation::AnyLane) {
+        return Ok(Choice { mode: Mode::Lane, separated: None });
+    }
+    if live.operations(function).count() > MOST_INSTRUCTIONS {
+        return Err((None, "lane mode: a function that is too large to compare"));
+    }
+    if let Some(index) = communication(function, &live) {
+        return Err((Some(index), "lane mode: what another lane has written may be read"));
+    }
+    let separated = lift::separate(function).map_err(|obstacle| (obstacle.instruction, obstacle.reason))?;
+    Ok(Choice { mode: Mode::Lane, separated: Some(separated) })
+}
+
+/// Whether a loop goes on as long as any lane wants it to.
+fn lanes_leave_loops(function: &Function) -> bool {
+    let reaches = |from: usize, wanted: usize| {
+        let mut seen = vec![false; function.blocks.len()];
+        let mut work = vec![from];
+        while let Some(block) = work.pop() {
+            for to in function.blocks[block].terminator.successors() {
+                let to = to.0 as usize;
+                if to == wanted {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[to], true) {
+                    work.push(to);
+                }
+            }
+        }
+        false
+    };
+    function.blocks.iter().enumerate().any(|(number, block)| {
+        let Some(condition) = block.terminator.operand() else { return false };
+        let mut definition = function.definition(condition);
+        if matches!(definition.operation, Operation::Unary(lift::form::Unary::Not)) {
+            definition = function.definition(definition.operands[0]);
+        }
+        // One way goes round, the other does not.
+        let round = |to: usize| to == number || reaches(to, number);
+        let ways: Vec<bool> = block.terminator.successors().iter().map(|to| round(to.0 as usize)).collect();
+        definition.operation == Operation::AnyLane && ways.contains(&true) && ways.contains(&false)
+    })
+}
+
+/// Why no lane can be a thread of its own.
+fn obstacle(function: &Function, live: &Liveness) -> Option<Obstacle> {
     let mut lds_loads = false;
     let mut lds_stores = false;
     for index in function.blocks.iter().flat_map(|block| &block.instructions) {
@@ -37,8 +96,7 @@ fn obstacle(function: &Function) -> Option<(Option<u32>, &'static str)> {
         let fault = |reason| Some((Some(*index), reason));
         match &instruction.operation {
             operation if operation.crosses_lanes() => return fault("lane mode cannot cross lanes"),
-            Operation::AnyLane => return fault("lane mode: a branch on a mask"),
-            Operation::Fence(lift::form::MemoryScope::Wave) => {
+            Operation::Fence(MemoryScope::Wave) => {
                 return fault("lane mode: the lanes of a wave communicate");
             }
             // Two threads of a wave could read different values and part.
@@ -56,15 +114,23 @@ fn obstacle(function: &Function) -> Option<(Option<u32>, &'static str)> {
             _ => {}
         }
     }
-    if lds_loads && lds_stores && !lockstep_is_unneeded(function, &live) {
-        return Some((None, "lane mode: LDS accesses without a barrier count on lockstep"));
+    if lds_loads && lds_stores {
+        let is_lds = |space: Space| matches!(space, Space::Lds | Space::Flat);
+        if conflict(function, live, is_lds, true).is_some() {
+            return Some((None, "lane mode: LDS accesses without a barrier count on lockstep"));
+        }
     }
     None
 }
 
-/// Whether a barrier stands between every LDS write and every later LDS read and the other way round, on all paths: then lanes
-/// need not be in step.
-fn lockstep_is_unneeded(function: &Function, live: &Liveness) -> bool {
+/// A load of device memory that an earlier store of the kernel may have written, with no barrier between. Lanes that go their own
+/// ways do not keep the order in which a wave would have made the two accesses.
+fn communication(function: &Function, live: &Liveness) -> Option<u32> {
+    conflict(function, live, |space| matches!(space, Space::Global | Space::Flat), false)
+}
+
+/// An access that needs a barrier which is not there: a read after a write, and if `both` also a write after a read.
+fn conflict(function: &Function, live: &Liveness, counts: impl Fn(Space) -> bool, both: bool) -> Option<u32> {
     // What may have happened since the last barrier at the end of each block: reads, writes.
     let mut ends = vec![(false, false); function.blocks.len()];
     loop {
@@ -78,17 +144,15 @@ fn lockstep_is_unneeded(function: &Function, live: &Liveness) -> bool {
             for index in block.instructions.iter().filter(|index| live.is_live(**index)) {
                 match &function.instructions[*index as usize].operation {
                     Operation::Barrier => state = (false, false),
-                    Operation::Load(access) if matches!(access.space, Space::Lds | Space::Flat) => {
+                    Operation::Load(access) if counts(access.space) => {
                         if state.1 {
-                            return false;
+                            return Some(*index);
                         }
                         state.0 = true;
                     }
-                    Operation::Store(access) | Operation::Atomic(_, access, _)
-                        if matches!(access.space, Space::Lds | Space::Flat) =>
-                    {
-                        if state.0 {
-                            return false;
+                    Operation::Store(access) | Operation::Atomic(_, access, _) if counts(access.space) => {
+                        if both && state.0 {
+                            return Some(*index);
                         }
                         state.1 = true;
                     }
@@ -98,7 +162,7 @@ fn lockstep_is_unneeded(function: &Function, live: &Liveness) -> bool {
             changed |= std::mem::replace(&mut ends[number], state) != state;
         }
         if !changed {
-            return true;
+            return None;
         }
     }
 }

@@ -93,9 +93,11 @@ pub fn translate(function: &Function, target: &Target, options: &Options) -> Res
         },
         None => 1024,
     };
-    let mode = mode::choose(function, options)?;
+    let mode::Choice { mode, separated } = mode::choose(function, options)?;
     let max_threads = launch::threads(mode, items);
-    Generator::new(function, *target, options, mode, max_threads).generate()
+    let parted = separated.is_some();
+    let function = separated.as_ref().unwrap_or(function);
+    Generator::new(function, *target, options, mode, max_threads).parted(parted).generate()
 }
 
 /// Bytes of kernel arguments that a launch can pass next to the launch block: parameters have 4 KiB together.

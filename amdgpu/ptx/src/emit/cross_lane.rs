@@ -75,10 +75,6 @@ pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction) -> Result<(
 fn in_lane_mode(g: &mut Generator<'_>, instruction: &Instruction) -> Result<(), Reason> {
     match instruction.operation {
         Operation::MaskOf => mask_of(g, instruction),
-        Operation::AnyLane => {
-            let (result, mask) = (g.result(instruction.results[0], 0), g.operand(instruction.operands[0], 0));
-            g.line(format!("mov.pred {result}, {mask}"));
-        }
         _ => return Err("lane mode cannot cross lanes".into()),
     }
     Ok(())

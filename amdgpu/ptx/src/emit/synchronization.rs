@@ -8,6 +8,8 @@ use crate::{Mode, launch};
 /// Writes an operation.
 pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction) -> Result<(), Reason> {
     match &instruction.operation {
+        // The other one needs all threads of a warp at the same place.
+        Operation::Barrier if g.parted => g.line("barrier.sync 0"),
         Operation::Barrier => g.line("bar.sync 0"),
         Operation::Fence(scope) => {
             // Lanes of a wave are in step on AMD's hardware; here they are after this.

@@ -490,6 +490,50 @@ fn control() -> Vec<Case> {
     f.blocks[2].predecessors = vec![head];
     f.blocks[3].predecessors = vec![head, body];
     f.blocks[4].predecessors = vec![skip];
+    case.modes = vec![Mode::Pair, Mode::Lane];
     all.push(case);
+    all.push(leaving());
     all
+}
+
+/// A loop that each lane leaves after a number of rounds of its own, with the masks that compilers write.
+fn leaving() -> Case {
+    let mut case = Case::new("lanes that leave a loop one by one", registers(9), |_| {});
+    let f = &mut case.function;
+    let (head, end) = (f.add_block(4), f.add_block(8));
+    let mut b = Builder { function: f, block: Block(0), address: 0 };
+    let (x0, zero, exec, no) = (vector(&mut b, 0), b.word(0), mask(&mut b), b.bit(false));
+    let (limit, bits) = (vector(&mut b, 1), b.word(63));
+    let limit = b.binary(Binary::And, limit, bits);
+    b.function.blocks[0].terminator = Terminator::Jump(head);
+    b.block = head;
+    let (word, bit) = ([(Kind::Word, Shape::Lane)], [(Kind::Bit, Shape::Lane)]);
+    let active = b.append(Operation::Phi, &[exec, exec], &bit)[0];
+    let left = b.append(Operation::Phi, &[no, no], &bit)[0];
+    let x = b.append(Operation::Phi, &[x0, x0], &word)[0];
+    let round = b.append(Operation::Phi, &[zero, zero], &[(Kind::Word, Shape::Uniform)])[0];
+    let (factor, one) = (b.word(0x9e37_79b1), b.word(1));
+    let product = b.binary(Binary::Multiply, x, factor);
+    let sum = b.binary(Binary::Add, product, round);
+    let next = b.select(active, sum, x);
+    let after = b.binary(Binary::Add, round, one);
+    let over = b.compare(Compare::LessUnsigned, limit, after);
+    let leaves = b.and(active, over);
+    let gone = b.or(leaves, left);
+    let stays = b.not(gone);
+    let rest = b.and(active, stays);
+    let any = b.append(Operation::AnyLane, &[rest], &[(Kind::Bit, Shape::Uniform)])[0];
+    b.function.blocks[1].terminator = Terminator::Branch { condition: any, then: head, otherwise: end };
+    b.block = end;
+    observe(&mut b, 16, next);
+    observe(&mut b, 17, gone);
+    let f = &mut case.function;
+    for (value, operand) in [(active, rest), (left, gone), (x, next), (round, after)] {
+        let index = f.values[value.0 as usize].instruction;
+        f.instructions[index as usize].operands[1] = operand;
+    }
+    f.blocks[1].predecessors = vec![Block(0), head];
+    f.blocks[2].predecessors = vec![head];
+    case.modes = vec![Mode::Pair, Mode::Lane];
+    case
 }
