@@ -151,6 +151,8 @@ pub struct Function {
     pub lds_bytes: u32,
     /// Scratch bytes per lane.
     pub private_bytes: u32,
+    /// The compiler could not determine how much scratch is needed: accesses beyond it must stop the grid.
+    pub dynamic_stack: bool,
     /// Bytes of the kernel argument block.
     pub kernarg_bytes: u32,
 }

@@ -28,6 +28,7 @@ pub fn lift(
     let mut lifter = Lifter::new(arch, name, &graph, assumptions.base, Start::Zero);
     lifter.t.function.lds_bytes = kernel.group_size;
     lifter.t.function.private_bytes = entry::private_bytes(kernel, assumptions);
+    lifter.t.function.dynamic_stack = kernel.uses_dynamic_stack;
     lifter.t.function.kernarg_bytes = kernel.kernarg_size;
     let (mut b, registers) = lifter.t.parts();
     entry::define(&mut b, registers, arch, kernel, assumptions).map_err(refuse)?;

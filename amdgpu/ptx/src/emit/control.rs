@@ -4,6 +4,9 @@ use lift::form::*;
 
 use crate::generator::{Class, Generator};
 
+/// Targets of a switch that are compared one after the other; more are bisected first.
+const MOST_COMPARISONS: usize = 3;
+
 /// Writes all blocks.
 pub(crate) fn emit(g: &mut Generator<'_>) -> Result<(), Refusal> {
     let function = g.function;
@@ -64,21 +67,43 @@ fn terminator(g: &mut Generator<'_>, from: Block, block: &BlockData) {
             }
         }
         Terminator::Switch { address, targets } => {
-            let address = g.operand(*address, 0);
-            for (at, (target, to)) in targets.iter().enumerate() {
-                let edge = targets[..at].iter().filter(|(_, other)| other == to).count();
-                let skip = g.label("N");
-                let other = g.predicate();
-                g.line(format!("setp.ne.u64 {other}, {address}, {target:#x}"));
-                g.line(format!("@{other} bra{uniform} {skip}"));
-                copies(g, from, *to, edge);
-                g.line(format!("bra{uniform} {}", name(*to)));
-                g.place(&skip);
-            }
-            g.line("trap");
+            let address = g.in_register(*address, 0);
+            let mut targets = targets.clone();
+            targets.sort_unstable();
+            search(g, from, &address, &targets);
         }
-        Terminator::Trap(_) => g.line("trap"),
+        Terminator::Trap(_) => trap(g),
     }
+}
+
+/// Jumps to the target of an address, by bisection. The targets are sorted.
+fn search(g: &mut Generator<'_>, from: Block, address: &str, targets: &[(u64, Block)]) {
+    let uniform = g.uniform();
+    if targets.len() > MOST_COMPARISONS {
+        let (lower, upper) = targets.split_at(targets.len() / 2);
+        let (is_upper, label) = (g.predicate(), g.label("U"));
+        g.line(format!("setp.ge.u64 {is_upper}, {address}, {:#x}", upper[0].0));
+        g.line(format!("@{is_upper} bra{uniform} {label}"));
+        search(g, from, address, lower);
+        g.place(&label);
+        search(g, from, address, upper);
+        return;
+    }
+    for (target, to) in targets {
+        let (other, skip) = (g.predicate(), g.label("N"));
+        g.line(format!("setp.ne.u64 {other}, {address}, {target:#x}"));
+        g.line(format!("@{other} bra{uniform} {skip}"));
+        copies(g, from, *to, 0);
+        g.line(format!("bra{uniform} {}", name(*to)));
+        g.place(&skip);
+    }
+    trap(g);
+}
+
+/// Stops the grid. The return tells the compiler that what follows is not reached from here.
+fn trap(g: &mut Generator<'_>) {
+    g.line("trap");
+    g.line("ret");
 }
 
 /// The live phis of a block.

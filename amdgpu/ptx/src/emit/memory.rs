@@ -224,13 +224,33 @@ pub(crate) fn place(
                 g.line(format!("mov.u32 {base}, scratch"));
                 base
             });
-            let at = g.operand(address, half);
+            let at = g.in_register(address, half);
+            overflow(g, &at, access, &guard, None);
             let sum = g.word();
             g.line(format!("add.u32 {sum}, {base}, {at}"));
             let offset = offset + half as i64 * i64::from(g.lane_scratch());
             Ok(Place { space: ".local", address: sum, offset, wide: false, guard, whole: true })
         }
     }
+}
+
+/// Stops the grid if an access is beyond a lane's scratch, where the size of the stack is not known: other lanes' scratch follows.
+/// `only` is a further condition.
+fn overflow(g: &mut Generator<'_>, at: &str, access: &Access, guard: &Guard, only: Option<&str>) {
+    if !g.function.dynamic_stack || *guard == Guard::Never {
+        return;
+    }
+    let limit = g.lane_scratch().saturating_sub(access.bytes.into());
+    let (start, beyond) = (g.word(), g.predicate());
+    g.line(format!("add.u32 {start}, {at}, {}", access.offset));
+    g.line(format!("setp.gt.u32 {beyond}, {start}, {limit}"));
+    if let Guard::When(mask) = guard {
+        g.line(format!("and.pred {beyond}, {beyond}, {mask}"));
+    }
+    if let Some(only) = only {
+        g.line(format!("and.pred {beyond}, {beyond}, {only}"));
+    }
+    g.line(format!("@{beyond} trap"));
 }
 
 fn lds(
@@ -310,6 +330,7 @@ fn device(
         });
         let (in_scratch, all) = (g.double(), g.double());
         g.line(format!("setp.eq.u32 {is_private}, {high}, {:#x}", launch::PRIVATE_APERTURE));
+        overflow(g, &low, access, &guard, Some(&is_private));
         g.line(format!("add.u64 {in_scratch}, {window}, {wide}"));
         if half == 1 {
             g.line(format!("add.u64 {in_scratch}, {in_scratch}, {}", g.lane_scratch()));

@@ -493,6 +493,9 @@ fn control() -> Vec<Case> {
     case.modes = vec![Mode::Pair, Mode::Lane];
     all.push(case);
     all.push(leaving());
+    for count in [1, 3, 4, 11] {
+        all.push(switch(count));
+    }
     all
 }
 
@@ -535,5 +538,60 @@ fn leaving() -> Case {
     f.blocks[1].predecessors = vec![Block(0), head];
     f.blocks[2].predecessors = vec![head];
     case.modes = vec![Mode::Pair, Mode::Lane];
+    case
+}
+
+/// A loop that goes to each of `count` blocks by address, as shared functions return, with phis at both ends.
+fn switch(count: u32) -> Case {
+    const ADDRESS: u64 = 0x2000_0000_1000;
+    let mut case = Case::new(format!("a switch with {count} targets"), registers(6), |_| {});
+    let f = &mut case.function;
+    let (entry, head, join) = (Block(0), f.add_block(4), f.add_block(8));
+    let targets: Vec<Block> = (0..count).map(|n| f.add_block(16 + 4 * u64::from(n))).collect();
+    let end = f.add_block(12);
+    let mut b = Builder { function: f, block: entry, address: 0 };
+    let (x0, zero, first) = (vector(&mut b, 0), b.word(0), b.double(ADDRESS));
+    b.function.blocks[entry.0 as usize].terminator = Terminator::Jump(head);
+    b.block = head;
+    let x = b.append(Operation::Phi, &[x0, x0], &[(Kind::Word, Shape::Lane)])[0];
+    let round = b.append(Operation::Phi, &[zero, zero], &[(Kind::Word, Shape::Uniform)])[0];
+    // Targets are visited in an order that is not theirs.
+    let (five, count_word, stride) = (b.word(5), b.word(count), b.word(20));
+    let mut which = b.binary(Binary::Multiply, round, five);
+    for _ in 0..5 {
+        let less = b.binary(Binary::Subtract, which, count_word);
+        let fits = b.compare(Compare::LessUnsigned, which, count_word);
+        which = b.select(fits, which, less);
+    }
+    let offset = b.binary(Binary::Multiply, which, stride);
+    let offset = b.pack(offset, zero);
+    let address = b.binary(Binary::Add, first, offset);
+    let places = (0..).map(|n| ADDRESS + 20 * n).zip(targets.iter().copied());
+    b.function.blocks[head.0 as usize].terminator = Terminator::Switch { address, targets: places.collect() };
+    let mut values = Vec::new();
+    for (n, target) in targets.iter().enumerate() {
+        b.block = *target;
+        let (factor, more) = (b.word(2 * n as u32 + 3), b.word(n as u32));
+        let scaled = b.binary(Binary::Multiply, x, factor);
+        values.push(b.binary(Binary::Add, scaled, more));
+        b.function.blocks[target.0 as usize].terminator = Terminator::Jump(join);
+        b.function.blocks[target.0 as usize].predecessors = vec![head];
+    }
+    b.block = join;
+    let next = b.append(Operation::Phi, &values, &[(Kind::Word, Shape::Lane)])[0];
+    let one = b.word(1);
+    let after = b.binary(Binary::Add, round, one);
+    let more = b.compare(Compare::LessUnsigned, after, count_word);
+    b.function.blocks[join.0 as usize].terminator =
+        Terminator::Branch { condition: more, then: head, otherwise: end };
+    b.block = end;
+    observe(&mut b, 16, next);
+    for (value, operand) in [(x, next), (round, after)] {
+        let index = f.values[value.0 as usize].instruction;
+        f.instructions[index as usize].operands[1] = operand;
+    }
+    f.blocks[head.0 as usize].predecessors = vec![entry, join];
+    f.blocks[join.0 as usize].predecessors = targets;
+    f.blocks[end.0 as usize].predecessors = vec![join];
     case
 }
