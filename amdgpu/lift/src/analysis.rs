@@ -2,6 +2,7 @@
 //! function's shape.
 
 mod alignment;
+mod atomic_loop;
 mod dead;
 mod demand;
 mod deviation;
@@ -47,6 +48,7 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
             break;
         }
     }
+    atomic_loop::recognise(function);
     quotient::recognise(function);
     dead::remove(function);
     division::expand(function);
