@@ -62,7 +62,10 @@ inline double tolerance_of(const std::string &name) {
     return 0.0;
   if (name == "dmatmul")
     return 1e-12;
-  return name == "nbody" ? 1e-3 : 1e-5;
+  if (name == "nbody")
+    return 1e-3;
+  // Matrix units round sums in their own way.
+  return name == "hgemm" || name == "hgemm_wide" ? 5e-5 : 1e-5;
 }
 
 using Results = std::vector<double>;

@@ -231,7 +231,8 @@ impl BenchProcess {
         self.stdout.read_line(&mut line)?;
         match line.trim().strip_prefix("ok") {
             Some(numbers) => Ok(numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>()?),
-            None => bail!("{}: {}", self.gone(command), line.trim()),
+            None if line.is_empty() => bail!("{}", self.gone(command)),
+            None => bail!("`{command}` failed: {}; log: {}", line.trim(), self.log.display()),
         }
     }
 

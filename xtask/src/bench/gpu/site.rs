@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Seconds after which a program is killed. None needs nearly as long; a GPU machine must not wait for a kernel that hangs.
-const PROGRAM_LIMIT: &str = "100";
+const PROGRAM_LIMIT: &str = "45";
 
 /// The paths of a run.
 #[derive(Debug)]
@@ -99,10 +100,16 @@ impl Site {
 
 /// Sends a command. An error has the end of what the program wrote to its standard error.
 pub fn ask(program: &mut BenchProcess, side: &str, command: &str) -> Result<Vec<u64>> {
+    let started = Instant::now();
     program.query(command).with_context(|| {
         let said = fs::read_to_string(program.log()).unwrap_or_default();
         let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-        format!("{side}: `{command}`: {}", lines[lines.len().saturating_sub(4)..].join("; "))
+        let last = match lines[lines.len().saturating_sub(4)..].join("; ") {
+            last if last.is_empty() => String::new(),
+            last => format!(", which wrote `{last}`"),
+        };
+        let seconds = started.elapsed().as_secs();
+        format!("{side}{last}, after {seconds} s (it is killed after {PROGRAM_LIMIT} s)")
     })
 }
 

@@ -8,6 +8,7 @@ use crate::bench::sample::Sample;
 use crate::local_worker::LocalWorker;
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const GROUP: &str =
@@ -19,31 +20,37 @@ const ELEMENTS: u64 = 1 << 20;
 /// Bytes of a read-back, and of its reply, about.
 const MESSAGES: (u64, u64) = (64, 32);
 
-/// Added round-trip times in microseconds, and the steps that are measured.
-const DELAYS: [(u64, u64); 3] = [(0, 60), (500, 60), (30_000, 20)];
-const TINY_DELAYS: [(u64, u64); 2] = [(0, 2), (500, 2)];
+/// Steps in one measurement, before the other side's turn.
+const STEPS: u64 = 10;
+
+/// Added round-trip times in microseconds, and measurements.
+const DELAYS: [(u64, u64); 3] = [(0, 6), (500, 6), (30_000, 2)];
+const TINY_DELAYS: [(u64, u64); 2] = [(0, 1), (500, 1)];
 
 pub fn measure(site: &Site, report: &mut Report, _: &mut Vec<String>) -> Result<()> {
     let worker = site.worker("steps", &[])?;
     let (launches, elements) = (site.sized(LAUNCHES, 20), site.sized(ELEMENTS, 1000));
     let delays: &[(u64, u64)] = if site.is_real() { &DELAYS } else { &TINY_DELAYS };
-    for &(delay, steps) in delays {
+    for &(delay, rounds) in delays {
         let place = Place::new(site, &worker, Duration::from_micros(delay))?;
-        let command = format!("step {steps} {launches} {elements}");
+        let command = format!("step {} {launches} {elements}", site.sized(STEPS, 2));
         let mut ours = site.ours("calls", &place.address.to_string(), &[])?;
         let mut native = site.native("calls")?;
-        let warm_up = format!("step 5 {launches} {elements}");
-        times(&mut ours, OURS, &warm_up)?;
-        // A few steps of each in turn, so that clocks and load are the same.
-        let here = sample(&times(&mut ours, OURS, &command)?);
-        let native = match &mut native {
-            None => None,
-            Some(native) => {
-                times(native, NATIVE, &warm_up)?;
-                Some(sample(&times(native, NATIVE, &command)?))
+        let (mut here, mut there) = (Sample::default(), Sample::default());
+        // The first turn is a warm-up.
+        for turn in 0..=rounds {
+            let times_here = times(&mut ours, OURS, &command)?;
+            let times_there = match &mut native {
+                Some(native) => times(native, NATIVE, &command)?,
+                None => Vec::new(),
+            };
+            if turn > 0 {
+                times_here.into_iter().for_each(|time| here.push(time));
+                times_there.into_iter().for_each(|time| there.push(time));
             }
-        };
-        let trip = place.round_trip(steps.min(20))?;
+        }
+        let native = native.map(|_| there);
+        let trip = place.round_trip(2 * STEPS)?;
         let name = match delay {
             0 => "on this machine (reference: native + raw round trip)".to_owned(),
             _ => format!("{} ms away (reference: native + raw round trip)", delay as f64 / 1000.0),
@@ -63,17 +70,11 @@ pub fn measure(site: &Site, report: &mut Report, _: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-fn sample(times: &[f64]) -> Sample {
-    let mut sample = Sample::default();
-    times.iter().for_each(|time| sample.push(*time));
-    sample
-}
-
 /// A distance to the worker, and raw TCP across the same distance.
 struct Place {
     address: SocketAddr,
     delay: Duration,
-    remora: std::path::PathBuf,
+    remora: PathBuf,
     _relay: Option<Relay>,
 }
 
