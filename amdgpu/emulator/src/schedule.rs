@@ -228,21 +228,22 @@ impl Grid {
         let mut batch = 0..0;
         let (mut finished, mut most) = (0, 1);
         loop {
-            let mut start = |linear: u64| {
-                let taken = spare.take().or_else(|| spares.lock().pop());
-                let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
-                workgroup.start(self, linear);
-                workgroup
-            };
             let next = if self.is_aborted() { None } else { batch.next() };
             let mut workgroup = match next {
-                Some(linear) => start(linear),
+                Some(linear) => self.start(linear, spare.take(), spares),
                 None => match self.pick(std::mem::take(&mut finished), most) {
                     Pick::Nothing => break,
                     Pick::Resume(workgroup) => workgroup,
                     Pick::Start(taken) => {
+                        // A grid of short workgroups parks none, so it ends early only here.
+                        if let Some(finished) = &mut spare
+                            && let Some(kind) = self.expired()
+                        {
+                            self.abort(finished.place(kind));
+                            break;
+                        }
                         batch = taken.start + 1..taken.end;
-                        start(taken.start)
+                        self.start(taken.start, spare.take(), spares)
                     }
                 },
             };
@@ -296,6 +297,14 @@ impl Grid {
         if let Some(spare) = spare {
             keep(spares, spare);
         }
+    }
+
+    /// Starts workgroup `linear` in `spare` or other storage.
+    fn start(&self, linear: u64, spare: Option<Box<Workgroup>>, spares: &Spares) -> Box<Workgroup> {
+        let taken = spare.or_else(|| spares.lock().pop());
+        let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
+        workgroup.start(self, linear);
+        workgroup
     }
 
     fn fault(&self, kind: FaultKind) -> Fault {

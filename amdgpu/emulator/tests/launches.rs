@@ -2,6 +2,8 @@
 
 mod rig;
 
+use std::time::{Duration, Instant};
+
 use emulator::{FaultKind, GpuConfig, Level};
 use isa::Arch;
 use rig::{ARCHS, Args, Rig};
@@ -46,6 +48,32 @@ fn a_cooperative_grid_synchronises_all_its_workgroups() {
         }
         assert_eq!(a.read(), a_expected, "{arch:?}");
     }
+}
+
+/// A thread takes many of these workgroups at a time, so that it has also taken the one that the late one waits for.
+#[test]
+fn a_workgroup_may_wait_for_one_that_its_thread_has_taken_but_not_started() {
+    for threads in [1, 2, 5] {
+        let image = rig::hip("launches.hip", Arch::Gfx942, &[]);
+        let rig = Rig::with_config(GpuConfig { threads, ..GpuConfig::new(Arch::Gfx942) }, image);
+        for late in [0, 1, 70, 500, 501, 999, 1998] {
+            let (flag, ended) = (rig.alloc(vec![0u32]), rig.alloc(vec![0u32]));
+            rig.run("waits_for_next", 2000, 64, Args::new().ptr(&flag).ptr(&ended).u32(late)).unwrap();
+            assert_eq!(ended.read(), [2000], "{threads} threads, workgroup {late} waits");
+        }
+    }
+}
+
+#[test]
+fn a_grid_of_short_workgroups_ends_at_the_deadline() {
+    let rig = Rig::hip("launches.hip", Arch::Gfx942);
+    let out = rig.alloc(vec![0u32]);
+    // Every workgroup ends at once, and all of them take far longer than the deadline.
+    let args = Args::new().ptr(&out).u32(0).u32(0);
+    let mut dispatch = rig.dispatch("fill", [1 << 25, 1, 1], [64, 1, 1], args);
+    dispatch.deadline = Some(Instant::now() + Duration::from_millis(20));
+    let fault = rig.gpu.launch(&dispatch).unwrap_err();
+    assert!(matches!(fault.kind, FaultKind::Timeout), "{fault}");
 }
 
 #[test]

@@ -9,6 +9,15 @@ extern "C" __global__ void fill(unsigned* out, unsigned seed, int n) {
     out[i] = x;
 }
 
+// Workgroup `late` waits for the one after it; all others only count.
+extern "C" __global__ void waits_for_next(unsigned* flag, unsigned* ended, unsigned late) {
+    if (threadIdx.x != 0) return;
+    if (blockIdx.x == late)
+        while (!*(volatile unsigned*)flag) {}
+    if (blockIdx.x == late + 1) *(volatile unsigned*)flag = 1;
+    atomicAdd(ended, 1u);
+}
+
 // Each round reads what other workgroups wrote in the round before.
 extern "C" __global__ void rounds(int* a, int* b, int n) {
     auto grid = cooperative_groups::this_grid();

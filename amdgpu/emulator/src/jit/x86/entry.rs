@@ -21,6 +21,9 @@ pub struct Native {
     blocks: Box<[Block]>,
 }
 
+/// Number of entries of a run that is compiled or cannot be.
+const DECIDED: u32 = u32::MAX;
+
 /// A run and its native code, once compiled.
 #[derive(Debug)]
 struct Block {
@@ -30,7 +33,7 @@ struct Block {
     head: Uop,
     before: Box<[Uop]>,
     after: Box<[Uop]>,
-    /// Number of entries before compilation.
+    /// Number of entries before compilation, then [`DECIDED`]: from then on nothing writes the block, which all threads read.
     entries: AtomicU32,
     /// Pointer to the code in `compiled`, or null.
     code: AtomicPtr<u8>,
@@ -103,16 +106,21 @@ impl Block {
     #[cold]
     #[inline(never)]
     fn warm(&self, wave: &Wave) {
+        let before = self.entries.load(Ordering::Relaxed);
+        if wave.native == u32::MAX || before == DECIDED {
+            return;
+        }
         // A lost update between two threads only delays compilation slightly.
-        let entries = self.entries.load(Ordering::Relaxed).saturating_add(1);
+        let entries = before + 1;
         self.entries.store(entries, Ordering::Relaxed);
-        if wave.native == u32::MAX || entries <= wave.native {
+        if entries <= wave.native {
             return;
         }
         // If another thread is compiling the run, do not wait for it.
         let Some(mut compiled) = self.compiled.try_lock() else { return };
         if !matches!(*compiled, Compiled::NotYet) {
-            return;
+            // Another thread has overwritten the mark with its count.
+            return self.entries.store(DECIDED, Ordering::Relaxed);
         }
         // SAFETY: a wave that enters a run executes the program that owns it.
         let program = unsafe { Program::of(wave) };
@@ -127,6 +135,7 @@ impl Block {
             }
             None => Compiled::Refused,
         };
+        self.entries.store(DECIDED, Ordering::Relaxed);
     }
 }
 
