@@ -66,9 +66,10 @@ fn matrix(t: &mut Translator, inst: &Inst) -> Translated<()> {
         let Some(dst) = vector_number(&inst.dst) else { continue };
         let (width, count) = (inst.src_width(n) as u16, inst.dst_width() as u16);
         let whole = source == dst && width == count;
-        // A result of up to four registers is written after all sources are read; compilers use that. Longer ones are written
-        // while the sources are read, and compilers avoid the overlap.
-        if count > 4 && !whole && source < dst + count && dst < source + width {
+        // Factors are read before a result is written, and so are the summands of a result of up to four registers; compilers
+        // use both. Longer results are written while summands are read, and compilers avoid that overlap.
+        let is_read_first = n < 2 || count <= 4;
+        if !is_read_first && !whole && source < dst + count && dst < source + width {
             return Err("the destination of a matrix operation overlaps a source in part".to_owned());
         }
     }

@@ -134,7 +134,7 @@ fn operations(arch: Arch, formats: &[Format]) -> impl Iterator<Item = (&'static 
         .filter(|(row, form)| words::has(row, *form))
 }
 
-/// Whether the destination has more than four registers, and shares some but not all of them with a source.
+/// Whether the destination has more than four registers, and shares some but not all of them with the summands.
 fn overlaps(inst: &Inst) -> bool {
     let range = |operand: Operand, count: u32| match operand {
         Operand::Vgpr(n) => Some((u32::from(n), count)),
@@ -142,11 +142,8 @@ fn overlaps(inst: &Inst) -> bool {
         _ => None,
     };
     let Some((first, count)) = range(inst.dst, inst.dst_width()) else { return false };
-    let mut sources = (0..3).filter_map(|n| range(inst.src[n], inst.src_width(n)));
-    count > 4
-        && sources.any(|(other, size)| {
-            other < first + count && first < other + size && (other, size) != (first, count)
-        })
+    let Some((other, size)) = range(inst.src[2], inst.src_width(2)) else { return false };
+    count > 4 && other < first + count && first < other + size && (other, size) != (first, count)
 }
 
 /// Runs `count` instructions of every operation of the formats, in every form.
