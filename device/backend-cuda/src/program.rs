@@ -23,9 +23,6 @@ const MOST_ALIGNMENT: u32 = 4;
 /// Bytes of the driver's compiler messages that are kept.
 const LOG_BYTES: usize = 8 << 10;
 
-/// Longer texts are compiled with little optimisation: the driver would take minutes. Kernels that call `malloc` or `printf` have
-/// them.
-const MOST_OPTIMIZED_BYTES: usize = 600 << 10;
 /// Modules with more kernels are libraries, of which a program uses few.
 const PRELOADED_KERNELS: usize = 16;
 /// Largest machine code of a kernel that is preloaded.
@@ -243,12 +240,10 @@ impl Programs {
     fn compile(&self, kernel: &str, text: &str) -> Result<Vec<u8>, DeviceError> {
         let functions = &self.functions;
         let mut log = vec![0u8; LOG_BYTES];
-        let level = if text.len() > MOST_OPTIMIZED_BYTES { 1 } else { 4 };
-        let mut options = [JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_OPTIMIZATION_LEVEL];
-        let mut values: [*mut c_void; 3] =
-            [log.as_mut_ptr().cast(), LOG_BYTES as *mut c_void, level as *mut c_void];
+        let mut options = [JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES];
+        let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), LOG_BYTES as *mut c_void];
         let mut state = std::ptr::null_mut();
-        call!(functions, cuLinkCreate_v2(3, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state))?;
+        call!(functions, cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state))?;
         let mut text: Vec<u8> = text.as_bytes().to_vec();
         text.push(0);
         let added = call!(

@@ -41,7 +41,6 @@ pub(crate) const MEMORY_DEVICE: u32 = 2;
 
 pub(crate) const JIT_ERROR_LOG: u32 = 5;
 pub(crate) const JIT_ERROR_LOG_BYTES: u32 = 6;
-pub(crate) const JIT_OPTIMIZATION_LEVEL: u32 = 7;
 pub(crate) const JIT_INPUT_PTX: u32 = 1;
 
 /// Function attributes.
