@@ -204,14 +204,26 @@ impl Analysis {
 
     fn find_demand(&mut self, function: &Function) {
         let everywhere = Some(Vec::new());
-        let mut work: Vec<u32> = Vec::new();
-        for block in &function.blocks {
-            for &index in &block.instructions {
-                work.push(index);
+        // Backwards, uses before definitions: without loops one round is enough. An instruction is looked at again only after the
+        // demand of its results has changed.
+        let backwards: Vec<u32> = self
+            .order
+            .iter()
+            .rev()
+            .flat_map(|number| function.blocks[*number].instructions.iter().rev().copied())
+            .collect();
+        let mut pending = vec![false; function.instructions.len()];
+        backwards.iter().for_each(|index| pending[*index as usize] = true);
+        let listed = pending.clone();
+        let mut left = backwards.len();
+        let mut next = backwards.iter().copied().cycle();
+        while left > 0
+            && let Some(index) = next.next()
+        {
+            if !std::mem::replace(&mut pending[index as usize], false) {
+                continue;
             }
-        }
-        // Uses come before definitions, so that most demands are right at once.
-        while let Some(index) = work.pop() {
+            left -= 1;
             let instruction = &function.instructions[index as usize];
             let operands = &instruction.operands;
             let mut uses: Vec<(Value, Bounds)> = Vec::new();
@@ -238,7 +250,10 @@ impl Analysis {
             }
             for (value, lanes) in uses {
                 if self.observe(function, value, &lanes) {
-                    work.push(function.values[value.0 as usize].instruction);
+                    let definition = function.values[value.0 as usize].instruction;
+                    let is_new = listed[definition as usize] && !pending[definition as usize];
+                    pending[definition as usize] |= is_new;
+                    left += usize::from(is_new);
                 }
             }
         }
