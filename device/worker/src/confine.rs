@@ -130,7 +130,11 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<PreopenedResources, Work
     }
     // Without Landlock, access to this folder alone cannot be granted.
     if let Some(uploads) = config.uploads.as_ref().filter(|_| has_landlock) {
-        match open_uploads(uploads, own_user.then_some(&mut identity)) {
+        let inside: &[&str] = match config.backend {
+            BackendConfig::Cuda { .. } => &[store::COMPILED],
+            _ => &[],
+        };
+        match open_uploads(uploads, inside, own_user.then_some(&mut identity)) {
             Ok(opened) => {
                 resources.uploads = Some(opened);
                 confinement.files.push((uploads.folder.clone(), Grant::Keep));
@@ -168,17 +172,20 @@ pub(crate) fn open_tracker() -> Option<Tracker> {
     }
 }
 
-/// Makes the upload folder the working directory, and adds the folder's group to a process that gets a dedicated user. Returns a
-/// relative path: that user may not enter the parent folders, and a non-dumpable process cannot open `/proc/self/fd`.
-fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std::io::Result<UploadConfig> {
-    let folder = match identity {
-        None => store::open_folder(&uploads.folder, None)?,
-        Some(identity) => {
-            let group = store::group(&uploads.folder);
-            identity.groups.push(group);
-            store::open_folder(&uploads.folder, Some(group))?
-        }
-    };
+/// Makes the upload folder the working directory, and adds the folder's group to a process that gets a dedicated user. Creates the
+/// folders `inside` it, since a confined process cannot create folders. Returns a relative path: that user may not enter the parent
+/// folders, and a non-dumpable process cannot open `/proc/self/fd`.
+fn open_uploads(
+    uploads: &UploadConfig,
+    inside: &[&str],
+    identity: Option<&mut Identity>,
+) -> std::io::Result<UploadConfig> {
+    let group = identity.map(|identity| {
+        let group = store::group(&uploads.folder);
+        identity.groups.push(group);
+        group
+    });
+    let folder = store::open_folders(&uploads.folder, inside, group)?;
     // SAFETY: passes the number of an open descriptor and touches no memory.
     if unsafe { libc::fchdir(folder.as_raw_fd()) } < 0 {
         return Err(std::io::Error::last_os_error());

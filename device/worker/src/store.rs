@@ -57,6 +57,18 @@ pub(crate) fn group(folder: &Path) -> u32 {
     sandbox::TENANT_GROUPS + (bits & 0x07ff_ffff)
 }
 
+/// Folder of compiled kernels in a tenant's folder.
+pub(crate) const COMPILED: &str = "kernels";
+
+/// Like [`open_folder`], and creates the folders `inside` it with the same access.
+pub(crate) fn open_folders(folder: &Path, inside: &[&str], group: Option<u32>) -> io::Result<OwnedFd> {
+    let opened = open_folder(folder, group)?;
+    for name in inside {
+        open_folder(&folder.join(name), group)?;
+    }
+    Ok(opened)
+}
+
 /// Creates and opens a tenant's folder. With a `group`, which needs root, makes it accessible to that group's members.
 pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -66,7 +78,11 @@ pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<Owned
     {
         // Files written before sessions had separate users. Only root could write here so far.
         for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                continue;
+            }
+            let path = entry.path();
             std::os::unix::fs::lchown(&path, None, Some(group))?;
             fs::set_permissions(&path, fs::Permissions::from_mode(FILE_MODE))?;
         }
@@ -318,6 +334,20 @@ mod tests {
 
     fn config(folder: &Path, limit: u64) -> UploadConfig {
         UploadConfig { folder: folder.to_owned(), limit }
+    }
+
+    #[test]
+    fn folders_inside_a_tenants_folder_have_its_access() {
+        let place = tempfile::tempdir().unwrap();
+        let tenant = place.path().join("tenant");
+        // SAFETY: returns a number and cannot fail.
+        let group = (unsafe { libc::geteuid() } == 0).then_some(4242);
+        for _ in 0..2 {
+            open_folders(&tenant, &[COMPILED], group).unwrap();
+            let (outside, inside) = (tenant.metadata().unwrap(), tenant.join(COMPILED).metadata().unwrap());
+            assert!(inside.is_dir());
+            assert_eq!((outside.mode(), outside.gid()), (inside.mode(), inside.gid()));
+        }
     }
 
     const SOON: Duration = Duration::from_secs(60);

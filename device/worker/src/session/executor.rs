@@ -27,14 +27,11 @@ use crate::session::chunks::ChunkReader;
 use crate::session::control_thread::decode_hello;
 use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// Read timeout between two chunks of a migrating session, and how long a refused one is drained.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
 const LAST_CHUNKS: Duration = Duration::from_secs(10);
-
-/// Folder of compiled kernels in a tenant's upload folder.
-const COMPILED: &str = "kernels";
 
 /// Serves one session over the control socket inherited as file descriptor 3. Returns only if the session cannot start.
 pub fn execute() -> Result<(), WorkerError> {
@@ -268,7 +265,7 @@ pub(crate) fn open_device(
                 seat,
                 // Beside the tenant's uploads: the only folder that a session may write to. Tenants must not share compiled
                 // kernels, since a session that was taken over could store others under their names.
-                cache: resources.uploads.as_ref().map(|uploads| uploads.folder.join(COMPILED)),
+                cache: resources.uploads.as_ref().map(|uploads| uploads.folder.join(store::COMPILED)),
                 translator: Arc::new(backend_cuda::Lifter),
             };
             Arc::new(backend_cuda::Cuda::open(options)?)

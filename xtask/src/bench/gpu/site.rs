@@ -54,13 +54,12 @@ impl Site {
 
     /// Starts a worker on the loopback interface, with more arguments.
     pub fn worker(&self, name: &str, arguments: &[&str]) -> Result<LocalWorker> {
-        self.worker_with_cache(name, arguments, &self.cache())
+        self.worker_with_cache(name, &[&["--no-upload-cache"], arguments].concat(), &self.cache())
     }
 
     /// Like [`Site::worker`], with its caches in a folder.
     pub fn worker_with_cache(&self, name: &str, arguments: &[&str], cache: &Path) -> Result<LocalWorker> {
         let mut all: Vec<&str> = self.selection.iter().map(String::as_str).collect();
-        all.push("--no-upload-cache");
         all.extend(arguments);
         let mut remora = Command::new(&self.remora);
         remora.env("XDG_CACHE_HOME", cache);
