@@ -21,7 +21,10 @@ pub struct Cache {
 impl Cache {
     /// A cache of at most `limit` bytes in `folder`, which is created if it does not exist.
     pub fn open(folder: &Path, limit: u64) -> std::io::Result<Cache> {
-        fs::create_dir_all(folder)?;
+        // A confined process finds the folder and may not create one.
+        if !folder.is_dir() {
+            fs::create_dir_all(folder)?;
+        }
         Ok(Cache { folder: folder.to_owned(), limit })
     }
 

@@ -73,8 +73,10 @@ pub(crate) fn open_folders(folder: &Path, inside: &[&str], group: Option<u32>) -
 pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let opened = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
+    let data = opened.metadata()?;
+    // A new folder inside another one inherits its group, but not its mode.
     if let Some(group) = group
-        && opened.metadata()?.gid() != group
+        && (data.gid() != group || data.mode() & 0o7777 != GROUP_FOLDER_MODE)
     {
         // Files written before sessions had separate users. Only root could write here so far.
         for entry in fs::read_dir(folder)? {
