@@ -14,6 +14,7 @@ use isa::{Arch, Inst};
 
 use crate::Code;
 pub use constants::Constants;
+pub use explorer::is_exit;
 use explorer::{Explorer, Sharing, Stop};
 
 /// The blocks of a kernel, in reverse post-order; block 0 is the entry.

@@ -155,24 +155,13 @@ impl Lifter {
 
     /// Translates one instruction, unless it is a jump.
     fn step(&mut self, inst: &Inst) -> Result<(), String> {
-        use isa::Op;
         match inst.op {
-            Op::s_endpgm
-            | Op::s_endpgm_saved
-            | Op::s_branch
-            | Op::s_cbranch_scc0
-            | Op::s_cbranch_scc1
-            | Op::s_cbranch_vccz
-            | Op::s_cbranch_vccnz
-            | Op::s_cbranch_execz
-            | Op::s_cbranch_execnz
-            | Op::s_setpc_b64
-            | Op::s_swappc_b64 => Ok(()),
-            Op::s_call_b64 => {
+            isa::Op::s_call_b64 => {
                 let next = self.t.base.wrapping_add(self.t.address + u64::from(inst.size));
                 let next = self.t.b().double(next);
                 self.t.set_number(&inst.dst, next)
             }
+            _ if graph::is_exit(inst) => Ok(()),
             _ => self.t.step(inst),
         }
     }

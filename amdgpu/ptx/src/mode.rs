@@ -129,7 +129,7 @@ fn communication(function: &Function, live: &Liveness) -> Option<u32> {
     conflict(function, live, |space| matches!(space, Space::Global | Space::Flat), false)
 }
 
-/// An access that needs a barrier which is not there: a read after a write, and if `both` also a write after a read.
+/// Finds an access without the barrier that it needs: a read after a write and, if `both`, a write after a read.
 fn conflict(function: &Function, live: &Liveness, counts: impl Fn(Space) -> bool, both: bool) -> Option<u32> {
     // What may have happened since the last barrier at the end of each block: reads, writes.
     let mut ends = vec![(false, false); function.blocks.len()];

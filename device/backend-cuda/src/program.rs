@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backend::{DeviceError, Launch};
-use code_object::{ArgKind, Kernel};
+use code_object::{Arg, ArgKind, Kernel};
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported};
 use lift::Assumptions;
 
@@ -58,8 +58,7 @@ pub(crate) struct Key {
 impl Key {
     /// The key of a launch with this argument block, on a device whose stack limit is `stack`.
     pub(crate) fn of(kernel: &Kernel, launch: &Launch, stack: u32) -> Key {
-        let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
-        let alignments = pointers.filter_map(|arg| {
+        let alignments = pointers(kernel).filter_map(|arg| {
             let start = arg.offset as usize;
             let bytes = launch.arguments.get(start..start + 8)?;
             let pointer = u64::from_le_bytes(bytes.try_into().ok()?);
@@ -71,8 +70,7 @@ impl Key {
 
     /// The key that a kernel will probably be launched with: pointers come from allocations.
     fn probable(kernel: &Kernel, block: [u32; 3]) -> Key {
-        let pointers = kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer);
-        let alignments = pointers.map(|arg| (arg.offset, MOST_ALIGNMENT as u8)).collect();
+        let alignments = pointers(kernel).map(|arg| (arg.offset, MOST_ALIGNMENT as u8)).collect();
         Key { block, alignments, stack_bytes: 0 }
     }
 
@@ -86,6 +84,11 @@ impl Key {
             stack_bytes: self.stack_bytes,
         }
     }
+}
+
+/// The pointers among a kernel's arguments.
+fn pointers(kernel: &Kernel) -> impl Iterator<Item = &Arg> {
+    kernel.explicit().iter().filter(|arg| arg.kind == ArgKind::GlobalBuffer)
 }
 
 /// A kernel that the driver has loaded.

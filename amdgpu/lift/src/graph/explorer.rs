@@ -35,7 +35,7 @@ pub enum Stop {
     Share(Vec<u64>),
     /// All functions must be shared.
     ShareAll,
-    /// Functions cannot be told apart.
+    /// One return address leads to several contexts of the caller, so all functions must share one context.
     Merge,
     /// The kernel is refused.
     Failure(Box<Failure>),
@@ -341,7 +341,8 @@ impl<'a> Explorer<'a> {
         all
     }
 
-    /// Notes a call of a shared function. Two calls with the same return address cannot be told apart.
+    /// Records a call of a shared function. Fails if its return address already leads to another context of the caller: a return
+    /// chooses its target by the address alone.
     fn add_return(&mut self, context: u32, back: Key) -> Result<(), Stop> {
         match self.returns.entry(context).or_default().insert(back.0, back) {
             Some(old) if old == back => Ok(()),
