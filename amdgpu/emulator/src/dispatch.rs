@@ -61,6 +61,7 @@ impl Gpu {
             buffer.drain(grid.kernel.printf_formats(), dispatch.output.as_ref());
         }
         let stats = LaunchStats { elapsed: start.elapsed(), ..*grid.counts.lock() };
+        grid.kernel.note_launch(&stats);
         if let Some(launch) = &grid.observed {
             launch.end(Ok(&stats), &grid.memory);
         }

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use code_object::{CodeObject, Kernel, RelocationTarget, SymbolKind};
 use isa::Arch;
 use parking_lot::RwLock;
 
 use crate::Level;
+use crate::launch_stats::LaunchStats;
 use crate::memory::{self, Access, Memory};
 use crate::program::{Options, Program};
 
@@ -179,11 +181,30 @@ pub struct LoadedKernel {
     image: Arc<Image>,
     /// Compiled programs by CPU level; devices may run at different levels.
     codes: [Code; 3],
+    /// Instructions that a workgroup executed in the last launch, on average; `u64::MAX` before the first launch has ended.
+    instructions_per_workgroup: AtomicU64,
 }
 
 impl LoadedKernel {
     fn new(image: Arc<Image>, kernel: Kernel) -> LoadedKernel {
-        LoadedKernel { kernel, image, codes: Default::default() }
+        LoadedKernel {
+            kernel,
+            image,
+            codes: Default::default(),
+            instructions_per_workgroup: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Instructions that the workgroups of a grid will execute together if they are like those of the last launch; `u64::MAX` if
+    /// that is not known.
+    pub(crate) fn expected_instructions(&self, workgroups: u64) -> u64 {
+        self.instructions_per_workgroup.load(Ordering::Relaxed).saturating_mul(workgroups)
+    }
+
+    /// Remembers how long the workgroups of a launch were.
+    pub(crate) fn note_launch(&self, stats: &LaunchStats) {
+        let average = stats.instructions / stats.workgroups.max(1);
+        self.instructions_per_workgroup.store(average, Ordering::Relaxed);
     }
 
     /// Name of the kernel.

@@ -6,6 +6,9 @@
 //!
 //! A thread takes several short workgroups at a time, since taking each one under the lock would make all threads wait for the
 //! lock. When it parks one of them, it hands back those that it has not started, because others may wait for them.
+//!
+//! Waking a thread takes longer than a short grid. The number of threads that a launch wakes therefore follows from the
+//! instructions of the kernel's last launch. If the grid turns out to be longer, the launching thread wakes the others later.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,6 +29,8 @@ use crate::workgroup::{Outcome, Workgroup};
 
 /// Minimum number of waves for which other threads are woken; for fewer, waking costs more than running them.
 const WORTH_WAKING: u64 = 12;
+/// Number of instructions for which one more thread is woken: they take about as long as waking it.
+const HELPER_OPS: u64 = 2048;
 /// Number of busy turns that count as much as one idle turn, when deciding whether to start more workgroups.
 const BUSY_TURNS: u64 = 64;
 /// Micro-ops for which a thread takes workgroups at a time; about as many as one wave runs in one turn.
@@ -182,15 +187,15 @@ impl Grid {
         !self.is_aborted() && (state.has_unstarted(self.schedule.total) || !state.parked.is_empty())
     }
 
-    /// Runs workgroups until none is left to run.
-    fn work(&self, shared: &Shared) {
-        self.work_until(shared, || ());
+    /// Runs workgroups until none is left to run. Wakes the `reserve` if the grid is longer than expected.
+    fn work(&self, shared: &Shared, reserve: &mut Reserve) {
+        self.work_until(shared, reserve, || ());
     }
 
     /// Like [`Grid::work`], but on a pool thread: adds the thread's CPU time to `helpers_time`.
     fn help(&self, shared: &Shared) {
         let before = self.helpers_time.as_ref().map(|_| thread_time());
-        self.work_until(shared, || {
+        self.work_until(shared, &mut Reserve::none(), || {
             if let (Some(time), Some(before)) = (&self.helpers_time, before) {
                 time.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
             }
@@ -198,10 +203,10 @@ impl Grid {
     }
 
     /// Runs workgroups, then calls `done` before any other thread can see that this thread has left the grid.
-    fn work_until(&self, shared: &Shared, done: impl FnOnce()) {
+    fn work_until(&self, shared: &Shared, reserve: &mut Reserve, done: impl FnOnce()) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
-        let ran = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(shared)));
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(shared, reserve)));
         if let Err(panic) = ran {
             let text = panic
                 .downcast_ref::<String>()
@@ -219,7 +224,7 @@ impl Grid {
         }
     }
 
-    fn run_workgroups(&self, shared: &Shared) {
+    fn run_workgroups(&self, shared: &Shared, reserve: &mut Reserve) {
         let spares = &shared.spares;
         let mut spare: Option<Box<Workgroup>> = None;
         let mut naps = 0u64;
@@ -259,6 +264,9 @@ impl Grid {
                     done.instructions += executed;
                     most = (BATCH_OPS / executed.max(1)).clamp(1, BATCH);
                     finished += 1;
+                    if done.instructions > reserve.expected {
+                        reserve.wake(shared);
+                    }
                     if let Some(spare) = spare.replace(workgroup) {
                         keep(spares, spare);
                     }
@@ -274,6 +282,7 @@ impl Grid {
                         keep(spares, workgroup);
                         break;
                     }
+                    reserve.wake(shared);
                     let unstarted = std::mem::replace(&mut batch, 0..0);
                     let others = !unstarted.is_empty();
                     let in_flight = self.park(workgroup, idle, std::mem::take(&mut finished), unstarted);
@@ -374,16 +383,19 @@ impl Pool {
     /// Runs a grid to completion on the calling thread and the pool's idle threads.
     pub fn run(&self, grid: &Arc<Grid>) {
         let shared = &self.shared;
-        let waves = grid.schedule.total.saturating_mul(grid.schedule.waves);
-        let helpers = (self.threads.len() as u64).min(grid.schedule.total - 1);
-        let with_help = helpers > 0 && waves >= WORTH_WAKING;
-        if with_help {
-            shared.state.lock().grids.push(grid.clone());
-            for _ in 0..helpers {
-                shared.wake.notify_one();
-            }
+        let total = grid.schedule.total;
+        let waves = total.saturating_mul(grid.schedule.waves);
+        let most = if waves < WORTH_WAKING { 0 } else { (self.threads.len() as u64).min(total - 1) };
+        let expected = grid.kernel.expected_instructions(total);
+        let now = most.min(expected / HELPER_OPS);
+        let mut reserve = Reserve { expected, threads: most - now, grid: None };
+        if now > 0 {
+            shared.enlist(grid, now);
+        } else if most > 0 {
+            reserve.grid = Some(grid.clone());
         }
-        grid.work(shared);
+        grid.work(shared, &mut reserve);
+        let with_help = most > 0 && reserve.grid.is_none();
         if with_help {
             shared.state.lock().grids.retain(|other| !Arc::ptr_eq(other, grid));
             let mut state = grid.schedule.state.lock();
@@ -394,6 +406,34 @@ impl Pool {
         // Workgroups left parked by an abort hold pointers to the grid, so drop them first.
         let left = std::mem::take(&mut grid.schedule.state.lock().parked);
         drop(left);
+    }
+}
+
+/// Threads that a launch has not woken, because it expects to end before they could help.
+struct Reserve {
+    /// Instructions that all threads together are expected to execute.
+    expected: u64,
+    threads: u64,
+    /// The grid, while no other thread knows it.
+    grid: Option<Arc<Grid>>,
+}
+
+impl Reserve {
+    fn none() -> Reserve {
+        Reserve { expected: u64::MAX, threads: 0, grid: None }
+    }
+
+    /// Wakes the threads that are left.
+    #[inline]
+    fn wake(&mut self, shared: &Shared) {
+        let threads = std::mem::take(&mut self.threads);
+        if threads == 0 {
+            return;
+        }
+        match self.grid.take() {
+            Some(grid) => shared.enlist(&grid, threads),
+            None => shared.notify(threads),
+        }
     }
 }
 
@@ -409,6 +449,18 @@ impl Drop for Pool {
 }
 
 impl Shared {
+    /// Offers a grid to the pool, and wakes some of its threads.
+    fn enlist(&self, grid: &Arc<Grid>, threads: u64) {
+        self.state.lock().grids.push(grid.clone());
+        self.notify(threads);
+    }
+
+    fn notify(&self, threads: u64) {
+        for _ in 0..threads {
+            self.wake.notify_one();
+        }
+    }
+
     fn serve(&self) {
         let mut work = self.state.lock();
         loop {

@@ -2,6 +2,8 @@
 
 mod rig;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use emulator::{FaultKind, GpuConfig, Level};
@@ -62,6 +64,31 @@ fn a_workgroup_may_wait_for_one_that_its_thread_has_taken_but_not_started() {
             assert_eq!(ended.read(), [2000], "{threads} threads, workgroup {late} waits");
         }
     }
+}
+
+#[test]
+fn short_launches_wake_no_threads_and_longer_ones_than_expected_do() {
+    let image = rig::hip("launches.hip", Arch::Gfx942, &[]);
+    let rig = Rig::with_config(GpuConfig { threads: 3, ..GpuConfig::new(Arch::Gfx942) }, image);
+    let (groups, out) = (4000, rig.alloc(vec![0u32; 4000 * 64]));
+    // CPU time of the other threads in a launch of `groups` workgroups, in which `n` work-items have something to do.
+    let helped = |groups: u32, n: u32| {
+        let time = Arc::new(AtomicU64::new(0));
+        let args = Args::new().ptr(&out).u32(1).u32(n);
+        let mut dispatch = rig.dispatch("fill", [groups, 1, 1], [64, 1, 1], args);
+        dispatch.helpers_time = Some(Arc::clone(&time));
+        rig.gpu.launch(&dispatch).unwrap();
+        time.load(Ordering::Relaxed)
+    };
+    helped(100, 0);
+    assert_eq!(helped(100, 0), 0, "a short launch is expected to be as short as the last one");
+    // Other threads may be late on a busy machine, but not every time.
+    let helps = (0..50).any(|_| {
+        helped(100, 0);
+        helped(groups, groups * 64) > 0
+    });
+    assert!(helps, "a launch that is longer than the last one gets help");
+    assert_eq!(out.read(), filled(1, groups * 64));
 }
 
 #[test]

@@ -131,11 +131,12 @@ impl Drop for Cuda {
 /// Loads the driver and opens all GPUs.
 fn open_gpus(library: Option<&Path>, most: Option<usize>) -> Result<(Arc<Functions>, Vec<Gpu>), DeviceError> {
     // Kernels are loaded when they are translated. Lazy loading would load them at their first launch, which may wait for all
-    // running work; so may a stream that shares its queue with another one. Read by the driver when it starts.
+    // running work; so may a stream that shares its queue with another one. Read by the driver when it starts, which makes four
+    // channels for each queue and needs 4 ms for each channel. AMD's runtime has four queues by default.
     // The driver's own cache is in the home folder, which a session may not write to.
     let settings = [
         (c"CUDA_MODULE_LOADING", c"EAGER"),
-        (c"CUDA_DEVICE_MAX_CONNECTIONS", c"32"),
+        (c"CUDA_DEVICE_MAX_CONNECTIONS", c"8"),
         (c"CUDA_CACHE_DISABLE", c"1"),
     ];
     for (name, value) in settings {
@@ -554,11 +555,12 @@ impl Device for Cuda {
         if let Err(error) = shared.on(stream.device) {
             return command.refuse(shared.blame(error));
         }
-        shared.waiter.note_work();
         if let Some(pacer) = &shared.pacer {
             pacer.hold(shared, &stream, &command)?;
         }
-        shared.run(&stream, tag, command).map_err(|error| shared.blame(error))
+        let queued = shared.run(&stream, tag, command);
+        shared.waiter.note_work();
+        queued.map_err(|error| shared.blame(error))
     }
 
     fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {

@@ -115,13 +115,13 @@ impl Shared {
         if !fill(piece.bytes_mut(bytes as usize)) {
             return Some(false);
         }
-        self.waiter.note_work();
         let (part, from) = (Region::flat(to, bytes), Region::flat(piece.address(), bytes));
         let number = stream.reserve(1).last;
         let origin = self.origin(0, &self.names.write);
         let queued = stream.submit(&self.functions, number, &origin, |handle| {
             copy(&self.functions, (&part, Side::Device), (&from, Side::Host), handle)
         });
+        self.waiter.note_work();
         match queued {
             Ok(()) => self.waiter.push(vec![stream.mark(number)], move |_| drop(piece)),
             Err(error) => drop(self.blame(error)),

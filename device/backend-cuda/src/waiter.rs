@@ -49,7 +49,8 @@ impl Waiter {
         self.changed.notify_one();
     }
 
-    /// Says that a command was queued, so that the thread looks for faults.
+    /// Says that a command was queued, so that the thread looks for faults. Called after the command has its number on the
+    /// timeline: until then the streams may look idle.
     #[inline]
     pub(crate) fn note_work(&self) {
         if !self.busy.swap(true, Ordering::SeqCst) {
@@ -83,7 +84,8 @@ impl Waiter {
                 }
             }
             let limit = if items.is_empty() { IDLE_CHECK } else { CHECK };
-            if self.busy.load(Ordering::Relaxed) && checked.elapsed() >= limit {
+            let may_fault = self.busy.load(Ordering::Relaxed) || !items.is_empty();
+            if may_fault && checked.elapsed() >= limit {
                 checked = Instant::now();
                 shared.look_for_fault();
                 if items.is_empty() {
