@@ -9,6 +9,7 @@
 //!
 //! Waking a thread takes longer than a short grid. The number of threads that a launch wakes therefore follows from the
 //! instructions of the kernel's last launch. If the grid turns out to be longer, the launching thread wakes the others later.
+//! Threads wake each other as a tree, so that the launching thread can begin at once.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,6 +32,8 @@ use crate::workgroup::{Outcome, Workgroup};
 const WORTH_WAKING: u64 = 12;
 /// Number of instructions for which one more thread is woken: they take about as long as waking it.
 const HELPER_OPS: u64 = 2048;
+/// Number of threads that a thread wakes before it starts to work.
+const FAN_OUT: u64 = 2;
 /// Number of busy turns that count as much as one idle turn, when deciding whether to start more workgroups.
 const BUSY_TURNS: u64 = 64;
 /// Micro-ops for which a thread takes workgroups at a time; about as many as one wave runs in one turn.
@@ -364,6 +367,17 @@ struct Work {
     stop: bool,
     /// Index at which the next search for work starts, so that grids take turns.
     turn: usize,
+    /// Number of threads to be woken, by those that are awake.
+    wanted: u64,
+}
+
+impl Work {
+    /// Takes the number of threads that one thread is to wake.
+    fn take_wanted(&mut self) -> u64 {
+        let taken = self.wanted.min(FAN_OUT);
+        self.wanted -= taken;
+        taken
+    }
 }
 
 impl Pool {
@@ -432,7 +446,7 @@ impl Reserve {
         }
         match self.grid.take() {
             Some(grid) => shared.enlist(&grid, threads),
-            None => shared.notify(threads),
+            None => shared.call(|work| work.wanted += threads),
         }
     }
 }
@@ -451,7 +465,18 @@ impl Drop for Pool {
 impl Shared {
     /// Offers a grid to the pool, and wakes some of its threads.
     fn enlist(&self, grid: &Arc<Grid>, threads: u64) {
-        self.state.lock().grids.push(grid.clone());
+        self.call(|work| {
+            work.grids.push(grid.clone());
+            work.wanted += threads;
+        });
+    }
+
+    /// Changes the work, and wakes the first of the threads that are wanted.
+    fn call(&self, change: impl FnOnce(&mut Work)) {
+        let mut work = self.state.lock();
+        change(&mut work);
+        let threads = work.take_wanted();
+        drop(work);
         self.notify(threads);
     }
 
@@ -475,13 +500,18 @@ impl Shared {
             match found {
                 Some((at, grid)) => {
                     work.turn = at + 1;
+                    let others = work.take_wanted();
                     // The launch may end before this thread starts working on it; then `pick` returns nothing.
                     drop(work);
+                    self.notify(others);
                     grid.help(self);
                     drop(grid);
                     work = self.state.lock();
                 }
-                None => self.wake.wait(&mut work),
+                None => {
+                    work.wanted = 0;
+                    self.wake.wait(&mut work);
+                }
             }
         }
     }
