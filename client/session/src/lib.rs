@@ -30,7 +30,7 @@ pub use counters::Statistics;
 pub use host::{Host, StandardError, Traffic};
 pub use link::liveness::{DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT};
 pub use memory::{arena, mirrors};
-pub use os::threads::spawn_quietly;
 pub use receive::callbacks::HOST_FUNCTION_THREAD;
 pub use receive::progress;
 pub use send::upload;
+pub use transport::{quietly, spawn_quietly};

@@ -13,17 +13,33 @@ use crate::send::upload;
 
 /// Bulk transfers are split into pieces of this size so that requests of other threads can be interleaved.
 const PIECE: usize = 4 << 20;
-/// Read requests in flight before the first reply has arrived. Keeps the worker busy; 64 pieces sustain 2 GB/s from the
+/// Size of the pieces if several threads on each side share them: they wait for each other at the end of each piece.
+const SHARED_PIECE: usize = 8 << 20;
+/// Bytes of read requests in flight before the first reply has arrived. Keeps the worker busy: sustains 2 GB/s from the
 /// other side of the earth.
-const PIECES_AHEAD: usize = 64;
+const BYTES_AHEAD: usize = 256 << 20;
 
 impl Connection {
     /// Writes device memory in stream order. On return the caller may change `bytes`: they were copied or have arrived.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
+        self.write_checked(stream, destination, bytes, cause, &mut |_| ())
+    }
+
+    /// Like [`write`](Self::write). Calls `check` with a number of bytes, growing from call to call, before those are sent.
+    pub fn write_checked(
+        &self,
+        stream: u64,
+        destination: u64,
+        bytes: &[u8],
+        cause: u16,
+        check: &mut dyn FnMut(usize),
+    ) -> Result<(), Failure> {
         if bytes.len() <= COPIED_BODY {
+            check(bytes.len());
             return self.post(&Write { stream, destination }, bytes, cause);
         }
         if let Some(direct) = self.direct_copy(destination, bytes.len()) {
+            check(bytes.len());
             self.reach(stream, destination, bytes.len(), cause)?;
             if direct.write(destination, bytes) {
                 return Ok(());
@@ -31,13 +47,16 @@ impl Connection {
         }
         self.shared.consider_extra_links(bytes.len());
         if self.shared.uploads.is_worth_it(destination, bytes.len()) {
+            check(bytes.len());
             return self.write_kept(stream, destination, bytes, cause);
         }
         let start = Instant::now();
-        let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
+        let size = self.piece();
+        let mut pieces = bytes.chunks(size).enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
-            let operation = Write { stream, destination: destination + (index * PIECE) as u64 };
+            let operation = Write { stream, destination: destination + (index * size) as u64 };
             let flags = if pieces.peek().is_some() { Flags::POSTED } else { Flags::NONE };
+            check(index * size + piece.len());
             // SAFETY: the reply of the last piece is awaited, and it implies that all earlier pieces have arrived.
             let number = unsafe { self.send_piece(&operation, piece, flags, cause) }?;
             if flags == Flags::NONE {
@@ -114,8 +133,9 @@ impl Connection {
         self.shared.consider_extra_links(destination.len());
         let mut asked = VecDeque::new();
         let mut result = Ok(());
-        for (index, piece) in destination.chunks_mut(PIECE).enumerate() {
-            if asked.len() == PIECES_AHEAD
+        let size = self.piece();
+        for (index, piece) in destination.chunks_mut(size).enumerate() {
+            if asked.len() == BYTES_AHEAD / size
                 && let Some(number) = asked.pop_front()
             {
                 result = result.and(self.finish::<Read>(number).map(drop));
@@ -123,7 +143,7 @@ impl Connection {
             if result.is_err() {
                 break;
             }
-            let source = source + (index * PIECE) as u64;
+            let source = source + (index * size) as u64;
             let operation = Read { stream, source, bytes: piece.len() as u64 };
             let home = self.is_home(source, piece.as_ptr() as u64, piece.len());
             match self.ask_into(&operation, piece, home, cause) {
@@ -180,6 +200,11 @@ impl Connection {
             // SAFETY: guaranteed by the caller.
             None => unsafe { self.shared.request(operation, piece, None, flags, cause) },
         }
+    }
+
+    /// Size of the pieces of a transfer.
+    fn piece(&self) -> usize {
+        if self.shared.links.extra.are_certain() { SHARED_PIECE } else { PIECE }
     }
 
     /// Whether `source` is the device address of a mirror and `destination` the host address of the same bytes.

@@ -11,6 +11,7 @@ pub mod tls;
 pub mod token;
 
 mod address;
+mod crew;
 mod endpoint;
 mod error;
 
@@ -18,10 +19,12 @@ mod link;
 mod listener;
 mod owner;
 mod striped_stream;
+mod threads;
 
 pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
 pub use link::{Link, Peer, Ready};
 pub use listener::Listener;
-pub use striped_stream::{BLOCK_BYTES, StripedStream};
+pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};
+pub use threads::{quietly, spawn_quietly};

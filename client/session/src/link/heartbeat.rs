@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use transport::Link;
+use transport::{Link, spawn_quietly};
 
 use super::liveness::{LONGEST_TICK, Outage, Seconds};
-use crate::os::threads::spawn_quietly;
 use crate::receive::incoming::Arrived;
 use crate::shared::Shared;
 

@@ -68,7 +68,7 @@ impl Timing {
     }
 }
 
-/// Activity of the reader. Written only by the holder of the reader role.
+/// Activity of the reader. Written only by the holder of the reader role and the threads that help it.
 #[derive(Debug, Default)]
 pub struct ReaderActivity {
     /// Bytes received so far.
@@ -87,10 +87,10 @@ impl ReaderActivity {
         result
     }
 
-    /// Counts received bytes.
+    /// Counts received bytes. Several threads may receive a large body.
     #[inline]
     pub fn add(&self, bytes: usize) {
-        self.bytes.store(self.bytes() + bytes as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn bytes(&self) -> u64 {

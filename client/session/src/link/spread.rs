@@ -2,10 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use transport::{Link, TransportError};
+use transport::{Link, TransportError, spawn_quietly};
 
 use super::extra_links::Joined;
-use crate::os::threads::spawn_quietly;
 use crate::shared::Shared;
 
 /// The smallest transfer that justifies the handshakes of more links, where the number of links is configured.
@@ -15,7 +14,7 @@ impl Shared {
     /// Called before a transfer: opens more links if it is large and their number was configured.
     #[inline]
     pub fn consider_extra_links(&self, bytes: usize) {
-        if self.links.extra.wanted > 1 && self.links.extra.certain && bytes >= WORTH_BYTES {
+        if self.links.extra.are_certain() && bytes >= WORTH_BYTES {
             self.ask_for_extra_links();
         }
     }

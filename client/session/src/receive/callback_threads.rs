@@ -7,10 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use transport::spawn_quietly;
 use wire::{Failure, Flags, HostFunctionDone};
 
 use super::callbacks::{Due, Function, HOST_FUNCTION_THREAD};
-use crate::os::threads::spawn_quietly;
 use crate::shared::Shared;
 
 impl Shared {

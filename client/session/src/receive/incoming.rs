@@ -16,7 +16,7 @@ const _: () = assert!(BUFFER as u64 <= BLOCK_BYTES);
 /// Payload memory grows in steps of this size as bytes arrive. The length in the header is not trusted.
 const STEP: usize = 1 << 20;
 
-/// Whether the reading thread also holds the outgoing lock.
+/// Whether the reading thread also holds the outgoing lock, so that no other thread notes what was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutgoingLock {
     Held,
@@ -171,6 +171,12 @@ impl Incoming {
             }
             rest.copy_from_slice(&self.buffer[self.start..self.start + rest.len()]);
             self.start += rest.len();
+            return Ok(());
+        }
+        if self.stream.is_large(rest.len()) {
+            let Incoming { stream, activity, .. } = self;
+            activity.receiving(|| stream.read_large(rest, &|bytes| activity.add(bytes)))?;
+            self.bytes += rest.len() as u64;
             return Ok(());
         }
         while !rest.is_empty() {

@@ -1,15 +1,15 @@
 //! Which thread writes to the socket, and the sender thread that writes posted requests.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
+use transport::{StripedStream, spawn_quietly};
 use wire::{Ack, Flags, Ping, Pong};
 
 use crate::counters::Counters;
 use crate::os::barrier;
-use crate::os::threads::spawn_quietly;
 use crate::receive::incoming::OutgoingLock;
 use crate::send::outgoing::{Broken, Outgoing};
 use crate::send::ring::Slices;
@@ -21,6 +21,8 @@ const SPIN: Duration = Duration::from_micros(50);
 const SHORT_SPIN: Duration = Duration::from_micros(3);
 /// How often a writer blocked on the socket checks whether it should read as well.
 const WRITER_PATIENCE: Duration = Duration::from_millis(10);
+/// How long a writer waits for the threads that write for it before it reads as well.
+const LARGE_WRITE_PATIENCE: Duration = Duration::from_millis(2);
 
 impl Shared {
     /// Starts the sender thread.
@@ -88,12 +90,17 @@ impl Shared {
             if outgoing.spreading.is_none() {
                 self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
             }
+            let bytes: usize = slices.all().iter().map(|slice| slice.len()).sum();
             let result = if slices.all().is_empty() {
                 match outgoing.stream.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
                     Err(error) => Err(error),
                 }
+            } else if outgoing.lengths.len() == 1 && outgoing.stream.is_large(bytes) {
+                // A single frame, which the worker cannot acknowledge before all of it is written.
+                let number = outgoing.cursor.number;
+                self.write_large(&mut outgoing.stream, slices.all(), number).map(|()| bytes)
             } else {
                 outgoing.stream.try_write_vectored(slices.all())
             };
@@ -138,6 +145,33 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Writes the rest of frame `number` over several links at the same time. Reads meanwhile if no other thread does and this
+    /// takes long, because the worker may be blocked until we read.
+    fn write_large(&self, stream: &mut StripedStream, slices: &[IoSlice<'_>], number: u64) -> io::Result<()> {
+        if !stream.try_flush()? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // Noted by the thread that wrote the last byte: this one may just be reading the acknowledgement.
+        let written = || self.sending.sender.sent.store(number, Ordering::Release);
+        let mut write = || {
+            stream.write_large(slices, &written, |write| {
+                while !write.wait(LARGE_WRITE_PATIENCE) {
+                    let Some(mut incoming) = self.receiving.incoming.try_lock() else { continue };
+                    let mut failed = false;
+                    while !failed && (incoming.has_buffered() || incoming.stream.has_news()) {
+                        failed = self.read_frame(&mut incoming, OutgoingLock::NotHeld).is_err();
+                    }
+                    drop(incoming);
+                    self.pass_role();
+                    if failed || self.ending.over.load(Ordering::Relaxed) {
+                        write.abort();
+                    }
+                }
+            })
+        };
+        if self.sending.sender.is_current() { write() } else { self.liveness.holding_up(write) }
     }
 
     /// Waits until the socket is writable. Reads meanwhile if no other thread does, because the worker may be blocked
