@@ -10,7 +10,7 @@ use wire::{Failure, Opcode, Operation, capability};
 
 use super::memory::Place;
 use super::runtime::{Runtime, existing};
-use super::{Status, thread};
+use super::{Status, thread, unmirrored};
 use crate::telemetry::report;
 
 impl Runtime {
@@ -98,8 +98,23 @@ impl Runtime {
 
     /// Writes device memory in stream order; on return the program may change the bytes.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
-        self.before(Opcode::Write, bytes)?;
-        self.connection.write(stream, destination, bytes, thread::current_call()).map_err(status)
+        let (unmirrored, cause) = (&self.host_memory.unmirrored, thread::current_call());
+        if bytes.len() < unmirrored::LARGE || unmirrored.is_empty() {
+            self.before(Opcode::Write, bytes)?;
+            return self.connection.write(stream, destination, bytes, cause).map_err(status);
+        }
+        self.before(Opcode::Write, &[])?;
+        let mut exposed = Ok(());
+        let written = unmirrored.search_ahead(bytes, |found| {
+            self.connection.write_checked(stream, destination, bytes, cause, &mut |end| {
+                for start in found(end) {
+                    exposed = exposed.and(self.expose(start));
+                    // The write counts as work that may change the mirror.
+                    self.connection.mirrors().worked();
+                }
+            })
+        });
+        exposed.and(written.map_err(status))
     }
 
     /// Reads device memory in stream order, directly into program memory.

@@ -8,14 +8,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 
 use parking_lot::RwLock;
+use session::quietly;
 
 /// Up to this many bytes are searched at every offset, larger ones only at multiples of four.
 const EVERY_OFFSET: usize = 4096;
 /// How far before a range an address may point and still count as a pointer to it.
 const BEFORE: u64 = 64;
 const BLOCK: usize = 512;
+/// Bodies from this size on are searched while they are sent, in pieces of this size and by this many threads: one thread searches
+/// about as fast as one sends.
+pub const LARGE: usize = 8 << 20;
+const PIECE: usize = 4 << 20;
+const SEARCHERS: usize = 2;
 
 /// The ranges not exposed to the device.
 #[derive(Debug, Default)]
@@ -49,6 +56,50 @@ impl UnmirroredRanges {
         let (low, high) = ends.map_or((0, 0), |((first, _), (_, end))| (first - BEFORE, end + 1));
         self.low.store(low, Ordering::Release);
         self.span.store(high - low, Ordering::Release);
+    }
+
+    /// Searches `bytes` on other threads while `run` is running. `run` gets a function that waits until as many bytes as it is given
+    /// are searched, and returns the starts of the ranges found since the last call.
+    pub fn search_ahead<R>(
+        &self,
+        bytes: &[u8],
+        run: impl FnOnce(&mut dyn FnMut(usize) -> Vec<u64>) -> R,
+    ) -> R {
+        // Addresses across the end of a piece count to the piece that they begin in.
+        let piece = |index: usize| {
+            let start = (index * PIECE).min(bytes.len());
+            &bytes[start..bytes.len().min(start + PIECE + 7)]
+        };
+        let count = bytes.len().div_ceil(PIECE);
+        std::thread::scope(|scope| {
+            let searchers: Vec<_> = (0..SEARCHERS)
+                .map(|first| {
+                    let (sender, found) = channel();
+                    let search = move || {
+                        for index in (first..count).step_by(SEARCHERS) {
+                            if sender.send(self.search(piece(index))).is_err() {
+                                return;
+                            }
+                        }
+                    };
+                    let name = "remora-search".to_owned();
+                    let started =
+                        quietly(|| std::thread::Builder::new().name(name).spawn_scoped(scope, search));
+                    started.ok().map(|_| found)
+                })
+                .collect();
+            let mut searched = 0;
+            run(&mut |end| {
+                let mut all = Vec::new();
+                while searched * PIECE < end.min(bytes.len()) {
+                    let found = searchers[searched % SEARCHERS].as_ref().and_then(|found| found.recv().ok());
+                    // Without the thread it is done here.
+                    all.extend(found.unwrap_or_else(|| self.search(piece(searched))));
+                    searched += 1;
+                }
+                all
+            })
+        })
     }
 
     /// The starts of the ranges whose addresses occur in `bytes`.
@@ -133,6 +184,27 @@ mod tests {
         assert_eq!(search(BASE + 0x10_0000), [BASE + 0x10_0000]);
         unseen.remove(BASE + 0x10_0000);
         assert!(unseen.is_empty() && search(BASE + 0x10_0000).is_empty());
+    }
+
+    #[test]
+    fn a_search_ahead_finds_what_a_search_finds() {
+        let unseen = unseen();
+        let mut bytes = vec![0; 3 * PIECE + 1000];
+        let mut put = |at: usize| bytes[at..at + 8].copy_from_slice(&(BASE + 0x10_0010).to_le_bytes());
+        put(PIECE - 4);
+        put(3 * PIECE + 992);
+        let found = unseen.search_ahead(&bytes, |found| {
+            [
+                found(100),
+                found(PIECE),
+                found(PIECE + 1),
+                found(3 * PIECE),
+                found(usize::MAX),
+                found(usize::MAX),
+            ]
+        });
+        let second = vec![BASE + 0x10_0000];
+        assert_eq!(found, [second.clone(), vec![], vec![], vec![], second, vec![]]);
     }
 
     #[test]
