@@ -1,6 +1,6 @@
 //! Implements the [`Device`] trait with calls of NVIDIA's driver.
 //!
-//! The driver orders the work. No call here waits for it: a thread watches the timelines of the streams and calls what is to
+//! The driver orders the work. No call here waits for it: `waiter.rs` watches the timelines of the streams and calls what is to
 //! happen when work has ended.
 
 use std::collections::HashMap;
@@ -143,8 +143,11 @@ fn open_gpus(library: Option<&Path>, most: Option<usize>) -> Result<(Arc<Functio
         // SAFETY: both are NUL-terminated. A session's process sets this before it starts threads that read the environment.
         unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0) };
     }
+    let begin = Instant::now();
     let functions = Arc::new(Functions::load(library)?);
+    let loaded = begin.elapsed();
     call!(functions, cuInit(0))?;
+    let initialised = begin.elapsed();
     let mut count = 0;
     call!(functions, cuDeviceGetCount(&raw mut count))?;
     if count <= 0 {
@@ -152,23 +155,40 @@ fn open_gpus(library: Option<&Path>, most: Option<usize>) -> Result<(Arc<Functio
     }
     let count = most.map_or(count as usize, |most| most.min(count as usize));
     let gpus = (0..count).map(|ordinal| Gpu::open(&functions, ordinal as u32)).collect::<Result<_, _>>()?;
+    tracing::debug!(
+        "the driver was loaded in {} ms and initialised after {} ms; contexts of {count} GPUs after {} ms",
+        loaded.as_millis(),
+        initialised.as_millis(),
+        begin.elapsed().as_millis()
+    );
     Ok((functions, gpus))
 }
 
 impl Cuda {
     /// Loads the driver and opens its GPUs.
     pub fn open(options: Options) -> Result<Cuda, DeviceError> {
-        let Options { library, model, arena, seat, cache, translator } = options;
-        let model = Model::find(&model).ok_or_else(|| {
+        let model = Model::find(&options.model).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
-            let text = format!("unknown model {model:?}; known are {}", known.join(", "));
+            let text = format!("unknown model {:?}; known are {}", options.model, known.join(", "));
             DeviceError::new(hipErrorInvalidDevice, text)
         })?;
         // A seat has slots for the devices the worker found at its start; devices that appeared later are not offered.
-        let most = seat.as_ref().map(|seat| seat.page().devices() as usize);
+        let most = options.seat.as_ref().map(|seat| seat.page().devices() as usize);
         let begin = Instant::now();
-        let (functions, gpus) = open_gpus(library.as_deref(), most)?;
-        let opened = begin.elapsed();
+        let (functions, gpus) = open_gpus(options.library.as_deref(), most)?;
+        let cuda = Cuda::over(functions, gpus, model, options)?;
+        tracing::debug!("opened the GPUs with everything in {} ms", begin.elapsed().as_millis());
+        Ok(cuda)
+    }
+
+    /// Serves a session with these GPUs.
+    pub(crate) fn over(
+        functions: Arc<Functions>,
+        gpus: Vec<Gpu>,
+        model: &Model,
+        options: Options,
+    ) -> Result<Cuda, DeviceError> {
+        let Options { arena, seat, cache, translator, .. } = options;
         let mut devices: Vec<DeviceInfo> =
             gpus.iter().zip(0..).map(|(gpu, ordinal)| describe(gpu, model, ordinal)).collect();
         for (info, device) in devices.iter_mut().zip(0..) {
@@ -241,11 +261,6 @@ impl Cuda {
         if shared.pacer.is_some() {
             shared.time_commands();
         }
-        tracing::debug!(
-            "opened the driver and its contexts in {} ms, everything in {} ms",
-            opened.as_millis(),
-            begin.elapsed().as_millis()
-        );
         Ok(Cuda { shared })
     }
 
@@ -298,8 +313,13 @@ impl Shared {
         }
         let mut told = None;
         let fault = self.fault.get_or_init(|| {
-            let pending: Vec<_> = self.streams.lock().all().filter_map(|it| it.first_pending()).collect();
-            let kernels: Vec<&str> = pending.iter().filter(|it| it.is_kernel).map(|it| &*it.what).collect();
+            let pending: Vec<_> = self.streams.lock().all().flat_map(|it| it.suspects()).collect();
+            let mut kernels: Vec<&str> = Vec::new();
+            for kernel in pending.iter().filter(|it| it.is_kernel).map(|it| &*it.what) {
+                if !kernels.contains(&kernel) {
+                    kernels.push(kernel);
+                }
+            }
             let text = match &kernels[..] {
                 [] => error.text.clone(),
                 [kernel] => format!("kernel {kernel}: {}", error.text),
@@ -315,29 +335,47 @@ impl Shared {
         fault.clone()
     }
 
-    /// The ends of the work in a scope.
+    /// The ends of the work in a scope, published.
     pub(crate) fn marks(&self, scope: Scope) -> Result<Vec<Mark>, DeviceError> {
         let streams = self.streams.lock();
-        Ok(match scope {
+        let end = |stream: &Arc<Stream>| -> Result<Mark, DeviceError> {
+            // After a fault the driver takes nothing.
+            if self.fault().is_none() {
+                self.on(stream.device)?;
+                stream.publish(&self.functions)?;
+            }
+            Ok(stream.end())
+        };
+        match scope {
             Scope::Stream(id) => {
                 let stream = streams.get(id)?;
                 // Waiting for a null stream includes the device's blocking streams.
                 let also = |it: &&Arc<Stream>| {
                     stream.is_null() && it.device == stream.device && !it.non_blocking && it.id != stream.id
                 };
-                let mut marks: Vec<Mark> = streams.all().filter(also).map(Stream::end).collect();
-                marks.push(stream.end());
-                marks
+                streams.all().filter(also).chain([&stream]).map(end).collect()
             }
             Scope::Device(device) if device as usize >= self.gpus.len() => {
-                return Err(DeviceError::invalid_device(device));
+                Err(DeviceError::invalid_device(device))
             }
             Scope::Device(device) => {
-                streams.all().filter(|stream| stream.device == device).map(Stream::end).collect()
+                streams.all().filter(|stream| stream.device == device).map(end).collect()
             }
-            Scope::Everything => streams.all().map(Stream::end).collect(),
-            Scope::Event(id) => self.events.lock().recorded(id)?.into_iter().collect(),
-        })
+            Scope::Everything => streams.all().map(end).collect(),
+            Scope::Event(id) => Ok(self.events.lock().recorded(id)?.into_iter().collect()),
+        }
+    }
+
+    /// Makes the GPU advance the timelines after everything that the driver has got.
+    pub(crate) fn publish_all(&self) {
+        let streams: Vec<Arc<Stream>> =
+            self.streams.lock().all().filter(|it| it.is_unpublished()).cloned().collect();
+        for stream in streams {
+            let published = self.on(stream.device).and_then(|_| stream.publish(&self.functions));
+            if let Err(error) = published {
+                self.blame(error);
+            }
+        }
     }
 
     /// Calls `action` when all work queued so far has ended: now, if it has.
@@ -345,7 +383,10 @@ impl Shared {
         self: &Arc<Shared>,
         action: impl FnOnce(&Shared) + Send + 'static,
     ) -> Result<(), DeviceError> {
-        let marks = self.marks(Scope::Everything)?;
+        let marks = self.marks(Scope::Everything).or_else(|error| {
+            self.blame(error);
+            self.marks(Scope::Everything)
+        })?;
         if marks.iter().all(Mark::is_reached) {
             action(self);
             return Ok(());
@@ -455,6 +496,8 @@ impl Device for Cuda {
     fn map(&self, device: u32, _kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
         self.shared.check_fault()?;
         self.shared.on(device)?;
+        // This may wait for an allocation that is being freed.
+        self.shared.waiter.wake();
         self.shared.memory.map(device, address, bytes, false).map_err(|error| self.shared.blame(error))
     }
 
@@ -578,7 +621,7 @@ impl Device for Cuda {
             return done(Err(fault.clone()));
         }
         match shared.marks(scope) {
-            Err(error) => done(Err(error)),
+            Err(error) => done(Err(shared.blame(error))),
             Ok(marks) if marks.iter().all(Mark::is_reached) => done(Ok(())),
             Ok(marks) => shared.waiter.push(marks, done),
         }
@@ -586,7 +629,13 @@ impl Device for Cuda {
 
     fn query(&self, scope: Scope) -> Result<bool, DeviceError> {
         self.shared.check_fault()?;
-        Ok(self.shared.marks(scope)?.iter().all(Mark::is_reached))
+        let marks = self.shared.marks(scope).map_err(|error| self.shared.blame(error))?;
+        Ok(marks.iter().all(Mark::is_reached))
+    }
+
+    fn idle(&self, has_news: &mut dyn FnMut() -> bool) {
+        self.shared.publish_all();
+        self.shared.waiter.attend(&self.shared, has_news);
     }
 
     fn create_event(&self, id: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {
@@ -642,6 +691,7 @@ impl Device for Cuda {
             return Err(DeviceError::invalid_handle(format!("module {id:#x} exists already")));
         }
         shared.on(device)?;
+        shared.waiter.wake();
         let module = Module::parse(id, device, base, shared.arch, image)?;
         shared.memory.map(device, base, module.image().len().max(1) as u64, true)?;
         if let Err(error) = shared.write_aside(base, module.image()) {
@@ -723,6 +773,7 @@ impl Device for Cuda {
     }
 
     fn record_spans(&self, on: bool) {
+        self.shared.waiter.wake();
         self.shared.record_spans(on);
     }
 
@@ -755,6 +806,8 @@ impl Shared {
         // Work behind a host function would never end.
         self.stops.lock().retain(|_, stream| stream.device != device);
         self.cancel(Some(device), &DeviceError::invalid_value("the device was reset"));
+        self.publish_all();
+        self.waiter.wake();
         call!(self.functions, cuCtxSynchronize()).map_err(|error| self.blame(error))?;
         let modules = self.modules.lock().of_device(device);
         let cuda = Cuda { shared: Arc::clone(self) };

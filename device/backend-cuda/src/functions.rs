@@ -59,6 +59,21 @@ macro_rules! functions {
                     _library: library,
                 })
             }
+
+            /// Functions that succeed and do nothing.
+            #[cfg(test)]
+            pub(crate) fn idle() -> Functions {
+                Functions {
+                    $($name: {
+                        unsafe extern "C" fn nothing($(_: $ty),*) -> CuResult {
+                            SUCCESS
+                        }
+                        nothing
+                    },)*
+                    path: PathBuf::from("stand-in"),
+                    _library: libloading::os::unix::Library::this().into(),
+                }
+            }
         }
     };
 }

@@ -1,5 +1,6 @@
 //! One NVIDIA GPU: its context, and the properties that launches depend on.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -8,6 +9,11 @@ use backend::DeviceError;
 use crate::error::call;
 use crate::functions::Functions;
 use crate::types::*;
+
+thread_local! {
+    /// The context that is current on this thread; 0 before the first. Only this file changes it.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A GPU with its primary context.
 pub(crate) struct Gpu {
@@ -61,6 +67,7 @@ impl Gpu {
         let mut context = std::ptr::null_mut();
         call!(functions, cuDevicePrimaryCtxRetain(&raw mut context, device))?;
         call!(functions, cuCtxSetCurrent(context))?;
+        CURRENT.set(context as usize);
         let (mut least, mut greatest) = (0, 0);
         call!(functions, cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest))?;
         let mut aside = std::ptr::null_mut();
@@ -82,7 +89,12 @@ impl Gpu {
     /// Makes the GPU's context current on this thread.
     #[inline]
     pub(crate) fn enter(&self) -> Result<(), DeviceError> {
-        call!(self.functions, cuCtxSetCurrent(self.context as CuContext))
+        if CURRENT.get() == self.context {
+            return Ok(());
+        }
+        call!(self.functions, cuCtxSetCurrent(self.context as CuContext))?;
+        CURRENT.set(self.context);
+        Ok(())
     }
 
     /// A device attribute; 0 if the driver does not know it.

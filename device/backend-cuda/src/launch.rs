@@ -103,7 +103,9 @@ impl Shared {
         launch: &Launch,
     ) -> Result<(ReadyLaunch, Arc<str>), DeviceError> {
         let function = self.modules.lock().function(launch.function)?;
-        let (start, stop) = {
+        let (start, stop) = if launch.start_event == 0 && launch.stop_event == 0 {
+            (0, 0)
+        } else {
             let events = self.events.lock();
             let handle = |id| if id == 0 { Ok(0) } else { events.get(id).map(|it| it as usize) };
             (handle(launch.start_event)?, handle(launch.stop_event)?)
@@ -131,7 +133,9 @@ impl Shared {
             0 => STACK_BYTES,
             asked => asked,
         };
-        let compiled = self.programs.get(&self.gpus[device as usize], &function, launch, stack)?;
+        // What others wait for must not wait for a translation.
+        let gpu = &self.gpus[device as usize];
+        let compiled = self.programs.get(gpu, &function, launch, stack, || self.waiter.wake())?;
         self.permit(&compiled, lds)?;
         let blocks = counts.iter().product::<u32>();
         let cooperative = launch.cooperative || compiled.facts.cooperative;
@@ -182,12 +186,14 @@ impl Shared {
             }
             Ok(())
         })?;
+        if start != 0 || stop != 0 || requests {
+            // Published at once: what waits for an event must not wait for later work.
+            stream.publish(functions)?;
+        }
         if requests {
             self.expect_requests(stream.device, stream.mark(number));
         }
-        if !held.is_empty() {
-            self.waiter.push(vec![stream.mark(number)], move |_| drop(held));
-        }
+        held.into_iter().for_each(|piece| self.pinned.retire(stream.mark(number), piece));
         Ok(())
     }
 

@@ -24,6 +24,8 @@ mod program;
 mod region;
 mod schedule;
 mod spans;
+#[cfg(test)]
+mod stand_in;
 mod stream;
 mod transfer;
 mod translate;

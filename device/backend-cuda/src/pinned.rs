@@ -1,6 +1,6 @@
 //! Pinned host memory in reusable pieces: the GPU copies to and from it without the driver's own staging, which would block.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::call;
 use crate::functions::Functions;
+use crate::stream::Mark;
 use crate::types::HOST_PORTABLE_MAPPED;
 
 /// Smallest piece.
@@ -17,15 +18,61 @@ const LEAST: usize = 256;
 /// Smaller pieces than this are cut from a slab of this size.
 const SLAB: usize = 2 << 20;
 
+/// Most retired pieces that are looked at when one is needed.
+const MOST_LOOKED_AT: usize = 64;
+
 /// Free pieces, by size. Pieces are never returned to the driver: that would wait for all work of the GPU.
 pub(crate) struct Pinned {
     functions: Arc<Functions>,
     free: Mutex<HashMap<usize, Vec<usize>>>,
+    /// Pieces that are free when the GPU has come to a mark.
+    retired: Mutex<Retired>,
+}
+
+#[derive(Default)]
+struct Retired {
+    pieces: VecDeque<(Mark, Piece)>,
+    bytes: usize,
 }
 
 impl Pinned {
     pub(crate) fn new(functions: &Arc<Functions>) -> Arc<Pinned> {
-        Arc::new(Pinned { functions: Arc::clone(functions), free: Mutex::default() })
+        Arc::new(Pinned {
+            functions: Arc::clone(functions),
+            free: Mutex::default(),
+            retired: Mutex::default(),
+        })
+    }
+
+    /// Gives back a piece that commands up to `until` use. Nothing is called when they have ended: the next one who takes a piece
+    /// looks.
+    pub(crate) fn retire(&self, until: Mark, piece: Piece) {
+        let mut retired = self.retired.lock();
+        retired.bytes += piece.size;
+        retired.pieces.push_back((until, piece));
+    }
+
+    /// Bytes of the pieces that commands may still use.
+    pub(crate) fn retired_bytes(&self) -> usize {
+        self.reclaim();
+        self.retired.lock().bytes
+    }
+
+    /// Frees the retired pieces that are not used any longer.
+    fn reclaim(&self) {
+        let mut retired = self.retired.lock();
+        let (mut at, mut freed) = (0, Vec::new());
+        while at < retired.pieces.len().min(MOST_LOOKED_AT) {
+            match retired.pieces[at].0.is_executed() {
+                true => freed.extend(retired.pieces.remove(at)),
+                // Those behind it are mostly of the same stream.
+                false if at > 0 => break,
+                false => at += 1,
+            }
+        }
+        retired.bytes -= freed.iter().map(|(_, piece)| piece.size).sum::<usize>();
+        // Not locked when the pieces are dropped, and with them perhaps the last owner of a stream, which has one as well.
+        drop(retired);
     }
 
     /// Takes a piece of at least `bytes`. A context must be current.
@@ -33,6 +80,7 @@ impl Pinned {
         let size = bytes.max(LEAST).checked_next_power_of_two();
         let size = size.ok_or_else(|| DeviceError::out_of_memory("no pinned memory of this size"))?;
         let piece = |address| Piece { address, size, pool: Arc::clone(self) };
+        self.reclaim();
         let mut free = self.free.lock();
         if let Some(address) = free.get_mut(&size).and_then(Vec::pop) {
             return Ok(piece(address));

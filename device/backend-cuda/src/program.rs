@@ -137,20 +137,22 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The compiled form of a kernel for a launch. Translates it at the first launch with these assumptions. The context of `gpu`
-    /// must be current.
+    /// The compiled form of a kernel for a launch. Translates it at the first launch with these assumptions, and calls `slow` before
+    /// that. The context of `gpu` must be current.
     pub(crate) fn get(
         &self,
         gpu: &Gpu,
         function: &Function,
         launch: &Launch,
         stack: u32,
+        slow: impl FnOnce(),
     ) -> Result<Arc<Compiled>, DeviceError> {
         let key = (function.kernel.entry_address, Key::of(&function.kernel, launch, stack));
         let mut translations = function.module.translations.lock();
         if let Some(known) = translations.known.get(&key) {
             return known.clone();
         }
+        slow();
         let made = self.make(gpu, &function.module, &function.kernel, &key.1).map(Arc::new);
         translations.known.insert(key, made.clone());
         if translations.preloaded.insert(launch.block) {

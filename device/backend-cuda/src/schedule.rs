@@ -187,6 +187,8 @@ impl Shared {
         }
         state.tidy();
         drop(state);
+        // What waits for these commands may have been told before the driver got them.
+        self.publish_all();
         for (tag, error) in failures {
             let is_fault = error.is_fault();
             let error = self.blame(error);
@@ -246,8 +248,10 @@ impl Shared {
                 self.submit_read(&stream, numbers.last, &origin, &from, sink);
                 Ok(())
             }
+            // Published at once: what waits for the event must not wait for later work.
             Work::RecordEvent { handle } => {
                 plain(&|it| call!(functions, cuEventRecord(handle as CuEvent, it)))
+                    .and_then(|()| stream.publish(functions))
             }
             Work::WaitEvent { handle, .. } => {
                 plain(&|it| call!(functions, cuStreamWaitEvent(it, handle as CuEvent, 0)))
@@ -256,7 +260,9 @@ impl Shared {
             Work::HostFunction { token } => {
                 let queue = state.queue(&stream);
                 (queue.stopped, queue.resume) = (Some(order), numbers.last);
-                let reached = stream.submit(functions, numbers.first, &origin, |_| Ok(()));
+                let reached = stream
+                    .submit(functions, numbers.first, &origin, |_| Ok(()))
+                    .and_then(|()| stream.publish(functions));
                 let shared = Arc::clone(self);
                 self.waiter.push(vec![stream.mark(numbers.first)], move |result| {
                     if let Some(notifier) = shared.notifier.get() {
@@ -268,7 +274,9 @@ impl Shared {
             Work::WaitValue(wait) => {
                 let queue = state.queue(&stream);
                 (queue.stopped, queue.resume) = (Some(order), numbers.last);
-                let reached = stream.submit(functions, numbers.first, &origin, |_| Ok(()));
+                let reached = stream
+                    .submit(functions, numbers.first, &origin, |_| Ok(()))
+                    .and_then(|()| stream.publish(functions));
                 let (shared, waiting) = (Arc::clone(self), Arc::clone(&stream));
                 self.waiter.push(vec![stream.mark(numbers.first)], move |result| {
                     if result.is_ok() {

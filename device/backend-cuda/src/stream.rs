@@ -1,11 +1,12 @@
-//! Streams, and the timeline of each: a number in pinned memory that the GPU advances after every command.
+//! Streams, and the timeline of each: a number in pinned memory that the GPU advances.
 //!
-//! The timeline answers three questions without a call of the driver: whether work has ended, which command was the first that
-//! did not end before a fault, and whether a stream is idle.
+//! The timeline answers three questions without a call of the driver: whether work has ended, which commands may have caused a
+//! fault, and whether a stream is idle. The GPU does not overlap a write of the number with kernels, so there is none after every
+//! command: only where something waits for it, when nothing else is to be queued, and after many commands.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backend::{DeviceError, StreamId, Tag};
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ use crate::types::*;
 const LAST_NULL_STREAM: StreamId = 0xff;
 /// Offset of the timeline in a stream's pinned memory.
 const PROGRESS: usize = 0;
+/// Most commands in a row after which the timeline is not advanced.
+const MOST_UNPUBLISHED: u32 = 32;
 
 /// A stream of a device.
 pub(crate) struct Stream {
@@ -28,22 +31,30 @@ pub(crate) struct Stream {
     handle: usize,
     words: Piece,
     timeline: Mutex<Timeline>,
+    /// Length of the list of reads, so that it is rarely looked at.
+    reads: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Timeline {
-    /// Number that the timeline has when all commands of the stream have ended.
+    /// Number of the last command of the stream.
     reserved: u32,
-    /// Number that it has when those have ended that the driver has got.
+    /// Number of the last command that the driver has got.
     submitted: u32,
+    /// Last number that the driver was told to advance the timeline to.
+    published: u32,
     /// Commands that may not have ended.
     pending: VecDeque<Pending>,
+    /// Numbers of reads whose bytes have not been passed on.
+    reads: VecDeque<u32>,
 }
 
 /// A command that the driver has got.
 struct Pending {
     number: u32,
     origin: Origin,
+    /// The timeline is advanced after it.
+    is_published: bool,
 }
 
 /// Numbers of a timeline that belong to one command.
@@ -66,7 +77,8 @@ impl Stream {
     /// A stream with `handle`; `words` must be zeroed.
     pub(crate) fn new(id: StreamId, device: u32, non_blocking: bool, handle: usize, words: Piece) -> Stream {
         words.word(PROGRESS).store(0, Ordering::Relaxed);
-        Stream { id, device, non_blocking, handle, words, timeline: Mutex::default() }
+        let (timeline, reads) = (Mutex::default(), AtomicUsize::new(0));
+        Stream { id, device, non_blocking, handle, words, timeline, reads }
     }
 
     pub(crate) fn handle(&self) -> CuStream {
@@ -85,8 +97,8 @@ impl Stream {
         Numbers { first, last: timeline.reserved }
     }
 
-    /// Gives a command to the driver with `queue`, and advances the timeline to `number` after it, even if the driver refuses the
-    /// command. The context of the stream's device must be current, and numbers must come in their order.
+    /// Gives a command to the driver with `queue`. Its number counts as queued even if the driver refuses the command. The context
+    /// of the stream's device must be current, and numbers must come in their order. [`Stream::publish`] advances the timeline.
     pub(crate) fn submit<T>(
         &self,
         functions: &Functions,
@@ -95,8 +107,6 @@ impl Stream {
         queue: impl FnOnce(CuStream) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         let result = queue(self.handle());
-        let at = self.words.address() + PROGRESS as u64;
-        let advanced = call!(functions, cuStreamWriteValue32_v2(self.handle(), at, number, 0));
         let mut timeline = self.timeline.lock();
         timeline.submitted = number;
         let reached = self.progress();
@@ -104,9 +114,59 @@ impl Stream {
             timeline.pending.pop_front();
         }
         if result.is_ok() {
-            timeline.pending.push_back(Pending { number, origin: origin.clone() });
+            timeline.pending.push_back(Pending { number, origin: origin.clone(), is_published: false });
         }
-        result.and_then(|result| advanced.map(|()| result))
+        if number.wrapping_sub(timeline.published) >= MOST_UNPUBLISHED {
+            let published = self.advance(functions, &mut timeline);
+            return result.and_then(|result| published.map(|()| result));
+        }
+        result
+    }
+
+    /// Makes the GPU advance the timeline after what the driver has got. The context of the stream's device must be current.
+    pub(crate) fn publish(&self, functions: &Functions) -> Result<(), DeviceError> {
+        let mut timeline = self.timeline.lock();
+        match timeline.published == timeline.submitted {
+            true => Ok(()),
+            false => self.advance(functions, &mut timeline),
+        }
+    }
+
+    /// Called with the timeline locked, so that the numbers come to the driver in their order.
+    fn advance(&self, functions: &Functions, timeline: &mut Timeline) -> Result<(), DeviceError> {
+        let at = self.words.address() + PROGRESS as u64;
+        call!(functions, cuStreamWriteValue32_v2(self.handle(), at, timeline.submitted, 0))?;
+        timeline.published = timeline.submitted;
+        if let Some(last) = timeline.pending.back_mut() {
+            last.is_published = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the driver has got commands after which the timeline is not advanced yet.
+    pub(crate) fn is_unpublished(&self) -> bool {
+        let timeline = self.timeline.lock();
+        timeline.published != timeline.submitted
+    }
+
+    /// Notes that the bytes of the read with this number are still to be passed on. Numbers must come in their order.
+    pub(crate) fn begin_read(&self, number: u32) {
+        let mut timeline = self.timeline.lock();
+        timeline.reads.push_back(number);
+        self.reads.store(timeline.reads.len(), Ordering::Release);
+    }
+
+    /// Notes that the bytes of a read have been passed on.
+    pub(crate) fn end_read(&self, number: u32) {
+        let mut timeline = self.timeline.lock();
+        timeline.reads.retain(|it| *it != number);
+        self.reads.store(timeline.reads.len(), Ordering::Release);
+    }
+
+    /// Whether the bytes of all reads up to `number` have been passed on.
+    fn has_passed_on(&self, number: u32) -> bool {
+        self.reads.load(Ordering::Acquire) == 0
+            || self.timeline.lock().reads.front().is_none_or(|first| !is_reached(*first, number))
     }
 
     /// Whether the driver has got everything up to `number`.
@@ -124,11 +184,18 @@ impl Stream {
         Mark { stream: Arc::clone(self), number: self.timeline.lock().reserved }
     }
 
-    /// The first command that has not ended.
-    pub(crate) fn first_pending(&self) -> Option<Origin> {
+    /// The commands of which one is the first that has not ended: those up to the next advance of the timeline.
+    pub(crate) fn suspects(&self) -> Vec<Origin> {
         let reached = self.progress();
         let timeline = self.timeline.lock();
-        timeline.pending.iter().find(|it| !is_reached(it.number, reached)).map(|it| it.origin.clone())
+        let mut found = Vec::new();
+        for pending in timeline.pending.iter().filter(|it| !is_reached(it.number, reached)) {
+            found.push(pending.origin.clone());
+            if pending.is_published {
+                break;
+            }
+        }
+        found
     }
 
     fn progress(&self) -> u32 {
@@ -154,9 +221,14 @@ impl Mark {
         self.stream.has_submitted(self.number)
     }
 
-    /// Whether all work before the point has ended.
-    pub(crate) fn is_reached(&self) -> bool {
+    /// Whether the GPU has ended all work before the point.
+    pub(crate) fn is_executed(&self) -> bool {
         is_reached(self.number, self.stream.progress())
+    }
+
+    /// Whether all work before the point has ended, and what it read has been passed on.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_executed() && self.stream.has_passed_on(self.number)
     }
 }
 

@@ -7,10 +7,16 @@ use backend::{DeviceError, Extent, ReadSink, Region, StreamId};
 use crate::device::{PIECE_BYTES, Shared};
 use crate::pinned::Piece;
 use crate::region::{Side, copy};
-use crate::stream::{Mark, Numbers, Origin, Stream};
+use crate::stream::{Numbers, Origin, Stream};
 
 /// Largest read that is passed on without another copy.
 const WHOLE_READ: usize = 64 << 20;
+/// Reads from this size on take long to pass on.
+const LONG_READ: usize = 64 << 10;
+/// Writes from this size on advance the timeline, so that their pinned memory can be used again soon.
+const LARGE_WRITE: usize = 64 << 10;
+/// Pinned memory that queued writes may use before a writer has to wait for its stream.
+const MOST_AHEAD: usize = 512 << 20;
 
 impl Shared {
     /// Number of timeline numbers that a write needs: one for each part.
@@ -39,7 +45,12 @@ impl Shared {
                 Ok(piece)
             });
             match submitted {
-                Ok(piece) => self.waiter.push(vec![stream.mark(number)], move |_| drop(piece)),
+                Ok(piece) => {
+                    if part.bytes().is_some_and(|bytes| bytes as usize >= LARGE_WRITE) {
+                        result = result.and(stream.publish(&self.functions));
+                    }
+                    self.pinned.retire(stream.mark(number), piece);
+                }
                 Err(error) => result = Err(error),
             }
             number = number.wrapping_add(1);
@@ -71,6 +82,7 @@ impl Shared {
             });
             each.collect::<Result<Vec<(Piece, usize)>, DeviceError>>()
         });
+        let queued = queued.and_then(|pieces| stream.publish(&self.functions).map(|()| pieces));
         let pieces = match queued {
             Ok(pieces) => pieces,
             Err(error) => {
@@ -78,20 +90,26 @@ impl Shared {
                 return sink(Err(error));
             }
         };
-        self.waiter.push(vec![stream.mark(number)], move |result| match (result, &pieces[..]) {
-            (Err(error), _) => sink(Err(error)),
-            (Ok(()), []) => sink(Ok(&[])),
-            (Ok(()), [(piece, bytes)]) => sink(Ok(piece.bytes(*bytes))),
-            (Ok(()), several) => {
-                let mut whole = Vec::with_capacity(total);
-                several.iter().for_each(|(piece, bytes)| whole.extend_from_slice(piece.bytes(*bytes)));
-                sink(Ok(&whole));
+        // Who waits for the stream waits for the bytes as well.
+        stream.begin_read(number);
+        let reading = Arc::clone(stream);
+        self.waiter.push_read(stream.mark(number), total >= LONG_READ, move |result| {
+            match (result, &pieces[..]) {
+                (Err(error), _) => sink(Err(error)),
+                (Ok(()), []) => sink(Ok(&[])),
+                (Ok(()), [(piece, bytes)]) => sink(Ok(piece.bytes(*bytes))),
+                (Ok(()), several) => {
+                    let mut whole = Vec::with_capacity(total);
+                    several.iter().for_each(|(piece, bytes)| whole.extend_from_slice(piece.bytes(*bytes)));
+                    sink(Ok(&whole));
+                }
             }
+            reading.end_read(number);
         });
     }
 
-    /// Lets the caller fill pinned memory, which is then written in stream order, if the stream is idle and the write is small
-    /// enough for one piece.
+    /// Lets the caller fill pinned memory, which is then written in stream order, if no stream is stopped and the write is small
+    /// enough for one piece. The stream need not be idle, since the bytes are not in device memory yet.
     pub(crate) fn direct(
         self: &Arc<Shared>,
         stream: StreamId,
@@ -103,10 +121,9 @@ impl Shared {
             return None;
         }
         let stream = self.streams.lock().get(stream).ok()?;
-        let marks = self.marks(backend::Scope::Stream(stream.id)).ok()?;
-        if !marks.iter().all(Mark::is_reached)
-            || !self.schedule.is_clear()
+        if !self.schedule.is_clear()
             || self.memory.check(to, bytes).is_err()
+            || self.pinned.retired_bytes() > MOST_AHEAD
         {
             return None;
         }
@@ -122,9 +139,13 @@ impl Shared {
             copy(&self.functions, (&part, Side::Device), (&from, Side::Host), handle)
         });
         self.waiter.note_work();
-        match queued {
-            Ok(()) => self.waiter.push(vec![stream.mark(number)], move |_| drop(piece)),
-            Err(error) => drop(self.blame(error)),
+        let queued = match bytes >= LARGE_WRITE as u64 {
+            true => queued.and_then(|()| stream.publish(&self.functions)),
+            false => queued,
+        };
+        self.pinned.retire(stream.mark(number), piece);
+        if let Err(error) = queued {
+            self.blame(error);
         }
         Some(true)
     }

@@ -237,6 +237,7 @@ impl Shared {
     /// Waits until no work is queued.
     fn settle(&self, patience: Duration) -> Result<(), DeviceError> {
         let marks = self.marks(Scope::Everything)?;
+        self.waiter.wake();
         let begin = Instant::now();
         while !marks.iter().all(crate::stream::Mark::is_reached) {
             if let Some(fault) = self.fault() {

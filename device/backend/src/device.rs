@@ -70,7 +70,8 @@ pub enum Scope {
     Everything,
 }
 
-/// Callback for a completed operation. Called once: inline if the operation has already completed, else on a device thread.
+/// Callback for a completed operation. Called once: inline if the operation has already completed, else on a device thread or in
+/// [`Device::idle`].
 pub type Completion = Box<dyn FnOnce(Result<(), DeviceError>) + Send>;
 
 /// Receiver of events that occur on the device's own threads.
@@ -133,7 +134,8 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;
     /// Returns a pointer to a mapped range if its bytes lie in this process. It is readable until the range is unmapped.
     fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
-    /// Writes straight into device memory, in stream order, if the stream is idle.
+    /// Writes straight into device memory, in stream order, if the stream is idle. A back end with a staging buffer may do it on a
+    /// stream that is not.
     ///
     /// `fill` gets the destination buffer. It is called before this returns, or not at all, and its result is returned. On `None`
     /// the caller must enqueue a [`Command::Write`] instead, which also reports an invalid address.
@@ -163,6 +165,10 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     fn synchronize(&self, scope: Scope, done: Completion);
     /// Whether all work in `scope` that was enqueued before this call has ended.
     fn query(&self, scope: Scope) -> Result<bool, DeviceError>;
+
+    /// The caller has nothing else to do until `has_news` returns true. A back end may use the thread for a short while, to call
+    /// completions. A caller that has called this once must call it again whenever it is about to wait for requests.
+    fn idle(&self, _has_news: &mut dyn FnMut() -> bool) {}
 
     /// Creates an event with `hipEvent` flags.
     fn create_event(&self, event: EventId, device: u32, flags: u32) -> Result<(), DeviceError>;

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use backend::Device;
 use transport::{BLOCK_BYTES, Link, StripedStream};
 use wire::{Header, WireError};
 
@@ -41,7 +42,7 @@ impl Broken {
     }
 }
 
-/// Activity of a connection's reader, for other threads. Only the reader writes to it.
+/// Activity of a connection's reader, for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Bytes received so far.
@@ -64,9 +65,15 @@ impl Activity {
         let result = read();
         self.receiving.store(false, Ordering::Relaxed);
         if let Ok(bytes) = result {
-            self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+            self.note(bytes);
         }
         result
+    }
+
+    /// Counts received bytes. Several threads may receive a large body.
+    #[inline]
+    fn note(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -78,6 +85,8 @@ pub(crate) struct Inbox {
     end: usize,
     /// The last frame was bulk, so the next one probably is: leave its body in the socket.
     bulk: bool,
+    /// Told before the reader waits for the rest of a frame.
+    device: Option<Arc<dyn Device>>,
 }
 
 impl Inbox {
@@ -90,7 +99,13 @@ impl Inbox {
             start: 0,
             end: 0,
             bulk: false,
+            device: None,
         }
+    }
+
+    /// Tells the device before it waits for the rest of a frame.
+    pub(crate) fn serving(self, device: &Arc<dyn Device>) -> Inbox {
+        Inbox { device: Some(Arc::clone(device)), ..self }
     }
 
     /// Records its activity in `activity`.
@@ -110,6 +125,18 @@ impl Inbox {
     /// Whether the buffer is empty, so that the next frame needs a read.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    /// Whether a read would return at once.
+    pub(crate) fn has_news(&self) -> bool {
+        self.stream.has_news()
+    }
+
+    /// Called before the rest of a frame is read, for which the reader may have to wait long.
+    fn leave_device(&self) {
+        if let Some(device) = &self.device {
+            device.idle(&mut || true);
+        }
     }
 
     /// Waits for the next header.
@@ -137,6 +164,7 @@ impl Inbox {
                 self.end -= self.start;
                 self.start = 0;
             }
+            self.leave_device();
             while self.end - self.start < bytes {
                 match self.activity.during(|| self.stream.read(&mut self.buffer[self.end..]))? {
                     0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -156,6 +184,15 @@ impl Inbox {
         head.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
         self.start += buffered;
         self.bulk = !rest.is_empty();
+        if !rest.is_empty() {
+            self.leave_device();
+        }
+        if self.stream.is_large(rest.len()) {
+            let Inbox { stream, activity, .. } = self;
+            // The bytes are counted as they come.
+            activity.during(|| stream.read_large(rest, &|bytes| activity.note(bytes)).map(|()| 0))?;
+            return Ok(());
+        }
         while !rest.is_empty() {
             match self.activity.during(|| self.stream.read(rest))? {
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

@@ -32,6 +32,7 @@ impl Shared {
         mut grace: Duration,
     ) -> ! {
         loop {
+            self.device.idle(&mut || true);
             let attachment = match self.wait_for_work(grace) {
                 Some(MainWork::Attachment(attachment)) => attachment,
                 Some(MainWork::Departure(departure)) => {
@@ -59,8 +60,8 @@ impl Shared {
                 continue;
             }
             *self.connection.reading.lock() = Some(link.clone());
-            let broken =
-                self.read(Inbox::new(link).noting(&self.connection.activity), &mut dispatcher, &mut counter);
+            let inbox = Inbox::new(link).noting(&self.connection.activity).serving(&self.device);
+            let broken = self.read(inbox, &mut dispatcher, &mut counter);
             *self.connection.reading.lock() = None;
             self.outgoing.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
@@ -102,6 +103,9 @@ impl Shared {
         dispatcher: &mut Dispatcher,
         counter: &mut ReceiveCounter,
     ) -> Result<Next, Broken> {
+        if inbox.is_empty() {
+            self.device.idle(&mut || inbox.has_news());
+        }
         let header = inbox.header()?;
         match counter.arrive_request(&header)? {
             Arrival::Duplicate => {
