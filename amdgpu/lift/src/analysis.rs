@@ -2,8 +2,10 @@
 //! function's shape.
 
 mod alignment;
+mod aperture;
 mod atomic_loop;
 mod dead;
+mod decided;
 mod demand;
 mod deviation;
 mod dominators;
@@ -39,7 +41,9 @@ pub fn optimize(function: &mut Function, assumptions: &Assumptions) {
     }
     for _ in 0..ROUNDS {
         let before = size(function);
+        decided::substitute(function);
         rebuild::simplify(function);
+        aperture::resolve(function);
         uniform::infer(function);
         dead::remove(function);
         let changed = demand::narrow(function);

@@ -187,6 +187,22 @@ impl Function {
         Block(self.blocks.len() as u32 - 1)
     }
 
+    /// A constant that is defined wherever anything else is.
+    pub fn constant_at_entry(&mut self, kind: Kind, bits: u64) -> Value {
+        let entry = &self.blocks[0];
+        let equal = |index: &u32| {
+            let instruction = &self.instructions[*index as usize];
+            instruction.operation == Operation::Constant(bits) && self.kind(instruction.results[0]) == kind
+        };
+        if let Some(index) = entry.instructions.iter().copied().find(equal) {
+            return self.instructions[index as usize].results[0];
+        }
+        let address = entry.address;
+        let index = self.create(Operation::Constant(bits), Vec::new(), &[(kind, Shape::Uniform)], address);
+        self.blocks[0].instructions.push(index);
+        self.instructions[index as usize].results[0]
+    }
+
     /// Creates an instruction without putting it into a block. Kinds and shapes of the results are given by the caller.
     pub fn create(
         &mut self,

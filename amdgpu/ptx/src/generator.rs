@@ -6,6 +6,7 @@ use lift::form::*;
 use rustc_hash::FxHashMap;
 
 use crate::emit;
+use crate::halves::Halves;
 use crate::lane_map::LaneMap;
 use crate::launch;
 use crate::liveness::Liveness;
@@ -75,6 +76,7 @@ pub(crate) struct Generator<'a> {
     pub(crate) mode: Mode,
     pub(crate) map: LaneMap,
     pub(crate) live: Liveness,
+    halves: Halves,
     pub(crate) ranges: Ranges,
     pub(crate) polling: Polling,
     /// The kernel argument block or the dispatch packet is used by its generic address.
@@ -94,6 +96,8 @@ pub(crate) struct Generator<'a> {
     section: Section,
     /// Registers of the prologue, by what they hold.
     pub(crate) shared: FxHashMap<String, String>,
+    /// Words that were copied to consecutive registers in this block, and the copies.
+    pub(crate) groups: FxHashMap<String, String>,
     cooperative: bool,
 }
 
@@ -121,12 +125,17 @@ impl<'a> Generator<'a> {
             .operations(function)
             .any(|operation| matches!(operation, Operation::Input(Input::SharedBase | Input::PrivateBase)));
         let parameters_escape = emit::memory::parameters_escape(function, &live);
+        let map = if matrix { LaneMap::MATRIX } else { LaneMap::PLAIN };
         Generator {
             function,
             target,
             options,
             mode,
-            map: if matrix { LaneMap::MATRIX } else { LaneMap::PLAIN },
+            map,
+            halves: match mode {
+                Mode::Pair => Halves::of(function, options, map),
+                Mode::Lane => Halves::unknown(function),
+            },
             ranges: Ranges::new(function, options.block),
             polling: Polling::of(function, &live),
             live,
@@ -142,6 +151,7 @@ impl<'a> Generator<'a> {
             slow: String::new(),
             section: Section::Body,
             shared: FxHashMap::default(),
+            groups: FxHashMap::default(),
             cooperative: false,
         }
     }
@@ -172,7 +182,7 @@ impl<'a> Generator<'a> {
                     let data = self.function.values[value.0 as usize];
                     let class = Class::of(data.kind);
                     let first = self.number(class);
-                    let second = if self.halves(data.shape) == 2 { self.number(class) } else { first };
+                    let second = if self.halves_of(*value) == 2 { self.number(class) } else { first };
                     self.registers[value.0 as usize] = Some([first, second]);
                 }
             }
@@ -190,9 +200,9 @@ impl<'a> Generator<'a> {
         if shape == Shape::Lane && self.mode == Mode::Pair { 2 } else { 1 }
     }
 
-    /// Halves of a value.
+    /// How many copies of a value a thread holds: one also of a lane value that is equal in both lanes.
     pub(crate) fn halves_of(&self, value: Value) -> usize {
-        self.halves(self.function.shape(value))
+        if self.halves.are_equal(value) { 1 } else { self.halves(self.function.shape(value)) }
     }
 
     /// A fresh register.

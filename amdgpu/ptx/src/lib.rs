@@ -8,6 +8,7 @@
 
 mod emit;
 mod generator;
+mod halves;
 mod lane_map;
 pub mod launch;
 mod liveness;

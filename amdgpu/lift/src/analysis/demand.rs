@@ -1,29 +1,39 @@
 //! Demand: the lanes in which a value is observed, and what becomes simpler because other lanes do not matter.
 //!
-//! The demand of a value is a set of masks, each of which contains all lanes in which the value is observed. A use under a mask
-//! demands the mask and its supersets; two uses demand what both have. A mask stays in a demand only if its definition dominates
-//! the value's: then the instance of the mask that the use sees is the one that the definition sees, in loops as well.
+//! The demand of a value is a set of bounds: masks, and complements of masks, each of which contains all lanes in which the value
+//! is observed. A use under a mask demands the mask and its supersets; two uses demand what both have. A mask stays in a demand
+//! only if its definition dominates the value's: then the instance of the mask that the use sees is the one that the definition
+//! sees, in loops as well.
+//!
+//! Complements tell that no lane is left: what both sides of an `if` write is not observed before it, and what every lane of a
+//! loop writes is not observed before the loop.
 //!
 //! Rewrites keep every value equal in its demanded lanes, as the original function has them; therefore all of them can be made
 //! at once.
+
+mod bound;
+#[cfg(test)]
+mod tests;
 
 use rustc_hash::FxHashMap;
 
 use super::dominators::{Dominators, reverse_post_order};
 use crate::form::{Binary, Block, Function, Kind, Operation, Shape, Unary, Value};
+use bound::{Bound, Bounds, join, meet};
 
-/// Masks that contain a set of lanes, sorted. `None` is the empty set of lanes, which every mask contains.
-type Bounds = Option<Vec<Value>>;
-
-/// Larger sets are cut; fewer bounds are always right.
-const MOST_BOUNDS: usize = 48;
-
-/// Removes selects and conjunctions whose mask contains all lanes that matter. Returns whether there were any.
+/// Removes selects and conjunctions whose mask contains all lanes that matter, and operands of phis that matter in no lane. Returns
+/// whether there were any.
 pub fn narrow(function: &mut Function) -> bool {
     let analysis = Analysis::of(function);
     let replaced = analysis.rewrites(function);
-    if replaced.is_empty() {
+    let unobserved = analysis.unobserved(function);
+    if replaced.is_empty() && unobserved.is_empty() {
         return false;
+    }
+    for (index, n) in unobserved {
+        let kind = function.kind(function.instructions[index as usize].results[0]);
+        let zero = function.constant_at_entry(kind, 0);
+        function.instructions[index as usize].operands[n] = zero;
     }
     let resolve = |mut value: Value| {
         while let Some(&next) = replaced.get(&value) {
@@ -57,20 +67,8 @@ struct Analysis {
 enum Demand {
     /// Nothing observes it.
     Nowhere,
-    /// It is observed in lanes that all these masks contain.
-    Within(Vec<Value>),
-}
-
-fn meet(a: &[Value], b: &[Value]) -> Vec<Value> {
-    a.iter().copied().filter(|value| b.binary_search(value).is_ok()).collect()
-}
-
-fn join(a: &[Value], b: &[Value]) -> Vec<Value> {
-    let mut all = [a, b].concat();
-    all.sort_unstable();
-    all.dedup();
-    all.truncate(MOST_BOUNDS);
-    all
+    /// It is observed in lanes that all these contain.
+    Within(Vec<Bound>),
 }
 
 impl Analysis {
@@ -112,20 +110,6 @@ impl Analysis {
             .is_some_and(|(home, _)| home != block && self.dominators.dominates(home, block))
     }
 
-    /// Masks that contain the lanes of a mask, itself included.
-    fn bounds(&self, function: &Function, mask: Value) -> Bounds {
-        match function.constant(mask) {
-            Some(0) => return None,
-            Some(_) => return Some(Vec::new()),
-            None => {}
-        }
-        match self.supersets.get(&mask) {
-            Some(bounds) => bounds.clone(),
-            // A uniform bit is not a mask that anything is compared with.
-            None => Some(Vec::new()),
-        }
-    }
-
     /// Supersets, by iteration from "a subset of everything".
     fn find_supersets(&mut self, function: &Function) {
         let mut masks = Vec::new();
@@ -145,8 +129,12 @@ impl Analysis {
             for &mask in &masks {
                 let mut bounds = self.superset(function, mask);
                 if let Some(list) = &mut bounds {
-                    list.retain(|bound| *bound == mask || self.precedes(*bound, mask));
-                    *list = join(list, &[mask]);
+                    list.retain(|bound| bound.mask == mask || self.precedes(bound.mask, mask));
+                    *list = join(list, &[Bound::inside(mask)]);
+                }
+                // Sets only shrink, also where they were cut before.
+                if let (Some(Some(old)), new) = (self.supersets.get(&mask), &mut bounds) {
+                    *new = Some(new.as_ref().map_or_else(|| old.clone(), |new| meet(old, new)));
                 }
                 if self.supersets.get(&mask) != Some(&bounds) {
                     self.supersets.insert(mask, bounds);
@@ -158,16 +146,17 @@ impl Analysis {
 
     fn superset(&self, function: &Function, mask: Value) -> Bounds {
         let definition = function.definition(mask);
-        let of = |n: usize| self.bounds(function, definition.operands[n]);
+        let of = |n: usize| self.implied(function, Bound::inside(definition.operands[n]));
         let either = |a: Bounds, b: Bounds| match (a, b) {
             (None, other) | (other, None) => other,
             (Some(a), Some(b)) => Some(meet(&a, &b)),
         };
         match definition.operation {
             Operation::Binary(Binary::And) => match (of(0), of(1)) {
-                (Some(a), Some(b)) => Some(join(&a, &b)),
+                (Some(a), Some(b)) => self.close(function, join(&a, &b)),
                 _ => None,
             },
+            Operation::Unary(Unary::Not) => self.implied(function, Bound::outside(definition.operands[0])),
             Operation::Binary(Binary::Or) => either(of(0), of(1)),
             Operation::Select => either(of(1), of(2)),
             Operation::Phi => {
@@ -177,7 +166,7 @@ impl Analysis {
                     all = either(all, of(n));
                 }
                 // Only masks from above mean the same lanes on all edges.
-                all.map(|list| list.into_iter().filter(|bound| self.is_above(*bound, block)).collect())
+                all.map(|list| list.into_iter().filter(|bound| self.is_above(bound.mask, block)).collect())
             }
             _ => Some(Vec::new()),
         }
@@ -189,7 +178,8 @@ impl Analysis {
         if function.shape(value) == Shape::Uniform {
             return false;
         }
-        let known: Vec<Value> = lanes.iter().copied().filter(|mask| self.precedes(*mask, value)).collect();
+        let known: Vec<Bound> =
+            lanes.iter().copied().filter(|bound| self.precedes(bound.mask, value)).collect();
         let new = match &self.demand[value.0 as usize] {
             Demand::Nowhere => known,
             Demand::Within(old) => meet(old, &known),
@@ -230,7 +220,7 @@ impl Analysis {
             match &instruction.operation {
                 Operation::Load(_) | Operation::Store(_) | Operation::Atomic(..) => {
                     uses.push((operands[0], everywhere.clone()));
-                    let active = self.bounds(function, operands[0]);
+                    let active = self.implied(function, Bound::inside(operands[0]));
                     uses.extend(operands[1..].iter().map(|operand| (*operand, active.clone())));
                 }
                 operation
@@ -266,16 +256,14 @@ impl Analysis {
     }
 
     /// The operands of a lane-local operation with the lanes in which they matter.
-    fn uses(&self, function: &Function, index: u32, lanes: Vec<Value>, uses: &mut Vec<(Value, Bounds)>) {
+    fn uses(&self, function: &Function, index: u32, lanes: Vec<Bound>, uses: &mut Vec<(Value, Bounds)>) {
         let instruction = &function.instructions[index as usize];
         let operands = &instruction.operands;
-        let within = |mask: Value| self.bounds(function, mask).map(|bounds| join(&lanes, &bounds));
         match instruction.operation {
             Operation::Select => {
-                uses.push((operands[0], Some(lanes.clone())));
-                uses.push((operands[1], within(operands[0])));
-                let rest = self.complement(function, operands[0]);
-                uses.push((operands[2], Some(join(&lanes, &rest))));
+                uses.push((operands[1], self.within(function, &lanes, Bound::inside(operands[0]))));
+                uses.push((operands[2], self.within(function, &lanes, Bound::outside(operands[0]))));
+                uses.push((operands[0], Some(lanes)));
             }
             Operation::Binary(Binary::And) if function.kind(instruction.results[0]) == Kind::Bit => {
                 // The later one matters only in the lanes of the earlier one.
@@ -284,42 +272,35 @@ impl Analysis {
                 } else {
                     (operands[1], operands[0])
                 };
-                uses.push((second, within(first)));
+                uses.push((second, self.within(function, &lanes, Bound::inside(first))));
                 uses.push((first, Some(lanes)));
             }
             Operation::Phi => {
                 let Some((block, _)) = self.place[instruction.results[0].0 as usize] else { return };
                 for (n, operand) in operands.iter().enumerate() {
-                    let mut translated: Bounds = Some(Vec::new());
-                    for &mask in &lanes {
-                        let more = if self.is_above(mask, block) {
-                            Some(vec![mask])
-                        } else {
-                            // A phi of the same block: on this edge it is its operand.
-                            match function.definition(mask).operands.get(n) {
-                                Some(from) => self.bounds(function, *from),
-                                None => Some(Vec::new()),
-                            }
-                        };
-                        translated = match (translated, more) {
-                            (Some(a), Some(b)) => Some(join(&a, &b)),
-                            _ => None,
-                        };
-                    }
-                    uses.push((*operand, translated));
+                    uses.push((*operand, self.on_edge(function, block, n, &lanes)));
                 }
             }
             _ => uses.extend(operands.iter().map(|operand| (*operand, Some(lanes.clone())))),
         }
     }
 
-    /// Masks that contain the lanes outside of a mask.
-    fn complement(&self, function: &Function, mask: Value) -> Vec<Value> {
-        let definition = function.definition(mask);
-        match definition.operation {
-            Operation::Unary(Unary::Not) => self.bounds(function, definition.operands[0]).unwrap_or_default(),
-            _ => Vec::new(),
+    /// Lanes of a phi of a block, as an edge to the block sees them.
+    fn on_edge(&self, function: &Function, block: Block, edge: usize, lanes: &[Bound]) -> Bounds {
+        let mut all = Vec::new();
+        for &bound in lanes {
+            let more = if self.is_above(bound.mask, block) {
+                vec![bound]
+            } else {
+                // A phi of the same block: on this edge it is its operand.
+                match function.definition(bound.mask).operands.get(edge) {
+                    Some(from) => self.implied(function, Bound { mask: *from, ..bound })?,
+                    None => Vec::new(),
+                }
+            };
+            all = join(&all, &more);
         }
+        self.close(function, all)
     }
 
     /// What each value can be replaced by.
@@ -330,16 +311,21 @@ impl Analysis {
                 let instruction = &function.instructions[index as usize];
                 let Some(&result) = instruction.results.first() else { continue };
                 let Demand::Within(lanes) = &self.demand[result.0 as usize] else { continue };
-                let has = |mask: Value| lanes.binary_search(&mask).is_ok();
                 let operands = &instruction.operands;
+                let is_inside = |mask: Value| self.within(function, lanes, Bound::outside(mask)).is_none();
                 match instruction.operation {
-                    Operation::Select if has(operands[0]) => {
+                    Operation::Select if is_inside(operands[0]) => {
                         replaced.insert(result, operands[1]);
                     }
+                    Operation::Select
+                        if self.within(function, lanes, Bound::inside(operands[0])).is_none() =>
+                    {
+                        replaced.insert(result, operands[2]);
+                    }
                     Operation::Binary(Binary::And) if function.kind(result) == Kind::Bit => {
-                        if has(operands[0]) {
+                        if is_inside(operands[0]) {
                             replaced.insert(result, operands[1]);
-                        } else if has(operands[1]) {
+                        } else if is_inside(operands[1]) {
                             replaced.insert(result, operands[0]);
                         }
                     }
@@ -348,5 +334,27 @@ impl Analysis {
             }
         }
         replaced
+    }
+
+    /// Operands of phis that no lane observes.
+    fn unobserved(&self, function: &Function) -> Vec<(u32, usize)> {
+        let mut found = Vec::new();
+        for (number, block) in function.blocks.iter().enumerate() {
+            for &index in &block.instructions {
+                let instruction = &function.instructions[index as usize];
+                if instruction.operation != Operation::Phi {
+                    break;
+                }
+                let Demand::Within(lanes) = &self.demand[instruction.results[0].0 as usize] else { continue };
+                for (n, operand) in instruction.operands.iter().enumerate() {
+                    if function.constant(*operand).is_none()
+                        && self.on_edge(function, Block(number as u32), n, lanes).is_none()
+                    {
+                        found.push((index, n));
+                    }
+                }
+            }
+        }
+        found
     }
 }

@@ -8,8 +8,8 @@ use isa::{AccessKind, Format, Inst, Op};
 
 use super::Graph;
 
-/// Blocks that are looked at after a wait.
-const MOST_BLOCKS: usize = 16;
+/// Blocks that are looked at after a wait. Short ifs one after the other have many.
+const MOST_BLOCKS: usize = 64;
 
 /// Whether an instruction waits for all vector memory accesses.
 fn waits(inst: &Inst) -> bool {

@@ -24,6 +24,8 @@ const STACK_BYTES: u32 = 16 << 10;
 /// What a launch did.
 pub struct Done {
     pub workgroups: u64,
+    /// Instructions of the form.
+    pub size: usize,
 }
 
 /// The device.
@@ -159,7 +161,9 @@ impl Gpu {
         ];
         let mut host = Host { memory: &dispatch.memory, own };
         evaluate::run(&function, &launch, &mut host).map_err(|fault| format!("{}: {fault}", kernel.name))?;
-        Ok(Done { workgroups: launch.workgroups().iter().map(|count| u64::from(*count)).product() })
+        let size = function.blocks.iter().map(|block| block.instructions.len()).sum();
+        let workgroups = launch.workgroups().iter().map(|count| u64::from(*count)).product();
+        Ok(Done { workgroups, size })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Blocks, branches and the copies that phis become.
 
 use lift::form::*;
+use rustc_hash::FxHashMap;
 
 use crate::generator::{Class, Generator};
 
@@ -13,6 +14,7 @@ pub(crate) fn emit(g: &mut Generator<'_>) -> Result<(), Refusal> {
     let rendezvous = super::memory::rendezvous(function, &g.live, g.apertures);
     for (number, block) in function.blocks.iter().enumerate() {
         g.place(&name(Block(number as u32)));
+        g.groups.clear();
         for index in &block.instructions {
             if !g.live.is_live(*index) {
                 continue;
@@ -126,7 +128,7 @@ fn copies(g: &mut Generator<'_>, from: Block, to: Block, edge: usize) {
     let predecessors = &g.function.blocks[to.0 as usize].predecessors;
     let mut places = predecessors.iter().enumerate().filter(|(_, block)| **block == from).map(|(at, _)| at);
     let Some(place) = places.clone().nth(edge).or_else(|| places.next()) else { return };
-    let mut moves: Vec<(&'static str, String, String, Class)> = Vec::new();
+    let mut moves: Vec<Copy> = Vec::new();
     for index in phis {
         let instruction = &g.function.instructions[index as usize];
         let (result, operand) = (instruction.results[0], instruction.operands[place]);
@@ -142,20 +144,96 @@ fn copies(g: &mut Generator<'_>, from: Block, to: Block, edge: usize) {
             }
         }
     }
-    let conflict = moves.iter().any(|(_, _, from, _)| moves.iter().any(|(_, to, ..)| to == from));
-    if !conflict {
-        for (size, to, from, _) in moves {
-            g.line(format!("mov.{size} {to}, {from}"));
+    for (size, to, from) in in_order(g, moves) {
+        g.line(format!("mov.{size} {to}, {from}"));
+    }
+}
+
+/// A copy: size, destination, source, class of both.
+type Copy = (&'static str, String, String, Class);
+
+/// Copies that happen at once as copies one after the other: a register is written after its last use. A circle of copies needs
+/// one more register.
+fn in_order(g: &mut Generator<'_>, copies: Vec<Copy>) -> Vec<(&'static str, String, String)> {
+    let mut readers: FxHashMap<String, usize> = FxHashMap::default();
+    for (_, _, from, _) in &copies {
+        *readers.entry(from.clone()).or_default() += 1;
+    }
+    let writers: FxHashMap<String, usize> =
+        copies.iter().enumerate().map(|(at, (_, to, ..))| (to.clone(), at)).collect();
+    let is_free =
+        |readers: &FxHashMap<String, usize>, to: &str| readers.get(to).is_none_or(|count| *count == 0);
+    let mut ready: Vec<usize> = (0..copies.len()).filter(|at| is_free(&readers, &copies[*at].1)).collect();
+    ready.reverse();
+    let mut done = vec![false; copies.len()];
+    // Where the contents of a register are that was overwritten.
+    let mut saved: FxHashMap<String, String> = FxHashMap::default();
+    let mut ordered = Vec::with_capacity(copies.len());
+    let mut next = 0;
+    loop {
+        while let Some(at) = ready.pop() {
+            let (size, to, from, _) = &copies[at];
+            done[at] = true;
+            ordered.push((*size, to.clone(), saved.get(from).unwrap_or(from).clone()));
+            if let Some(count) = readers.get_mut(from) {
+                *count -= 1;
+                if *count == 0
+                    && let Some(&writer) = writers.get(from)
+                    && !done[writer]
+                {
+                    ready.push(writer);
+                }
+            }
         }
-        return;
+        while next < copies.len() && done[next] {
+            next += 1;
+        }
+        let Some((size, to, _, class)) = copies.get(next) else { return ordered };
+        // What remains are circles.
+        let between = g.fresh(*class);
+        ordered.push((*size, between.clone(), to.clone()));
+        saved.insert(to.clone(), between);
+        ready.push(next);
     }
-    let mut second = Vec::new();
-    for (size, to, from, class) in moves {
-        let between = g.fresh(class);
-        g.line(format!("mov.{size} {between}, {from}"));
-        second.push(format!("mov.{size} {to}, {between}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use lift::Function;
+
+    use super::{Copy, in_order};
+    use crate::generator::{Class, Generator};
+    use crate::{Mode, Options, Target};
+
+    /// Registers after copies, each of which holds its own name before.
+    fn after(copies: &[(&str, String, String)]) -> HashMap<String, String> {
+        let mut registers: HashMap<String, String> = HashMap::new();
+        for (_, to, from) in copies {
+            let value = registers.get(from).unwrap_or(from).clone();
+            registers.insert(to.clone(), value);
+        }
+        registers
     }
-    for line in second {
-        g.line(line);
+
+    #[test]
+    fn copies_one_after_the_other_do_what_copies_at_once_do() {
+        let mut function = Function::default();
+        function.add_block(0);
+        let options = Options::default();
+        // Destinations are the digits in order, sources the digits of the number: chains, circles, and many uses of one.
+        for number in 0..10_000_u32 {
+            let mut g = Generator::new(&function, Target::default(), &options, Mode::Pair, 32);
+            let sources = (0..4).map(|digit| number / 10_u32.pow(digit) % 10);
+            let pairs = sources.enumerate().filter(|(to, from)| *to as u32 != *from);
+            let copies: Vec<Copy> =
+                pairs.map(|(to, from)| ("b32", format!("v{to}"), format!("v{from}"), Class::Word)).collect();
+            let result = after(&in_order(&mut g, copies.clone()));
+            for (_, to, from, _) in &copies {
+                assert_eq!(result.get(to), Some(from), "{copies:?}");
+            }
+            assert!(result.len() <= copies.len() + 2, "{copies:?}");
+        }
     }
 }

@@ -302,10 +302,12 @@ fn approximate(
     } else {
         (a, result.to_owned())
     };
+    // The variant that flushes subnormal numbers does not scale its argument.
+    let flush = if of == FloatType::F32 && is_scaled(g, instruction.operands[0]) { ".ftz" } else { "" };
     match function {
         Approximate::Reciprocal => g.line(format!("rcp.approx.f32 {y}, {x}")),
-        Approximate::ReciprocalSquareRoot => g.line(format!("rsqrt.approx.f32 {y}, {x}")),
-        Approximate::SquareRoot => g.line(format!("sqrt.approx.f32 {y}, {x}")),
+        Approximate::ReciprocalSquareRoot => g.line(format!("rsqrt.approx{flush}.f32 {y}, {x}")),
+        Approximate::SquareRoot => g.line(format!("sqrt.approx{flush}.f32 {y}, {x}")),
         Approximate::Exponential => g.line(format!("ex2.approx.f32 {y}, {x}")),
         Approximate::Logarithm => g.line(format!("lg2.approx.f32 {y}, {x}")),
         Approximate::Sine | Approximate::Cosine => {
@@ -324,4 +326,28 @@ fn approximate(
         g.line(format!("cvt.u32.u16 {result}, {narrow}"));
     }
     Ok(())
+}
+
+/// Whether an f32 cannot be subnormal because it was scaled: `x * (x < T ? S : 1)` with a normal T and a large S.
+fn is_scaled(g: &Generator<'_>, value: Value) -> bool {
+    let function = g.function;
+    let product = function.definition(value);
+    if !matches!(product.operation, Operation::Float(Float::Multiply, FloatType::F32, _)) {
+        return false;
+    }
+    let constant = |value: Value| function.constant(value).map(|bits| f32::from_bits(bits as u32));
+    let scales = |x: Value, factor: Value| {
+        let select = function.definition(factor);
+        let [condition, large, one] = select.operands[..] else { return false };
+        let less = function.definition(condition);
+        select.operation == Operation::Select
+            && less.operation == Operation::FloatCompare(FloatCompare::Less, FloatType::F32)
+            && less.operands[0] == x
+            && constant(less.operands[1]).is_some_and(f32::is_normal)
+            && constant(less.operands[1]).is_some_and(|limit| limit > 0.0)
+            && constant(large).is_some_and(|large| large >= 16_777_216.0)
+            && constant(one) == Some(1.0)
+    };
+    let [x, y] = [product.operands[0], product.operands[1]];
+    scales(x, y) || scales(y, x)
 }

@@ -49,7 +49,8 @@ fn tensor(g: &mut Generator<'_>, instruction: &Instruction, name: &str) -> Resul
     let words: Vec<[String; 2]> =
         instruction.operands.iter().map(|value| [0, 1].map(|half| g.in_register(*value, half))).collect();
     let (a, b, c) = (&words[..2], &words[2..4], &words[4..]);
-    let left = [&b[0][0], &b[0][1], &b[1][0], &b[1][1]].map(String::as_str).join(", ");
+    let left = [&b[0][0], &b[0][1], &b[1][0], &b[1][1]].map(String::as_str);
+    let left = if from_one_load(g, &instruction.operands[2..4]) { group(g, left) } else { left.join(", ") };
     let places = |half: usize| [(2 * half, 0), (2 * half + 1, 0), (2 * half, 1), (2 * half + 1, 1)];
     for half in [0, 1] {
         let right = format!("{}, {}", a[0][half], a[1][half]);
@@ -60,6 +61,37 @@ fn tensor(g: &mut Generator<'_>, instruction: &Instruction, name: &str) -> Resul
         ));
     }
     Ok(())
+}
+
+/// Whether words are results of one load, which puts them in consecutive registers.
+fn from_one_load(g: &Generator<'_>, words: &[Value]) -> bool {
+    let load = |value: &Value| g.function.values[value.0 as usize].instruction;
+    matches!(g.function.definition(words[0]).operation, Operation::Load(_))
+        && words.iter().all(|word| load(word) == load(&words[0]))
+}
+
+/// Copies of four words, which can be in consecutive registers although their originals cannot: a load puts the words of one lane
+/// there, `mma` wants those of two lanes. ptxas would copy all four before every use. It cannot see through the addition of a zero
+/// that it does not know, so that there is one copy in a block.
+fn group(g: &mut Generator<'_>, words: [&str; 4]) -> String {
+    let key = words.join(", ");
+    if let Some(known) = g.groups.get(&key) {
+        return known.clone();
+    }
+    // The grid has one dimension.
+    let zero = g.once("zero", |g| {
+        let zero = g.word();
+        g.line(format!("mov.u32 {zero}, %ctaid.z"));
+        zero
+    });
+    let copies = words.map(|word| {
+        let copy = g.word();
+        g.line(format!("add.u32 {copy}, {word}, {zero}"));
+        copy
+    });
+    let group = copies.join(", ");
+    g.groups.insert(key, group.clone());
+    group
 }
 
 /// `blocks` products of `m x k` and `k x n` matrices.

@@ -601,9 +601,14 @@ pub(crate) fn store(g: &mut Generator<'_>, instruction: &Instruction, access: &A
     if matches!(access.space, Space::Constant | Space::Kernarg) {
         return Err("a store to read-only memory".into());
     }
-    let shape = instruction.operands.iter().map(|value| g.function.shape(*value)).max();
-    let halves = if access.space == Space::Private { Shape::Lane } else { shape.unwrap_or(Shape::Uniform) };
-    for half in 0..g.halves(halves) {
+    let most = instruction.operands.iter().map(|value| g.halves_of(*value)).max().unwrap_or(1);
+    // A flat address may be in scratch, which is a lane's own.
+    let own = match access.space {
+        Space::Private => true,
+        Space::Flat => g.apertures && g.function.private_bytes > 0,
+        _ => false,
+    };
+    for half in 0..if own { g.halves(Shape::Lane) } else { most } {
         let place = place(g, instruction, access, half)?;
         if place.guard == Guard::Never {
             continue;

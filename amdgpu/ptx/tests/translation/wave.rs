@@ -108,9 +108,8 @@ fn accesses() -> Vec<Case> {
                         let access = Access { scope, offset: 16, ..access(space, size, align) };
                         let (mask, offset) = (mask(b), lane_address(b, 32, odd));
                         let address = in_memory(b, offset);
-                        let data = vector(b, 0);
                         let mut operands = vec![mask, address];
-                        operands.extend(vec![data; usize::from(size).div_ceil(4)]);
+                        operands.extend((0..u16::from(size).div_ceil(4)).map(|at| vector(b, at % 2)));
                         b.append(Operation::Store(access), &operands, &[]);
                     });
                     case.memory.clone_from(&bytes);
@@ -147,6 +146,7 @@ fn accesses() -> Vec<Case> {
             }
         }
     }
+    all.push(many_slow_paths());
     // Beyond LDS: zeros.
     let mut case = Case::new("LDS out of range", registers(77), |b| {
         let yes = b.bit(true);
@@ -182,6 +182,39 @@ fn accesses() -> Vec<Case> {
     case.lds_bytes = 4096;
     all.push(case);
     all
+}
+
+/// Many accesses of unknown alignment, of words that depend on each other.
+fn many_slow_paths() -> Case {
+    let mut case = Case::new("many slow paths", registers(79), |b| {
+        let mask = mask(b);
+        let zero = b.word(0);
+        let mut sums = [zero; 4];
+        for odd in [0, 1, 2, 3, 4, 7, 8, 15] {
+            for size in [4u8, 8, 12, 16] {
+                let offset = lane_address(b, 64, odd);
+                let address = in_memory(b, offset);
+                for at in 0..2 {
+                    let part = Access { offset: 16 * at, ..access(Space::Global, size, 0) };
+                    for (sum, word) in sums.iter_mut().zip(load(b, part, mask, address)) {
+                        *sum = b.binary(Binary::Add, *sum, word);
+                    }
+                }
+                let part = Access { offset: 4096, ..access(Space::Global, size, 0) };
+                let mut operands = vec![mask, address];
+                operands.extend(&sums[..usize::from(size) / 4]);
+                b.append(Operation::Store(part), &operands, &[]);
+            }
+        }
+        for (at, sum) in sums.into_iter().enumerate() {
+            observe(b, 16 + at as u16, sum);
+        }
+    });
+    // The waves would write the same places.
+    case.waves.truncate(1);
+    case.memory = (0..8192u32).map(|at| (at * 37 + 11) as u8).collect();
+    case.modes = vec![Mode::Pair, Mode::Lane];
+    case
 }
 
 const ATOMICS: [Atomic; 21] = [
