@@ -10,6 +10,8 @@ pub enum Source {
     Library(usize),
     /// The kernel driver alone.
     Kernel,
+    /// NVIDIA's management library (NVML), with the GPU's handle.
+    Nvml(usize),
     /// Remora's list of software GPUs.
     Software,
 }
@@ -21,6 +23,15 @@ pub struct PcieLink {
     pub generation: u32,
     /// The number of lanes.
     pub width: u32,
+}
+
+/// What only NVIDIA GPUs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nvidia {
+    /// The minor number of its device file.
+    pub minor: Option<u32>,
+    /// Compute capability, major and minor.
+    pub capability: Option<(u32, u32)>,
 }
 
 /// A GPU, or one partition of one.
@@ -64,6 +75,8 @@ pub struct Device {
     pub unique_id: u64,
     /// How it is partitioned, and how it may be.
     pub modes: Modes,
+    /// Set for NVIDIA GPUs only.
+    pub nvidia: Option<Nvidia>,
     /// Where it was found.
     pub source: Source,
 }
@@ -77,9 +90,25 @@ impl Device {
         }
     }
 
-    /// Returns the render node, the only device node that belongs to this device alone.
+    /// Returns the vendor's name. Software GPUs imitate AMD's.
+    pub fn vendor(&self) -> &'static str {
+        if self.nvidia.is_some() { "NVIDIA" } else { "AMD" }
+    }
+
+    /// Returns the only device node that belongs to this device alone: the render node, or NVIDIA's device file.
     pub fn device_node(&self) -> Option<String> {
-        self.render_minor.map(|minor| format!("/dev/dri/renderD{minor}"))
+        match self.nvidia {
+            Some(nvidia) => nvidia.minor.map(|minor| format!("/dev/nvidia{minor}")),
+            None => self.render_minor.map(|minor| format!("/dev/dri/renderD{minor}")),
+        }
+    }
+
+    /// Returns the compiler's name of the architecture, such as `gfx942` or `sm_90`.
+    pub fn architecture(&self) -> Option<String> {
+        match self.nvidia {
+            Some(nvidia) => nvidia.capability.map(|(major, minor)| format!("sm_{major}{minor}")),
+            None => crate::gfx::name(self.target),
+        }
     }
 
     /// Returns further properties as names and values.
@@ -88,12 +117,14 @@ impl Device {
         let source = match self.source {
             Source::Library(_) => "libamd_smi",
             Source::Kernel => "sysfs",
+            Source::Nvml(_) => "libnvidia-ml",
             Source::Software => "remora",
         };
         found.push(("source", source.to_owned()));
-        found.extend(crate::gfx::name(self.target).map(|name| ("architecture", name)));
+        found.extend(self.architecture().map(|name| ("architecture", name)));
         found.extend(self.address.map(|address| ("pciAddress", address.to_string())));
-        found.extend(self.device_node().map(|node| ("renderNode", node)));
+        let node = if self.nvidia.is_some() { "deviceFile" } else { "renderNode" };
+        found.extend(self.device_node().map(|path| (node, path)));
         if self.unique_id != 0 {
             found.push(("uniqueId", format!("{:016x}", self.unique_id)));
         }

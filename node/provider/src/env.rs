@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Which management library (AMD SMI) to load.
+/// Which management library of a vendor to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmiChoice {
     /// The first one found in these folders, or by the dynamic loader.
@@ -28,8 +28,10 @@ pub enum TopologyForm {
 pub struct Settings {
     /// Root folder of `/sys`, `/proc`, `/etc` and `/opt`.
     pub root: PathBuf,
-    /// Which management library is loaded.
+    /// Which management library of AMD (AMD SMI) is loaded.
     pub smi: SmiChoice,
+    /// Which management library of NVIDIA (NVML) is loaded.
+    pub nvml: SmiChoice,
     /// Software GPUs: `mi300x`, `mi210*4`.
     pub software: Vec<String>,
     /// The folder of limit files.
@@ -53,6 +55,7 @@ impl Default for Settings {
         Settings {
             root: "/".into(),
             smi: SmiChoice::Off,
+            nvml: SmiChoice::Off,
             software: Vec::new(),
             limits: None,
             agent: None,
@@ -70,19 +73,22 @@ impl Settings {
     pub fn from_environment() -> Settings {
         let root = value("REMORA_PROVIDER_ROOT").map(PathBuf::from);
         let rocm = value("ROCM_HOME").or_else(|| value("ROCM_PATH")).map(PathBuf::from);
-        let smi = match value("REMORA_AMD_SMI") {
+        let library = |variable: &str, folders: Vec<PathBuf>| match value(variable) {
             Some(word) if word == "off" => SmiChoice::Off,
             Some(file) => SmiChoice::File(file.into()),
             // With another root the library must not be used, because it reports the real machine.
             None if root.is_some() => SmiChoice::Off,
-            None => SmiChoice::Search(rocm.iter().map(|rocm| rocm.join("lib")).collect()),
+            None => SmiChoice::Search(folders),
         };
+        let smi = library("REMORA_AMD_SMI", rocm.iter().map(|rocm| rocm.join("lib")).collect());
+        let nvml = library("REMORA_NVML", Vec::new());
         let list = value("REMORA_SOFTWARE_GPUS").unwrap_or_default();
         let names = list.to_string_lossy();
         let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         Settings {
             root: root.unwrap_or_else(|| "/".into()),
             smi,
+            nvml,
             software: names.map(str::to_owned).collect(),
             limits: value("REMORA_LIMITS_DIR").map(PathBuf::from),
             agent: value("REMORA_AGENT").map(|it| it.to_string_lossy().into_owned()),

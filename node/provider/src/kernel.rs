@@ -154,6 +154,7 @@ fn describe(node: &Node, siblings: &[&Node], card: Option<&Card>, driver: &str, 
         target: node.target,
         unique_id: unique_id.unwrap_or(0),
         modes: card.map(|card| card.modes.clone()).unwrap_or_default(),
+        nvidia: None,
         source: Source::Kernel,
     }
 }

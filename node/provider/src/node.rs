@@ -15,6 +15,7 @@ use crate::limits::{Ledger, Limit, Limiter};
 use crate::log::Level;
 use crate::metrics::{Metrics, ProcessUse};
 use crate::mounts::{self, Mount};
+use crate::nvml::{self, Nvml, NvmlError};
 use crate::partition::{self, Template, Whole};
 use crate::smi::{self, Session};
 use crate::software;
@@ -37,6 +38,7 @@ pub struct Node {
     tree: Tree,
     machine: u64,
     smi: Option<Mutex<Session>>,
+    nvml: Option<Mutex<Nvml>>,
     limiter: Box<dyn Limiter>,
     agent: Option<Agent>,
     state: RwLock<Arc<State>>,
@@ -82,7 +84,18 @@ impl Node {
                 None
             }
         };
-        let state = look(&settings, &tree, machine, smi.as_ref());
+        let nvml = match Nvml::open(&settings.nvml) {
+            Ok(nvml) => {
+                notes.push((Level::Info, nvml.describe()));
+                Some(Mutex::new(nvml))
+            }
+            Err(NvmlError::Off) => None,
+            Err(why) => {
+                notes.push((Level::Info, format!("{why}; NVIDIA GPUs are not listed")));
+                None
+            }
+        };
+        let state = look(&settings, &tree, machine, smi.as_ref(), nvml.as_ref());
         notes.extend(state.notes.iter().cloned());
         let state = RwLock::new(Arc::new(state));
         let agent = match settings.agent.as_deref().map(|address| Agent::new(address, settings.agent_token()))
@@ -93,7 +106,7 @@ impl Node {
             }
             agent => agent.and_then(Result::ok),
         };
-        (Node { settings, tree, machine, smi, limiter, agent, state, book: Mutex::default() }, notes)
+        (Node { settings, tree, machine, smi, nvml, limiter, agent, state, book: Mutex::default() }, notes)
     }
 
     /// The settings that it was opened with.
@@ -103,7 +116,7 @@ impl Node {
 
     /// Discovers the devices again. Returns only messages that the previous discovery did not return.
     pub fn discover(&self) -> (Vec<Device>, Notes) {
-        let state = look(&self.settings, &self.tree, self.machine, self.smi.as_ref());
+        let state = look(&self.settings, &self.tree, self.machine, self.smi.as_ref(), self.nvml.as_ref());
         let before = self.state();
         let news = state.notes.iter().filter(|note| !before.notes.contains(note)).cloned().collect();
         let devices = state.devices.clone();
@@ -196,6 +209,11 @@ impl Node {
                 _ => {}
             }
         }
+        if let (Source::Nvml(a), Source::Nvml(b), Some(nvml)) = (from.source, to.source, &self.nvml)
+            && nvml.lock().is_nvlink(a, b) == Some(true)
+        {
+            link.kind = LinkKind::Internal;
+        }
         link
     }
 
@@ -210,6 +228,9 @@ impl Node {
         let mut reading = Reading::new(&state.view, &self.tree);
         let mut metrics = |device: &Device| match (device.source, &self.smi) {
             (Source::Software, _) => Metrics::default(),
+            (Source::Nvml(handle), _) => {
+                self.nvml.as_ref().map(|nvml| nvml.lock().metrics(handle)).unwrap_or_default()
+            }
             (Source::Library(handle), Some(smi)) => {
                 let mut metrics = smi.lock().metrics(handle);
                 if device.part.is_some() {
@@ -229,6 +250,17 @@ impl Node {
         let mut found = Vec::new();
         let mut left = Vec::new();
         for device in &state.devices {
+            if let (Source::Nvml(handle), Some(nvml)) = (device.source, &self.nvml) {
+                found.extend(nvml.lock().processes(handle).into_iter().map(|process| ProcessUse {
+                    pid: process.pid,
+                    device: device.uuid.clone(),
+                    occupied_units: device.compute_units * u64::from(process.busy_percent) / 100,
+                    total_units: device.compute_units,
+                    memory_used: process.memory,
+                    memory_total: device.memory,
+                }));
+                continue;
+            }
             let listed = match (device.source, &self.smi) {
                 (Source::Library(handle), Some(smi)) => smi.lock().processes(handle),
                 _ => None,
@@ -317,9 +349,11 @@ impl Node {
         };
         // Lock the read-modify-write: two threads may set the two limits of one worker at the same time.
         let _order = self.book.lock();
-        let mut limit = self.limiter.limit(worker, &device.uuid)?;
+        // Agents convert UUIDs to lower case, and look for a file of that name.
+        let name = device.uuid.to_ascii_lowercase();
+        let mut limit = self.limiter.limit(worker, &name)?;
         change(&mut limit);
-        Ok(self.limiter.set(worker, &device.uuid, limit)?)
+        Ok(self.limiter.set(worker, &name, limit)?)
     }
 
     /// Sets a card to another partition mode and waits until its partitions appear.
@@ -392,13 +426,22 @@ fn parts<'a>(devices: &'a [Device], uuid: &str) -> Vec<&'a Device> {
     }
 }
 
-fn look(settings: &Settings, tree: &Tree, machine: u64, smi: Option<&Mutex<Session>>) -> State {
+fn look(
+    settings: &Settings,
+    tree: &Tree,
+    machine: u64,
+    smi: Option<&Mutex<Session>>,
+    nvml: Option<&Mutex<Nvml>>,
+) -> State {
     let view = View::look(tree, machine);
     let mut notes: Notes = view.strange.iter().map(|strange| (Level::Warn, strange.clone())).collect();
     let facts = smi.map(|smi| smi.lock().devices()).unwrap_or_default();
     // If the library lists no devices, use the kernel driver's list.
     let mut devices =
         if facts.is_empty() { view.devices.clone() } else { smi::devices(&facts, &view.devices) };
+    let (facts, strange) = nvml.map(|nvml| nvml.lock().devices()).unwrap_or_default();
+    notes.extend(strange.into_iter().map(|strange| (Level::Warn, strange)));
+    devices.extend(nvml::devices(&facts, tree));
     let (software, unknown) = software::devices(&settings.software, machine);
     for name in unknown {
         notes.push((Level::Warn, format!("there is no software GPU `{name}`")));

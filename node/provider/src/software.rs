@@ -121,6 +121,7 @@ fn device(model: &Model, ordinal: usize, machine: u64) -> Device {
         target: model.target,
         unique_id: 0,
         modes: Modes::default(),
+        nvidia: None,
         source: Source::Software,
     }
 }

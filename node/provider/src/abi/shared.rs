@@ -75,7 +75,7 @@ macro_rules! fill_basic_info {
     ($to:expr, $index:expr, $device:expr) => {{
         let (to, device) = (&mut *$to, $device);
         to.uuid.set(&device.uuid);
-        to.vendor.set("AMD");
+        to.vendor.set(device.vendor());
         to.model.set(&device.model);
         to.driver_version.set(&device.driver);
         to.firmware_version.set(&device.firmware);

@@ -82,6 +82,7 @@ fn alone(reported: &Facts, parts: u32) -> Device {
         target,
         unique_id: reported.unique_id,
         modes: Modes::default(),
+        nvidia: None,
         source: Source::Library(reported.handle),
     }
 }
