@@ -38,6 +38,8 @@ const FAN_OUT: u64 = 2;
 const BUSY_TURNS: u64 = 64;
 /// Micro-ops for which a thread takes workgroups at a time; about as many as one wave runs in one turn.
 const BATCH_OPS: u64 = 8192;
+/// Micro-ops for which it takes workgroups at least, so that threads do not queue up for the lock at the end of a grid.
+const LEAST_OPS: u64 = 1024;
 /// Maximum number of workgroups that a thread takes at a time.
 const BATCH: u64 = 64;
 /// Number of batches per thread into which the workgroups not yet taken are divided at least, so that all threads end together.
@@ -144,9 +146,9 @@ enum Pick {
 }
 
 impl Grid {
-    /// Picks the next action of a thread, which has completed `finished` workgroups since it last asked. It starts at most `most`
+    /// Picks the next action of a thread, which has completed `finished` workgroups since it last asked. It starts `least` to `most`
     /// workgroups, one after the other.
-    fn pick(&self, finished: u64, most: u64) -> Pick {
+    fn pick(&self, finished: u64, most: u64, least: u64) -> Pick {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
         state.finish(finished);
@@ -156,7 +158,7 @@ impl Grid {
         if state.has_unstarted(schedule.total) {
             if state.parked.is_empty() {
                 let share = (schedule.total - state.next) / (SHARES * schedule.threads);
-                return Pick::Start(state.take(schedule.total, most.min(share).max(1)));
+                return Pick::Start(state.take(schedule.total, most.min(share).max(least)));
             }
             if state.in_flight < state.target {
                 return Pick::Start(state.take(schedule.total, 1));
@@ -234,12 +236,12 @@ impl Grid {
         let mut done = LaunchStats::default();
         // Workgroups that this thread has taken and not started.
         let mut batch = 0..0;
-        let (mut finished, mut most) = (0, 1);
+        let (mut finished, mut most, mut least) = (0, 1, 1);
         loop {
             let next = if self.is_aborted() { None } else { batch.next() };
             let mut workgroup = match next {
                 Some(linear) => self.start(linear, spare.take(), spares),
-                None => match self.pick(std::mem::take(&mut finished), most) {
+                None => match self.pick(std::mem::take(&mut finished), most, least) {
                     Pick::Nothing => break,
                     Pick::Resume(workgroup) => workgroup,
                     Pick::Start(taken) => {
@@ -266,6 +268,7 @@ impl Grid {
                     let executed = workgroup.executed();
                     done.instructions += executed;
                     most = (BATCH_OPS / executed.max(1)).clamp(1, BATCH);
+                    least = (LEAST_OPS / executed.max(1)).clamp(1, BATCH);
                     finished += 1;
                     if done.instructions > reserve.expected {
                         reserve.wake(shared);
