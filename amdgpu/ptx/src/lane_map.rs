@@ -14,9 +14,10 @@ impl LaneMap {
     /// Thread i holds lanes i and i + 32.
     pub(crate) const PLAIN: LaneMap = LaneMap { bits: [0, 1, 2, 3, 4, HALF] };
 
-    /// With thread bits g2 g1 g0 t1 t0 and half h, the lane is t1 t0 g2 g1 h g0: a thread then holds just the parts of the
-    /// operands of a 16x16x16 MFMA that it needs for `mma.m16n8k16`.
-    pub(crate) const MATRIX: LaneMap = LaneMap { bits: [2, HALF, 3, 4, 0, 1] };
+    /// With thread bits g2 g1 g0 t1 t0 and half h, the lane is t1 t0 g2 g1 g0 h: a thread then holds just the parts of the
+    /// operands of a 16x16x16 MFMA that it needs for `mma.m16n8k16`. The half could be the second bit as well; but then the rows
+    /// of a matrix that threads read at once from LDS are not two apart, and rows with the usual padding are in the same banks.
+    pub(crate) const MATRIX: LaneMap = LaneMap { bits: [HALF, 2, 3, 4, 0, 1] };
 
     /// The lane of a thread's half.
     pub(crate) fn lane(self, thread: u32, half: u32) -> u32 {

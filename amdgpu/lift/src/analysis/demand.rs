@@ -56,6 +56,8 @@ struct Analysis {
     dominators: Dominators,
     /// Block and position of each value; phis have position 0.
     place: Vec<Option<(Block, usize)>>,
+    /// Comparisons with the opposite result that precede comparisons.
+    opposites: FxHashMap<Value, Value>,
     /// Supersets of each mask.
     supersets: FxHashMap<Value, Bounds>,
     /// Demand of each value.
@@ -87,9 +89,11 @@ impl Analysis {
             order: reverse_post_order(function),
             dominators: Dominators::of(function),
             place,
+            opposites: FxHashMap::default(),
             supersets: FxHashMap::default(),
             demand: vec![Demand::Nowhere; function.values.len()],
         };
+        analysis.find_opposites(function);
         analysis.find_supersets(function);
         analysis.find_demand(function);
         analysis
@@ -108,6 +112,24 @@ impl Analysis {
     fn is_above(&self, a: Value, block: Block) -> bool {
         self.place[a.0 as usize]
             .is_some_and(|(home, _)| home != block && self.dominators.dominates(home, block))
+    }
+
+    fn find_opposites(&mut self, function: &Function) {
+        let mut known: FxHashMap<(Operation, [Value; 2]), Vec<Value>> = FxHashMap::default();
+        for &number in &self.order {
+            for &index in &function.blocks[number].instructions {
+                let instruction = &function.instructions[index as usize];
+                let [a, b] = instruction.operands[..] else { continue };
+                let Some((operation, exchanged)) = bound::opposite(&instruction.operation) else { continue };
+                let result = instruction.results[0];
+                let wanted = (operation, if exchanged { [b, a] } else { [a, b] });
+                let mut same = known.get(&wanted).into_iter().flatten().copied();
+                if let Some(before) = same.find(|value| self.precedes(*value, result)) {
+                    self.opposites.insert(result, before);
+                }
+                known.entry((instruction.operation.clone(), [a, b])).or_default().push(result);
+            }
+        }
     }
 
     /// Supersets, by iteration from "a subset of everything".
@@ -168,7 +190,7 @@ impl Analysis {
                 // Only masks from above mean the same lanes on all edges.
                 all.map(|list| list.into_iter().filter(|bound| self.is_above(bound.mask, block)).collect())
             }
-            _ => Some(Vec::new()),
+            _ => Some(self.opposites.get(&mask).copied().map(Bound::outside).into_iter().collect()),
         }
     }
 

@@ -51,7 +51,7 @@ fn tensor(g: &mut Generator<'_>, instruction: &Instruction, name: &str) -> Resul
     let (a, b, c) = (&words[..2], &words[2..4], &words[4..]);
     let left = [&b[0][0], &b[0][1], &b[1][0], &b[1][1]].map(String::as_str);
     let left = if from_one_load(g, &instruction.operands[2..4]) { group(g, left) } else { left.join(", ") };
-    let places = |half: usize| [(2 * half, 0), (2 * half + 1, 0), (2 * half, 1), (2 * half + 1, 1)];
+    let places = |half: usize| [(half, 0), (half + 2, 0), (half, 1), (half + 2, 1)];
     for half in [0, 1] {
         let right = format!("{}, {}", a[0][half], a[1][half]);
         let sums = places(half).map(|(register, of)| c[register][of].as_str()).join(", ");

@@ -1,7 +1,7 @@
 //! Bounds of a set of lanes: what follows from them, and whether they leave any lane.
 
 use super::Analysis;
-use crate::form::{Binary, Function, Operation, Shape, Unary, Value};
+use crate::form::{Binary, Compare, FloatCompare, Function, Operation, Shape, Unary, Value};
 
 /// The lanes of a mask, or the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,34 @@ pub fn join(a: &[Bound], b: &[Bound]) -> Vec<Bound> {
     all
 }
 
+/// The comparison that holds where another does not, and whether its operands are exchanged.
+pub fn opposite(operation: &Operation) -> Option<(Operation, bool)> {
+    Some(match operation {
+        Operation::Compare(compare) => {
+            let (opposite, exchanged) = match compare {
+                Compare::Equal => (Compare::NotEqual, false),
+                Compare::NotEqual => (Compare::Equal, false),
+                Compare::LessUnsigned => (Compare::LessEqualUnsigned, true),
+                Compare::LessEqualUnsigned => (Compare::LessUnsigned, true),
+                Compare::LessSigned => (Compare::LessEqualSigned, true),
+                Compare::LessEqualSigned => (Compare::LessSigned, true),
+            };
+            (Operation::Compare(opposite), exchanged)
+        }
+        Operation::FloatCompare(compare, of) => {
+            let opposite = match compare {
+                FloatCompare::Equal => FloatCompare::NotEqual,
+                FloatCompare::NotEqual => FloatCompare::Equal,
+                FloatCompare::Ordered => FloatCompare::Unordered,
+                FloatCompare::Unordered => FloatCompare::Ordered,
+                FloatCompare::Less | FloatCompare::LessEqual => return None,
+            };
+            (Operation::FloatCompare(opposite, *of), false)
+        }
+        _ => return None,
+    })
+}
+
 /// The operands of a mask of two masks.
 fn pair(function: &Function, mask: Value, operation: Binary) -> Option<[Value; 2]> {
     let definition = function.definition(mask);
@@ -84,7 +112,7 @@ impl Analysis {
             Operation::Binary(Binary::Or) => {
                 definition.operands.iter().copied().map(Bound::outside).collect()
             }
-            _ => Vec::new(),
+            _ => self.opposites.get(&bound.mask).copied().map(Bound::inside).into_iter().collect(),
         };
         for bound in more {
             all = join(&all, &self.follow(function, bound, depth - 1)?);
