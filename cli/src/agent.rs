@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Provider library with the accelerator interface, which lists the GPUs of this machine
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
+    /// GPU model that NVIDIA GPUs imitate: its processor decides which kernels run [default: mi300x]
+    #[arg(long = "as", value_name = "MODEL")]
+    imitate: Option<String>,
     /// Software GPU to offer, optionally with its memory size: mi300x or mi300x=16G. Repeatable
     #[arg(long, value_name = "MODEL[=BYTES]")]
     software: Vec<String>,
@@ -140,6 +143,7 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
         (&arguments.node, &mut config.node),
         (&arguments.pool, &mut config.pool),
         (&arguments.worker_host, &mut config.worker_host),
+        (&arguments.imitate, &mut config.imitate),
     ] {
         if let Some(value) = flag {
             setting.clone_from(value);

@@ -1,4 +1,4 @@
-//! `remora devices`: lists the GPUs of a worker.
+//! `remora devices`: lists the GPUs of a worker, or without one those of this machine and the models of software GPUs.
 
 use anyhow::Result;
 use backend_emulator::MODELS;
@@ -6,6 +6,7 @@ use worker::{DeviceStatus, Status};
 
 use crate::env::Environment;
 use crate::inspect::inspect;
+use crate::machine::{self, MachineGpu};
 use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
@@ -42,7 +43,7 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// Without a worker, lists the software GPU models that `remora run` can start.
+/// Without a worker, lists the GPUs of this machine, and the software GPU models that `remora run` can start.
 fn show_models(json: bool) -> Result<()> {
     let devices: Vec<DeviceStatus> = MODELS
         .iter()
@@ -60,12 +61,17 @@ fn show_models(json: bool) -> Result<()> {
         .collect();
     let status =
         Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
+    let (gpus, _) = machine::gpus();
     if json {
-        outln!(
-            "{}",
-            serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?
-        );
+        let mut shown = serde_json::from_str::<serde_json::Value>(&status.to_json())?;
+        shown["machine"] = gpus.iter().map(MachineGpu::to_json).collect();
+        outln!("{}", serde_json::to_string_pretty(&shown)?);
         return Ok(());
+    }
+    if !gpus.is_empty() {
+        outln!("GPUs of this machine, for `remora worker --backend hip` (AMD) or `--backend cuda` (NVIDIA):");
+        print_machine(&gpus);
+        outln!("");
     }
     let keys: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
     outln!(
@@ -95,16 +101,56 @@ fn print_table(status: &Status) {
             device.sessions.to_string(),
         ]);
     }
+    print_rows(&rows, |column| column == 0 || (3..=8).contains(&column));
+}
+
+/// The GPUs of this machine. What is unknown is a dash.
+fn print_machine(gpus: &[MachineGpu]) {
+    let head = [
+        "#",
+        "NAME",
+        "ARCHITECTURE",
+        "ADDRESS",
+        "MEMORY",
+        "USED",
+        "CUs",
+        "LOAD",
+        "TEMP",
+        "POWER",
+        "PROCESSES",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for (ordinal, gpu) in gpus.iter().enumerate() {
+        rows.push([
+            ordinal.to_string(),
+            gpu.device.model.clone(),
+            or_dash(gpu.device.architecture()),
+            or_dash(gpu.address()),
+            bytes(gpu.device.memory),
+            or_dash(gpu.memory_used.map(bytes)),
+            gpu.device.compute_units.to_string(),
+            or_dash(gpu.load.map(|percent| format!("{percent} %"))),
+            or_dash(gpu.temperature.map(|degrees| format!("{degrees:.0} C"))),
+            or_dash(gpu.watts.map(|watts| format!("{watts:.0} W"))),
+            gpu.processes.len().to_string(),
+        ]);
+    }
+    print_rows(&rows, |column| column == 0 || (4..=9).contains(&column));
+}
+
+/// Prints aligned columns; `right` says which are aligned to the right.
+fn print_rows<const COLUMNS: usize>(rows: &[[String; COLUMNS]], right: impl Fn(usize) -> bool) {
     let widths: Vec<usize> =
-        (0..10).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+        (0..COLUMNS).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
     for row in rows {
         let cells: Vec<String> = row
             .iter()
             .zip(&widths)
             .enumerate()
-            .map(|(column, (cell, width))| {
-                let right = column == 0 || (3..=8).contains(&column);
-                if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            .map(|(column, (cell, width))| match right(column) {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
             })
             .collect();
         outln!("{}", cells.join("  ").trim_end());

@@ -9,9 +9,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use worker::{Compiler, CompilerConfig, Toolchain};
 
+use crate::devices::bytes;
 use crate::env::Environment;
 use crate::inspect::inspect;
 use crate::library;
+use crate::machine;
 use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
@@ -58,7 +60,8 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     check_worker(&mut report, arguments, environment);
     check_compiler(&mut report, environment);
     check_rocm(&mut report);
-    check_cuda(&mut report);
+    let has_nvidia = check_cuda(&mut report);
+    check_machine(&mut report, has_nvidia);
     if report.broken == 0 {
         outln!("\nAll required parts were found.");
         return Ok(ExitCode::SUCCESS);
@@ -208,7 +211,8 @@ fn check_rocm(report: &mut Report) {
     report.add(finding, "AMD's runtime", found, remedy);
 }
 
-fn check_cuda(report: &mut Report) {
+/// Returns whether NVIDIA's driver has GPUs.
+fn check_cuda(report: &mut Report) -> bool {
     // In a separate process: the driver changes the process that loads it.
     let probe = std::env::current_exe().and_then(|program| Command::new(program).arg("probe-cuda").output());
     let text =
@@ -220,6 +224,29 @@ fn check_cuda(report: &mut Report) {
     };
     let remedy = "only `remora worker --backend cuda` needs an NVIDIA GPU and its driver (CUDA 12 or later)";
     report.add(finding, "NVIDIA's driver", found, remedy);
+    finding == Finding::Good
+}
+
+/// Reports the GPUs of this machine that the agent would offer, and whether NVIDIA's can be listed.
+fn check_machine(report: &mut Report, has_nvidia: bool) {
+    let (gpus, problems) = machine::gpus();
+    for gpu in &gpus {
+        let device = &gpu.device;
+        let used = gpu.memory_used.map(|used| format!(", {} used", bytes(used))).unwrap_or_default();
+        let address = gpu.address().map(|address| format!(" at {address}")).unwrap_or_default();
+        let found = format!(
+            "{}{address}, {}{used}, driver {}, {}",
+            device.model,
+            bytes(device.memory),
+            device.driver,
+            device.uuid
+        );
+        report.add(Finding::Good, &format!("{} GPU", device.vendor()), &found, "");
+    }
+    for problem in problems.iter().filter(|_| has_nvidia) {
+        let remedy = "`remora agent` and the provider library need it to offer NVIDIA GPUs; it is part of NVIDIA's driver";
+        report.add(Finding::Absent, "NVIDIA's management library", problem, remedy);
+    }
 }
 
 /// Loads NVIDIA's driver and prints the names of its GPUs.

@@ -13,6 +13,7 @@ mod impair;
 mod inspect;
 mod judge;
 mod library;
+mod machine;
 mod migrate;
 mod output;
 mod run;

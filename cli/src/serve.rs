@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use backend_emulator::MODELS;
-use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
+use board_judge::Gpu;
+use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig, SOFTWARE};
 use transport::Endpoint;
 
 use crate::dstack;
@@ -20,6 +21,7 @@ use crate::inspect::inspect;
   remora serve                                       a board for this machine, with a software MI300X
   remora serve --device mi300x --device mi210        with two software GPUs
   remora serve --worker MI300X=gpuhost:18515 --price MI300X=1.99
+  remora serve --worker H200-GFX942=gpuhost:18515    an NVIDIA GPU behind `remora worker --backend cuda`
   remora serve --dstack https://dstack.example.com --dstack-project main --dstack-gpu MI300X
   remora serve --listen 0.0.0.0:3000 --database postgres://board@db/board")]
 pub struct Arguments {
@@ -150,7 +152,7 @@ fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> 
         let mut device = DeviceConfig::embedded(model, slots);
         // A real GPU of the same type keeps the plain name.
         if devices.iter().any(|other: &DeviceConfig| other.gpu_type == device.gpu_type) {
-            device.gpu_type.push_str("-software");
+            device.gpu_type.push_str(SOFTWARE);
         }
         devices.push(device);
     }
@@ -173,6 +175,7 @@ fn worker(text: &str, environment: &Environment) -> Result<DeviceConfig> {
     let endpoint: Endpoint = address.parse().with_context(|| format!("--worker {text}"))?;
     let status = inspect(&endpoint, environment).with_context(|| format!("--worker {text}"))?;
     let name = status.devices.first().map_or_else(|| gpu.to_owned(), |device| device.name.clone());
+    check_name(gpu, &name).with_context(|| format!("--worker {text}"))?;
     let token = environment.token(None)?.map(|token| String::from_utf8_lossy(&token).into_owned());
     Ok(DeviceConfig {
         gpu_type: gpu.to_uppercase(),
@@ -184,7 +187,45 @@ fn worker(text: &str, environment: &Environment) -> Result<DeviceConfig> {
     })
 }
 
+/// Checks that an NVIDIA GPU has its own name on the board, and no other GPU has that name: leaderboards are separated by it.
+fn check_name(gpu: &str, device: &str) -> Result<()> {
+    let named = Gpu::find(gpu);
+    if device.starts_with("NVIDIA") {
+        let own = Gpu::of_imitator(device).with_context(|| {
+            let known: Vec<&str> = Gpu::all().iter().filter_map(|gpu| gpu.imitator).collect();
+            format!("the board has no peak rates of {device}; known are {}", known.join(", "))
+        })?;
+        ensure!(named == Some(own), "the worker's device is {device}, whose name is {}", own.name);
+    } else if let Some(imitator) = named.and_then(|named| named.imitator) {
+        bail!("{gpu} is {imitator}, but the worker's device is {device}");
+    }
+    Ok(())
+}
+
 fn pair<'a>(text: &'a str, option: &str) -> Result<(&'a str, &'a str)> {
     text.split_once('=')
         .with_context(|| format!("{option} {text}: the format is GPU=VALUE, such as MI300X=..."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_nvidia_gpu_has_its_own_name_and_nothing_else_has_it() {
+        let amd = "AMD Instinct MI300X";
+        for (gpu, device) in [("MI300X", amd), ("mi300x", amd), ("H200-gfx942", "NVIDIA H200 as gfx942")] {
+            check_name(gpu, device).unwrap();
+        }
+        for (gpu, device, expected) in [
+            ("MI300X", "NVIDIA H200 as gfx942", "whose name is H200-GFX942"),
+            ("H200", "NVIDIA H200 as gfx942", "whose name is H200-GFX942"),
+            ("H200-GFX942", "NVIDIA H200 as gfx90a", "whose name is H200-GFX90A"),
+            ("H200-GFX942", amd, "but the worker's device is AMD Instinct MI300X"),
+            ("H200-GFX942", "NVIDIA Mock as gfx942", "no peak rates of NVIDIA Mock as gfx942"),
+        ] {
+            let error = format!("{:#}", check_name(gpu, device).unwrap_err());
+            assert!(error.contains(expected), "{gpu} {device}: {error}");
+        }
+    }
 }

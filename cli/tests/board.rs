@@ -256,3 +256,59 @@ fn administrators_commands_reach_a_running_server() {
         Command::new(REMORA).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(board.data()).output();
     assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another server is using"));
 }
+
+/// A process that is killed with the test.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_nvidia_gpu_is_a_device_under_its_own_name_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = folder.path().join("libcuda.so.1");
+    let mut clang = Command::new("clang-19");
+    clang
+        .args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-DFIRST=\"NVIDIA H200\"", "-o"])
+        .arg(&driver);
+    clang.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/programs/fake_cuda.c"));
+    assert!(clang.status().unwrap().success());
+    let socket = format!("unix:{}", folder.path().join("worker").display());
+    let mut worker = Command::new(REMORA);
+    worker.args(["worker", "--ready", "--backend", "cuda", "--as", "mi210", "--listen", &socket]);
+    worker.arg("--library").arg(&driver).env("REMORA_LOG", "error").stdout(Stdio::piped());
+    worker.env("CUDA_VISIBLE_DEVICES", "GPU-feed0000-0000-0000-0000-000000000001");
+    let mut worker = Background(worker.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(worker.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on"), "{line}");
+
+    let serve = |gpu: &str| {
+        let mut command = Command::new(REMORA);
+        command.args(["serve", "--ready", "--listen", "127.0.0.1:0", "--no-software", "--data"]);
+        command.arg(folder.path().join("data")).args(["--worker", &format!("{gpu}={socket}")]);
+        command.args(["--judge", "/bin/sh", "--judge", JUDGE]).env("REMORA_LOG", "error");
+        command
+    };
+    for gpu in ["MI210", "H200", "H200-GFX942"] {
+        let refused = serve(gpu).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{gpu}");
+        let expected = "the worker's device is NVIDIA H200 as gfx90a, whose name is H200-GFX90A";
+        assert!(said.contains(expected), "{gpu}: {said}");
+    }
+    let mut board = Board::new();
+    board.server = Some(serve("H200-gfx90a").stdout(Stdio::piped()).spawn().unwrap());
+    let output = board.server.as_mut().unwrap().stdout.take().unwrap();
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    board.address = line.trim().strip_prefix("listening on http://").unwrap().to_owned();
+    let devices = board.request("GET", "/api/devices", "", "");
+    let device = &devices["devices"][0];
+    assert_eq!((&device["gpu_type"], &device["emulated"]), (&"H200-GFX90A".into(), &false.into()));
+    assert_eq!(device["name"], "NVIDIA H200 as gfx90a");
+}

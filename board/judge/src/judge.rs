@@ -28,7 +28,7 @@ const MOST_ELEMENTS: usize = 256;
 
 /// Judges a submission and emits its events. The last event is the verdict.
 pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
-    let mut judge = Judge { context: Context { job, tools, emit }, flags: Vec::new() };
+    let mut judge = Judge { context: Context { job, tools, emit }, flags: Vec::new(), device: String::new() };
     if let Err(last) = judge.run() {
         (judge.context.emit)(*last);
     }
@@ -39,6 +39,8 @@ struct Judge<'a> {
     context: Context<'a>,
     /// Suspicious observations for human review.
     flags: Vec<String>,
+    /// Name of the device, as the worker reports it.
+    device: String,
 }
 
 /// A loaded solution.
@@ -144,12 +146,14 @@ impl Judge<'_> {
         solution.session.allow(seconds(self.context.job.limits.run_s));
         let device = solution.session.device();
         let device = self.survived(device, solution)?;
-        if !device.to_ascii_uppercase().contains(solution.gpu.name) {
+        // Results are ranked by the GPU's name. So a device of another kind must not give any.
+        if !solution.gpu.is(&device) {
             return Err(ending::error(
                 "wrong GPU",
                 &format!("{} was requested, but the worker has {device}", solution.gpu.name),
             ));
         }
+        self.device = device;
         match self.context.job.endpoint {
             Endpoint::Sample => self.sample(solution),
             Endpoint::Checker => {
@@ -246,7 +250,11 @@ impl Judge<'_> {
     }
 
     fn device_words(&self, gpu: &Gpu) -> String {
-        if self.context.job.emulated { format!("a software {}", gpu.name) } else { gpu.name.to_owned() }
+        match gpu.imitator {
+            _ if self.context.job.emulated => format!("a software {}", gpu.name),
+            Some(device) => device.to_owned(),
+            None => gpu.name.to_owned(),
+        }
     }
 
     fn measure(&mut self, solution: &mut Solution) -> Result<(), Ending> {
@@ -306,6 +314,7 @@ impl Judge<'_> {
             avg_gflops,
             total_tests,
             emulated: self.context.job.emulated,
+            device: Some(self.device.clone()),
             deterministic,
             flags: std::mem::take(&mut self.flags),
             test_results: results,

@@ -65,10 +65,13 @@ fn a_measurement_has_exact_counts_that_repeat() {
     let counts = || {
         let job = rig().job("leaky-relu", RIGHT, Endpoint::Benchmark);
         let last = rig().last(&job);
-        let Event::Benchmarked { test_results, emulated, deterministic, flags, avg_runtime_ms, .. } = last
+        let Event::Benchmarked {
+            test_results, emulated, device, deterministic, flags, avg_runtime_ms, ..
+        } = last
         else {
             panic!("{last:?}")
         };
+        assert!(device.unwrap().contains("MI300X"));
         assert!(emulated && deterministic && flags.is_empty() && avg_runtime_ms > 0.0, "{flags:?}");
         for result in &test_results {
             assert!(result.min_ms <= result.runtime_ms && result.ci_low_ms <= result.ci_high_ms);
@@ -222,9 +225,11 @@ fn what_is_unknown_is_an_error_that_names_it() {
     }
     // A GPU that the worker does not have.
     let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Checker);
-    job.gpu = "MI300A".to_owned();
-    let last = rig().last(&job);
-    assert!(matches!(last, Event::Error { .. }), "{last:?}");
+    for gpu in ["MI300A", "H200-GFX942"] {
+        job.gpu = gpu.to_owned();
+        let last = rig().last(&job);
+        assert!(matches!(&last, Event::Error { details, .. } if details.contains(gpu)), "{last:?}");
+    }
 }
 
 #[test]

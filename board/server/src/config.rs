@@ -33,6 +33,9 @@ pub struct Config {
     pub heartbeat: Duration,
 }
 
+/// Suffix of the name of a software GPU beside a real one of its model.
+pub const SOFTWARE: &str = "-software";
+
 /// One device of the board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceConfig {
@@ -76,9 +79,10 @@ impl DeviceConfig {
         }
     }
 
-    /// Returns the GPU model, without the suffix that distinguishes devices of one model (`MI300X-software`).
+    /// Returns the GPU model, without the suffix of a software GPU beside a real one of its model (`MI300X-software`). What an NVIDIA
+    /// GPU imitates is a part of its model (`H200-GFX942`).
     pub fn model(&self) -> &str {
-        self.gpu_type.split('-').next().unwrap_or_default()
+        self.gpu_type.strip_suffix(SOFTWARE).unwrap_or(&self.gpu_type)
     }
 }
 

@@ -305,6 +305,8 @@ export type Event = {
   total_tests: number;
   /** Whether the device is a software GPU. */
   emulated: boolean;
+  /** Name of the device, as its worker reports it: `NVIDIA H200 as gfx942`. */
+  device?: string;
   /** Whether equal inputs gave bit-identical outputs. */
   deterministic: boolean;
   /** Suspicious observations for human review. */

@@ -71,8 +71,9 @@ impl Report {
                 let text = self.paint(&text, Colour::Green);
                 self.line(&text)
             }
-            Event::Benchmarked { avg_runtime_ms, avg_gflops, emulated, flags, .. } => {
-                self.measured(*avg_runtime_ms, *avg_gflops, *emulated, flags)
+            Event::Benchmarked { avg_runtime_ms, avg_gflops, emulated, device, flags, .. } => {
+                let device = device.as_deref().filter(|_| !emulated);
+                self.measured(*avg_runtime_ms, *avg_gflops, *emulated, device, flags)
             }
             Event::WrongAnswer { debug_info, passed_tests, total_tests, .. } => {
                 self.wrong(debug_info, *passed_tests, *total_tests)
@@ -167,6 +168,7 @@ impl Report {
         avg_runtime_ms: f64,
         avg_gflops: Option<f64>,
         emulated: bool,
+        device: Option<&str>,
         flags: &[String],
     ) -> String {
         let mut verdict = format!("accepted: {} on average", time(avg_runtime_ms));
@@ -175,6 +177,9 @@ impl Report {
         }
         if emulated {
             verdict.push_str(" (software GPU)");
+        }
+        if let Some(device) = device {
+            let _ = write!(verdict, " ({})", words(device));
         }
         let mut text = self.paint(&verdict, Colour::Green);
         for flag in flags {

@@ -12,7 +12,7 @@ use transport::tls::Trust;
 use crate::allocation::{Allocation, AllocationRequest, Lease, WorkerRecord};
 use crate::certificate::Certificate;
 use crate::config::Config;
-use crate::device::{Backing, Gpu};
+use crate::device::{BackendKind, Gpu};
 use crate::error::AgentError;
 use crate::process::{self, Identity};
 use crate::provider::Provider;
@@ -78,7 +78,7 @@ impl Agent {
         let mut gpus = Gpu::software(&config.software, &config.node)
             .map_err(|model| AgentError::NoDevice(format!("there is no software GPU \"{model}\"")))?;
         if let Some(provider) = &provider {
-            let more = provider.devices().map_err(AgentError::Provider)?;
+            let more = provider.devices(&config.imitate).map_err(AgentError::Provider)?;
             gpus.extend(more.into_iter().filter(|gpu| gpu.memory_bytes > 0));
         }
         let tokens = Tokens::read(&folder, &config)?;
@@ -198,11 +198,11 @@ impl Agent {
         let count = request.gpus.unwrap_or(1) as usize;
         let mut refusal = None;
         let mut most = 0;
-        // All GPUs of a worker have the same back end: HIP or the emulator.
-        for software in [false, true] {
+        // All GPUs of a worker have the same back end.
+        for kind in BackendKind::ALL {
             let mut candidates = Vec::new();
             for (at, gpu) in gpus.iter().enumerate() {
-                if request.admits(gpu) && matches!(gpu.backing, Backing::Software { .. }) == software {
+                if request.admits(gpu) && gpu.backing.kind() == kind {
                     let capacity = reservation::capacity(gpu, &self.config.oversubscription);
                     let mut used = Agent::promised(allocations, &gpu.uuid);
                     // Memory that workers use beyond their requests cannot be reclaimed, so it counts as used.
@@ -351,7 +351,7 @@ impl Agent {
     /// Discovers the GPUs again. A GPU that is gone stays listed as long as an allocation uses it.
     pub(crate) fn discover(&self) -> Result<Vec<Gpu>, AgentError> {
         let Some(provider) = &self.provider else { return Ok(self.gpus.read().clone()) };
-        let found = provider.devices().map_err(AgentError::Provider)?;
+        let found = provider.devices(&self.config.imitate).map_err(AgentError::Provider)?;
         let allocations = self.allocations.lock();
         let mut gpus = self.gpus.write();
         let is_configured = |gpu: &Gpu| gpu.uuid.starts_with(&format!("remora-{}-", self.config.node));

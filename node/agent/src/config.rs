@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::Gpu;
+
 /// Default address of the HTTP interface.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8001);
 
@@ -138,6 +140,11 @@ pub struct Config {
     pub provider: Option<PathBuf>,
     /// The libamdhip64 that workers of real GPUs load; `None` searches the usual places.
     pub hip_library: Option<PathBuf>,
+    /// Model that NVIDIA GPUs imitate: its processor decides which kernels run.
+    #[serde(rename = "as")]
+    pub imitate: String,
+    /// The libcuda that workers of NVIDIA GPUs load; `None` searches the usual places.
+    pub cuda_library: Option<PathBuf>,
     /// Folder with the limits that were set through the provider library. Default: `limits` in the data folder.
     pub limits: Option<PathBuf>,
     /// Software GPUs to offer.
@@ -179,6 +186,8 @@ impl Default for Config {
             open_metrics: false,
             provider: None,
             hip_library: None,
+            imitate: "mi300x".to_owned(),
+            cuda_library: None,
             limits: None,
             software: Vec::new(),
             oversubscription: Oversubscription::default(),
@@ -280,6 +289,13 @@ impl Config {
                 });
             }
         }
+        if Gpu::model_key(&self.imitate).is_none() {
+            return Err(ConfigError::Value {
+                what: "as",
+                value: format!("{:?}", self.imitate),
+                wanted: "it must be the model of a software GPU, such as mi300x or mi210",
+            });
+        }
         let gpus: u64 = self.software.iter().map(|gpu| u64::from(gpu.count)).sum();
         if gpus > 64 {
             let value = gpus.to_string();
@@ -368,5 +384,14 @@ mod tests {
         assert!(with(Oversubscription { memory: 0.5, compute: 1.0 }).is_err());
         assert!(with(Oversubscription { memory: 1.0, compute: f64::NAN }).is_err());
         assert!(Config { grace_closed_s: -1.0, ..Config::default() }.check().is_err());
+    }
+
+    #[test]
+    fn nvidia_gpus_imitate_a_model_that_exists() {
+        let config: Config = toml::from_str("as = \"mi210\"\n").unwrap();
+        config.check().unwrap();
+        assert_eq!((config.imitate.as_str(), Config::default().imitate.as_str()), ("mi210", "mi300x"));
+        let error = Config { imitate: "h200".to_owned(), ..config }.check().unwrap_err().to_string();
+        assert!(error.contains("as is \"h200\""), "{error}");
     }
 }

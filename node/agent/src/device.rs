@@ -14,6 +14,32 @@ pub enum Backing {
     /// AMD's HIP runtime. `pci` is the GPU's PCI address. `position` distinguishes GPUs with the same address, such as the partitions of
     /// one GPU, and identifies the GPU if the provider library reports no address.
     Hip { pci: Option<String>, position: u32 },
+    /// NVIDIA's driver, with translated kernels. `uuid` is the driver's own name of the GPU, `pci` its PCI address, and `imitates` the
+    /// model that programs see.
+    Cuda { uuid: String, pci: Option<String>, imitates: String },
+}
+
+/// Back end of a worker. All GPUs of a worker have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackendKind {
+    Hip,
+    Cuda,
+    Software,
+}
+
+impl BackendKind {
+    /// All kinds, in the order in which requests that admit several get them.
+    pub(crate) const ALL: [BackendKind; 3] = [BackendKind::Hip, BackendKind::Cuda, BackendKind::Software];
+}
+
+impl Backing {
+    pub(crate) fn kind(&self) -> BackendKind {
+        match self {
+            Backing::Software { .. } => BackendKind::Software,
+            Backing::Hip { .. } => BackendKind::Hip,
+            Backing::Cuda { .. } => BackendKind::Cuda,
+        }
+    }
 }
 
 /// One GPU.
@@ -21,7 +47,7 @@ pub enum Backing {
 pub struct Gpu {
     /// The provider's identifier.
     pub uuid: String,
-    /// `AMD`.
+    /// `AMD` or `NVIDIA`.
     pub vendor: String,
     pub model: String,
     /// The driver's version.
@@ -78,6 +104,20 @@ impl Gpu {
         Ok(found)
     }
 
+    /// Returns the key of a model that the emulator simulates and NVIDIA GPUs imitate.
+    pub(crate) fn model_key(name: &str) -> Option<&'static str> {
+        MODELS.iter().find(|row| row.0.eq_ignore_ascii_case(name)).map(|row| row.0)
+    }
+
+    /// Returns NVIDIA's name of a GPU, as the driver spells it, from a provider's identifier. Some libraries convert it to lower case.
+    /// `None` if it is not one GPU's name.
+    pub(crate) fn nvidia_uuid(text: &str) -> Option<String> {
+        let (prefix, rest) = text.split_at_checked(4)?;
+        let plain = rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let is_one = prefix.eq_ignore_ascii_case("GPU-") && plain && (1..60).contains(&rest.len());
+        is_one.then(|| format!("GPU-{}", rest.to_ascii_lowercase()))
+    }
+
     /// Returns the emulator's model key for a vendor's product name.
     pub(crate) fn software_model(name: &str) -> Option<&'static str> {
         MODELS.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
@@ -101,5 +141,16 @@ mod tests {
         let wrong = SoftwareGpu { model: "mi999".to_owned(), memory: None, count: 1 };
         assert_eq!(Gpu::software(&[wrong], "n1"), Err("mi999".to_owned()));
         assert_eq!(Gpu::software_model("AMD Instinct MI300X"), Some("mi300x"));
+    }
+
+    #[test]
+    fn an_nvidia_gpu_has_the_drivers_name_and_never_that_of_several() {
+        for text in ["GPU-feed0000-1111-2222-3333-444455556666", "gpu-FEED0000-1111-2222-3333-444455556666"] {
+            let expected = "GPU-feed0000-1111-2222-3333-444455556666";
+            assert_eq!(Gpu::nvidia_uuid(text).as_deref(), Some(expected));
+        }
+        for wrong in ["", "GPU-", "GPU", "0", "GPU-1,GPU-2", "GPU-1 ", "MIG-1", "nvidia-1", "GPU-ä"] {
+            assert_eq!(Gpu::nvidia_uuid(wrong), None, "{wrong}");
+        }
     }
 }

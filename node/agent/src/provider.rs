@@ -120,8 +120,8 @@ impl Provider {
         symbol.map(|symbol| *symbol).map_err(|error| format!("{}: {error}", name.to_string_lossy()))
     }
 
-    /// Returns the GPUs that the library lists.
-    pub(crate) fn devices(&self) -> Result<Vec<Gpu>, String> {
+    /// Returns the GPUs that the library lists. NVIDIA's imitate the model `imitates`.
+    pub(crate) fn devices(&self, imitates: &str) -> Result<Vec<Gpu>, String> {
         let _one = self.calls.lock();
         let get = self.symbol::<GetAllDevices>(c"AccelGetAllDevices")?;
         let mut found: Vec<DeviceInfo> = Vec::with_capacity(MAX_DEVICES);
@@ -146,10 +146,18 @@ impl Provider {
             };
             let is_software = property("source").is_some_and(|source| source == "remora");
             let model = text(&device.model);
+            let pci = property("pciAddress").filter(|address| !address.is_empty());
+            let is_nvidia = text(&device.vendor).eq_ignore_ascii_case("nvidia");
             let backing = match Gpu::software_model(&model).filter(|_| is_software) {
                 Some(model) => Backing::Software { model: model.to_owned() },
+                None if is_nvidia => {
+                    let Some(uuid) = Gpu::nvidia_uuid(&text(&device.uuid)) else {
+                        tracing::warn!("an NVIDIA GPU is left out: its identifier is not the driver's");
+                        continue;
+                    };
+                    Backing::Cuda { uuid, pci, imitates: imitates.to_owned() }
+                }
                 None => {
-                    let pci = property("pciAddress").filter(|address| !address.is_empty());
                     let same =
                         |gpu: &&Gpu| matches!(&gpu.backing, Backing::Hip { pci: other, .. } if *other == pci);
                     let position = gpus.iter().filter(same).count() as u32;
@@ -166,7 +174,7 @@ impl Provider {
                 memory_bytes: match backing {
                     // A software GPU has no more memory than its host.
                     Backing::Software { .. } => device.total_memory_bytes.min(limits::machine_memory()),
-                    Backing::Hip { .. } => device.total_memory_bytes,
+                    Backing::Hip { .. } | Backing::Cuda { .. } => device.total_memory_bytes,
                 },
                 compute_units: device.total_compute_units,
                 tflops: if device.max_tflops.is_finite() { device.max_tflops.max(0.0) } else { 0.0 },
@@ -227,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// A provider library in C, with two GPUs.
+    /// A provider library in C, with four GPUs, the last of which has an invalid name.
     const LIBRARY: &str = r#"
 #include <stddef.h>
 #include <stdint.h>
@@ -241,14 +249,17 @@ typedef struct { char uuid[64]; double power, temperature; uint64_t rx, tx; uint
 static int ready;
 int AccelInit(void) { ready = 1; return 0; }
 int AccelGetAllDevices(Info *to, size_t most, size_t *count) {
-  if (!ready || !to || most < 2) return 1;
-  for (int i = 0; i < 2; i++) {
+  if (!ready || !to || most < 4) return 1;
+  for (int i = 0; i < 4; i++) {
     snprintf(to[i].uuid, 64, "GPU-%d", i); strcpy(to[i].vendor, "Acme"); memset(to[i].model, 'X', 128);
     to[i].index = i; to[i].memory = 1ull << 35; to[i].units = 64; to[i].tflops = 100.5;
   }
   strcpy(to[0].kv[0].key, "pciAddress"); strcpy(to[0].kv[0].value, "0000:c1:00.0"); to[0].count = 1;
   strcpy(to[1].model, "AMD Instinct MI210"); strcpy(to[1].kv[0].key, "source"); strcpy(to[1].kv[0].value, "remora"); to[1].count = 1;
-  *count = 2; return 0;
+  strcpy(to[2].uuid, "gpu-FEED0000-01"); strcpy(to[2].vendor, "NVIDIA"); strcpy(to[2].model, "NVIDIA H200");
+  strcpy(to[2].kv[0].key, "pciAddress"); strcpy(to[2].kv[0].value, "0000:18:00.0"); to[2].count = 1;
+  strcpy(to[3].uuid, "GPU-1,GPU-2"); strcpy(to[3].vendor, "nvidia");
+  *count = 4; return 0;
 }
 int AccelGetDeviceMetrics(const char **uuids, size_t n, Metrics *to) {
   for (size_t i = 0; i < n; i++) {
@@ -270,12 +281,19 @@ int AccelGetDeviceMetrics(const char **uuids, size_t n, Metrics *to) {
             library
         };
         let provider = Provider::load(&build("whole.so", LIBRARY)).unwrap();
-        let gpus = provider.devices().unwrap();
+        let gpus = provider.devices("mi210").unwrap();
         assert_eq!((gpus[0].uuid.as_str(), gpus[0].vendor.as_str()), ("gpu-0", "Acme"));
         assert_eq!((gpus[0].model.len(), gpus[0].memory_bytes, gpus[0].tflops), (128, 1 << 35, 100.5));
         let pci = Some("0000:c1:00.0".to_owned());
         assert_eq!(gpus[0].backing, Backing::Hip { pci, position: 0 });
         assert_eq!(gpus[1].backing, Backing::Software { model: "mi210".to_owned() });
+        let nvidia = Backing::Cuda {
+            uuid: "GPU-feed0000-01".to_owned(),
+            pci: Some("0000:18:00.0".to_owned()),
+            imitates: "mi210".to_owned(),
+        };
+        assert_eq!((gpus.len(), gpus[2].uuid.as_str()), (3, "gpu-feed0000-01"));
+        assert_eq!((&gpus[2].backing, gpus[2].model.as_str()), (&nvidia, "NVIDIA H200"));
         let health = provider.health(&["gpu-0", "gpu-1"]).unwrap();
         assert_eq!((health.len(), health[1].power_watts, health[1].utilization_percent), (2, 300.5, 100));
         assert_eq!(health[0].extra, [("graphics_clock_mhz".to_owned(), 2100.0)]);

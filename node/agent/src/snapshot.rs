@@ -14,7 +14,7 @@ use worker::{SessionId, SessionStatus, StoppedSession, WorkerAddress};
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
-use crate::device::Backing;
+use crate::device::BackendKind;
 use crate::error::AgentError;
 use crate::state::private;
 use crate::{client, worker as process};
@@ -201,7 +201,7 @@ impl Agent {
         let saved = saved.into_iter().filter(|it| is_chosen([worker, it.process, None])).collect();
         let gpus = self.gpus.read();
         let is_real = |uuid: &String| {
-            gpus.iter().any(|gpu| gpu.uuid == *uuid && matches!(gpu.backing, Backing::Hip { .. }))
+            gpus.iter().any(|gpu| gpu.uuid == *uuid && gpu.backing.kind() != BackendKind::Software)
         };
         let can_save = !allocation.devices.iter().any(is_real);
         Ok(Chosen { place, folder, running, saved, is_awaited, can_save })

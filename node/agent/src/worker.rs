@@ -14,7 +14,7 @@ use crate::allocation::Allocation;
 use crate::certificate::Certificate;
 use crate::cgroup;
 use crate::config::Config;
-use crate::device::{Backing, Gpu};
+use crate::device::{BackendKind, Backing, Gpu};
 use crate::error::words;
 use crate::hip_order::{self, HipOrder};
 use crate::limit_files;
@@ -25,6 +25,10 @@ use crate::vram;
 /// Host memory that a worker and each of its sessions may use in addition to what their accounting counts: code, stacks, queues.
 const WORKER_BYTES: u64 = 1 << 30;
 const SESSION_BYTES: u64 = 32 << 20;
+/// The same for a session on an NVIDIA GPU: the driver, its compiler and the translator.
+const CUDA_SESSION_BYTES: u64 = 1 << 30;
+/// Limit of the caches of a worker that compiles kernels.
+const CACHE_BYTES: u64 = 2 << 30;
 /// Environment variable that marks a worker with its allocation.
 pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
 /// Timeout until a new worker listens; generous, because the machine may be busy.
@@ -33,6 +37,8 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) const END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(2);
+/// Folder of a worker's upload cache.
+const UPLOADS: &str = "uploads";
 /// A longer log is rotated at the worker's next start.
 const LOG_BYTES: u64 = 16 << 20;
 
@@ -139,7 +145,9 @@ fn memory_bound(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> u64 {
     // The memory of a software GPU is host memory.
     let software = gpus.iter().filter(|gpu| matches!(gpu.backing, Backing::Software { .. })).count() as u64;
     let devices = allocation.share.memory_limit_bytes.saturating_mul(software);
-    let sessions = SESSION_BYTES.saturating_mul(config.max_sessions.max(1) as u64);
+    let translates = gpus.iter().any(|gpu| gpu.backing.kind() == BackendKind::Cuda);
+    let session = if translates { CUDA_SESSION_BYTES } else { SESSION_BYTES };
+    let sessions = session.saturating_mul(config.max_sessions.max(1) as u64);
     let host = limits.host_limit(gpus.len() as u32);
     devices.saturating_add(host).saturating_add(WORKER_BYTES).saturating_add(sessions)
 }
@@ -165,7 +173,7 @@ fn command(
     }
     let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(arguments).args(["--ready", "--no-upload-cache"]);
+    command.args(arguments).arg("--ready");
     command.arg("--token-file").arg(token);
     if !allocation.admin_token.is_empty() {
         command.arg("--admin-token-file").arg(secret("admin-token", &allocation.admin_token)?);
@@ -189,7 +197,7 @@ fn command(
     command.args(["--qos", allocation.qos.name()]);
     command.arg("--grace-closed").arg(config.grace_closed_s.to_string());
     command.arg("--max-sessions").arg(config.max_sessions.max(1).to_string());
-    let mut ordinals = Vec::new();
+    let (mut ordinals, mut nvidia) = (Vec::new(), Vec::new());
     let hip = match gpus.iter().any(|gpu| matches!(gpu.backing, Backing::Hip { pci: Some(_), .. })) {
         true => HipOrder::probe(config)?,
         false => HipOrder::default(),
@@ -202,11 +210,25 @@ fn command(
             Backing::Hip { pci, position } => {
                 ordinals.push(hip.ordinal(pci.as_deref(), *position)?.to_string());
             }
+            Backing::Cuda { uuid, .. } => nvidia.push(uuid.as_str()),
         }
     }
-    if ordinals.is_empty() {
-        command.arg("--memory").arg(gpus.first().map_or(0, |gpu| gpu.memory_bytes).to_string());
+    if let Some(Backing::Cuda { imitates, .. }) = gpus.first().map(|gpu| &gpu.backing) {
+        // The driver takes names instead of indices, and lists the GPUs in this order.
+        command.args(["--backend", "cuda", "--as", imitates]).env("CUDA_VISIBLE_DEVICES", nvidia.join(","));
+        if let Some(library) = &config.cuda_library {
+            command.arg("--library").arg(library);
+        }
+        // Compiled kernels are kept in the upload cache. It ends with the allocation.
+        command.arg("--upload-cache").arg(folder.of_worker(&allocation.id, UPLOADS));
+        command.arg("--upload-cache-size").arg(CACHE_BYTES.to_string());
     } else {
+        command.arg("--no-upload-cache");
+    }
+    if gpus.iter().all(|gpu| gpu.backing.kind() == BackendKind::Software) {
+        command.arg("--memory").arg(gpus.first().map_or(0, |gpu| gpu.memory_bytes).to_string());
+    }
+    if !ordinals.is_empty() {
         command.args(["--backend", "hip"]).env("HIP_VISIBLE_DEVICES", ordinals.join(","));
         for name in hip_order::OTHER_FILTERS {
             command.env_remove(name);
@@ -261,7 +283,9 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     for kind in ["out", "token", "admin-token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
-    let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
+    for kind in ["sessions", UPLOADS] {
+        let _ = std::fs::remove_dir_all(folder.of_worker(id, kind));
+    }
     cgroup::groups().remove(id);
 }
 

@@ -73,6 +73,32 @@ async fn a_leaderboard_has_the_best_of_each_user_and_real_and_emulated_never_mee
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_nvidia_gpu_is_never_ranked_with_the_amd_gpu_that_it_imitates() {
+    let rig = Rig::with(|config| {
+        let nvidia = ["H200-GFX942", "H200-GFX90A"].map(|gpu| crate::rig::device(gpu, 1, 0.0, false));
+        config.devices = vec![crate::rig::device("MI300X", 1, 0.0, false)];
+        config.devices.extend(nvidia);
+        config.devices.push(crate::rig::device("MI300X-software", 1, 0.0, true));
+    })
+    .await;
+    let key = rig.user("ada", |_| {}).await;
+    let times = [("MI300X", 4.0), ("H200-GFX942", 3.0), ("H200-GFX90A", 2.0), ("MI300X-software", 1.0)];
+    for (gpu, ms) in times {
+        let mut body = crate::rig::body(&format!("//ms={ms:?}//"), "full");
+        body["gpu_type"] = json!(gpu);
+        let (_, answer) = rig.post_as(&key, "/api/submissions", &body).await;
+        rig.events(&key, answer["id"].as_str().unwrap()).await;
+    }
+    for (gpu, ms) in times {
+        let (_, board) = rig.get(&format!("/api/leaderboards/leaky-relu?gpu={gpu}")).await;
+        let rows: Vec<&Value> =
+            board["entries"].as_array().unwrap().iter().map(|row| &row["avg_runtime_ms"]).collect();
+        assert_eq!((rows, &board["gpu"]), (vec![&json!(ms)], &json!(gpu)));
+        assert_eq!(board["emulated"], json!(gpu.ends_with("software")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn submissions_are_listed_in_pages_and_filtered() {
     let rig = Rig::start().await;
     let mut ids = Vec::new();

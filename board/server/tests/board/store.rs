@@ -76,6 +76,7 @@ fn ended(seconds: f64, usd: f64) -> Ending {
         avg_gflops: None,
         total_tests: 3,
         emulated: true,
+        device: None,
         deterministic: true,
         flags: Vec::new(),
     };

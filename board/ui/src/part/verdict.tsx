@@ -69,6 +69,7 @@ function Ended({ run, goTo }: Properties) {
           </span>
         )}
         {end.emulated && <Emulated />}
+        {!end.emulated && end.device !== undefined && <span class="small dim">{end.device}</span>}
         {end.deterministic === false && (
           <span class="chip warn" title="Two runs on the same inputs gave different bits.">
             not deterministic
