@@ -32,6 +32,7 @@ use crate::functions::Functions;
 use crate::gpu::Gpu;
 use crate::hostcall::Services;
 use crate::launch::queue_descriptor;
+use crate::linger::Linger;
 use crate::memory::Memory;
 use crate::module::{Module, Modules};
 use crate::pace::Pacer;
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     /// Throttles launches, if the devices are shared with other sessions.
     pub(crate) pacer: Option<Pacer>,
     pub(crate) waiter: Waiter,
+    linger: Linger,
     fault: OnceLock<DeviceError>,
     pub(crate) schedule: Schedule,
     /// Streams with a host function that has not returned, by token.
@@ -240,6 +242,7 @@ impl Cuda {
             spans: Spans::default(),
             pacer: seat.map(Pacer::new),
             waiter: Waiter::default(),
+            linger: Linger::default(),
             fault: OnceLock::new(),
             stops: Mutex::default(),
             dispatches: AtomicU64::new(1),
@@ -635,7 +638,9 @@ impl Device for Cuda {
 
     fn idle(&self, has_news: &mut dyn FnMut() -> bool) {
         self.shared.publish_all();
-        self.shared.waiter.attend(&self.shared, has_news);
+        if self.shared.waiter.attend(&self.shared, has_news) {
+            self.shared.linger.wait(has_news);
+        }
     }
 
     fn create_event(&self, id: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {

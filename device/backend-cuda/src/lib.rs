@@ -16,6 +16,7 @@ mod gpu;
 mod heap;
 mod hostcall;
 mod launch;
+mod linger;
 mod memory;
 mod module;
 mod pace;

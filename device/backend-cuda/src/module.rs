@@ -10,7 +10,7 @@ use isa::Arch;
 use lift::Code;
 use parking_lot::Mutex;
 
-use crate::program::Translations;
+use crate::program::{Compiled, Key, Translations};
 
 /// A loaded code object.
 pub(crate) struct Module {
@@ -108,6 +108,8 @@ pub(crate) struct Function {
     pub(crate) module: Arc<Module>,
     pub(crate) name: Arc<str>,
     pub(crate) kernel: Kernel,
+    /// The translation of the last launch, which the next one probably needs as well.
+    pub(crate) recent: Mutex<Option<(Key, Arc<Compiled>)>>,
 }
 
 /// The modules and functions of a session.
@@ -148,7 +150,7 @@ impl Modules {
             .ok_or_else(|| DeviceError::new(hipErrorNotFound, format!("the module has no kernel {name}")))?
             .clone();
         let name = Arc::from(kernel.name.as_str());
-        let function = Function { module, name, kernel };
+        let function = Function { module, name, kernel, recent: Mutex::default() };
         self.functions.insert(id, Arc::new(function));
         Ok(())
     }

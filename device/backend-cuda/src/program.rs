@@ -58,14 +58,17 @@ pub(crate) struct Key {
 impl Key {
     /// The key of a launch with this argument block, on a device whose stack limit is `stack`.
     pub(crate) fn of(kernel: &Kernel, launch: &Launch, stack: u32) -> Key {
-        let alignments = pointers(kernel).filter_map(|arg| {
-            let start = arg.offset as usize;
-            let bytes = launch.arguments.get(start..start + 8)?;
-            let pointer = u64::from_le_bytes(bytes.try_into().ok()?);
-            Some((arg.offset, pointer.trailing_zeros().min(MOST_ALIGNMENT) as u8))
-        });
         let stack_bytes = if kernel.uses_dynamic_stack { stack } else { 0 };
-        Key { block: launch.block, alignments: alignments.collect(), stack_bytes }
+        Key { block: launch.block, alignments: alignments(kernel, launch).collect(), stack_bytes }
+    }
+
+    /// Whether it is the key of a launch.
+    fn is_of(&self, kernel: &Kernel, launch: &Launch, stack: u32) -> bool {
+        let mut known = self.alignments.iter();
+        self.block == launch.block
+            && self.stack_bytes == if kernel.uses_dynamic_stack { stack } else { 0 }
+            && alignments(kernel, launch).all(|it| known.next() == Some(&it))
+            && known.next().is_none()
     }
 
     /// The key that a kernel will probably be launched with: pointers come from allocations.
@@ -84,6 +87,16 @@ impl Key {
             stack_bytes: self.stack_bytes,
         }
     }
+}
+
+/// Offset and alignment of every pointer argument of a launch, as powers of two.
+fn alignments(kernel: &Kernel, launch: &Launch) -> impl Iterator<Item = (u32, u8)> {
+    pointers(kernel).filter_map(|arg| {
+        let start = arg.offset as usize;
+        let bytes = launch.arguments.get(start..start + 8)?;
+        let pointer = u64::from_le_bytes(bytes.try_into().ok()?);
+        Some((arg.offset, pointer.trailing_zeros().min(MOST_ALIGNMENT) as u8))
+    })
 }
 
 /// The pointers among a kernel's arguments.
@@ -147,11 +160,19 @@ impl Programs {
         stack: u32,
         slow: impl FnOnce(),
     ) -> Result<Arc<Compiled>, DeviceError> {
+        let mut recent = function.recent.lock();
+        if let Some((key, compiled)) = &*recent
+            && key.is_of(&function.kernel, launch, stack)
+        {
+            return Ok(Arc::clone(compiled));
+        }
         let key = (function.kernel.entry_address, Key::of(&function.kernel, launch, stack));
         let mut translations = function.module.translations.lock();
         if let Some(known) = translations.known.get(&key) {
+            *recent = known.as_ref().ok().map(|compiled| (key.1, Arc::clone(compiled)));
             return known.clone();
         }
+        drop(recent);
         slow();
         let made = self.make(gpu, &function.module, &function.kernel, &key.1).map(Arc::new);
         translations.known.insert(key, made.clone());

@@ -21,7 +21,7 @@ const LAST_NULL_STREAM: StreamId = 0xff;
 /// Offset of the timeline in a stream's pinned memory.
 const PROGRESS: usize = 0;
 /// Most commands in a row after which the timeline is not advanced.
-const MOST_UNPUBLISHED: u32 = 32;
+const MOST_UNPUBLISHED: u32 = 64;
 
 /// A stream of a device.
 pub(crate) struct Stream {

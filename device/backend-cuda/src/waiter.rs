@@ -24,7 +24,7 @@ const CHECK: Duration = Duration::from_millis(2);
 /// Time between two checks if nothing is known to wait.
 const IDLE_CHECK: Duration = Duration::from_millis(5);
 /// How long the thread that queues commands polls, in microseconds: usually, and at least, after it has polled in vain.
-const ATTENTION: u32 = 100;
+const ATTENTION: u32 = 500;
 const LEAST_ATTENTION: u32 = 4;
 /// Polls between two looks at the clock and for other work.
 const POLLS: u32 = 64;
@@ -142,11 +142,11 @@ impl Waiter {
     }
 
     /// Polls for a short while, on the thread that queues commands, until `has_news` returns true. After that the waiting thread
-    /// does it.
-    pub(crate) fn attend(&self, shared: &Shared, has_news: &mut dyn FnMut() -> bool) {
+    /// does it. Returns whether nothing is left to wait for.
+    pub(crate) fn attend(&self, shared: &Shared, has_news: &mut dyn FnMut() -> bool) -> bool {
         let _ = self.attendant.set(std::thread::current().id());
         if self.count.load(Ordering::Acquire) == 0 {
-            return;
+            return true;
         }
         let begin = Instant::now();
         let limit = self.attention.load(Ordering::Relaxed);
@@ -172,12 +172,13 @@ impl Waiter {
         }
         if self.count.load(Ordering::Acquire) == 0 {
             self.attention.store(ATTENTION, Ordering::Relaxed);
-            return;
+            return true;
         }
         if in_vain {
             self.attention.store((limit / 2).max(LEAST_ATTENTION), Ordering::Relaxed);
         }
         self.wake();
+        false
     }
 
     /// Ends the thread.
@@ -189,6 +190,9 @@ impl Waiter {
 
     /// Body of the thread.
     pub(crate) fn serve(&self, shared: &Arc<Shared>) {
+        // Pauses are rounded up by 50 us otherwise. If that is refused, waits are a little longer.
+        // SAFETY: takes a number and changes only this thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000 as libc::c_ulong, 0, 0, 0) };
         let mut checked = Instant::now();
         while !self.closed.load(Ordering::Relaxed) {
             {

@@ -42,13 +42,15 @@ const FCNTLS: &[u32] = &[
     libc::F_GET_SEALS as u32,
 ];
 
-/// Names for debuggers and allocators, and permission for a client of the same user to access this process's memory.
+/// Names for debuggers and allocators, permission for a client of the same user to access this process's memory, and the precision
+/// of a thread's timers.
 const PRCTLS: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
     libc::PR_SET_VMA as u32,
     libc::PR_SET_PTRACER as u32,
     libc::PR_SET_DUMPABLE as u32,
+    libc::PR_SET_TIMERSLACK as u32,
 ];
 
 /// Without options that load code into the kernel, such as `SO_ATTACH_FILTER` and `TCP_ULP`.
