@@ -2,6 +2,7 @@
 //
 //   launch COUNT                     ns in the calling thread for COUNT launches
 //   launch_wait COUNT                ns of each of COUNT launches with a wait
+//   launch_all COUNT                 ns of COUNT launches with one wait at the end
 //   copy up|down pageable|pinned N   ns of one copy of N bytes
 //   step STEPS LAUNCHES ELEMENTS     ns of each step: 3 uploads, LAUNCHES launches, one number back
 #include "portable.h"
@@ -56,6 +57,14 @@ static Answer launch(int64_t count) {
     fail("a launch failed");
   GPU_OK(GPU(StreamSynchronize)(the_stream()));
   return {taken};
+}
+
+static Answer launch_all(int64_t count) {
+  int64_t start = now();
+  for (int64_t i = 0; i < count; ++i)
+    GPU_OK(launch_tiny());
+  GPU_OK(GPU(StreamSynchronize)(the_stream()));
+  return {now() - start};
 }
 
 static Answer launch_wait(int64_t count) {
@@ -163,6 +172,8 @@ int main() {
       return launch(words.number());
     if (name == "launch_wait")
       return launch_wait(words.number());
+    if (name == "launch_all")
+      return launch_all(words.number());
     if (name == "copy") {
       std::string direction = words.text(), kind = words.text();
       if (direction != "up" && direction != "down")

@@ -1,19 +1,18 @@
 """Compiles kernels with Triton, runs them through a HIP client library, and compares with NumPy.
 
-Triton needs no GPU to compile; the results are kept in TRITON_CACHE_DIR. Prints a table and exits 1 if any case is wrong.
+Triton needs no GPU to compile; the results are kept in TRITON_CACHE_DIR. `--save` keeps them as files instead, and `--compiled` runs
+such files on a machine without Triton. Prints a table and exits 1 if any case is wrong.
 """
 
 import argparse
 import ctypes
+import json
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
-import kernels
 from hip import Buffer, Hip, HipError
 from number_types import BF16, E4M3, E5M2, F16, F32
 
@@ -28,25 +27,57 @@ class Case:
         self.num_warps, self.architectures = num_warps, architectures
 
     def compile(self, architecture):
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
+        import kernels
+
         signature = dict(self.types) | {name: "constexpr" for name in self.constants}
-        source = ASTSource(fn=self.kernel, signature=signature, constexprs=self.constants)
-        return triton.compile(
+        source = ASTSource(fn=getattr(kernels, self.kernel), signature=signature, constexprs=self.constants)
+        compiled = triton.compile(
             source, target=GPUTarget("hip", architecture, WAVE), options={"num_warps": self.num_warps}
         )
+        metadata = compiled.metadata
+        return Compiled(compiled.asm["hsaco"], metadata.name, metadata.num_warps, metadata.shared)
+
+    def path(self, folder, architecture):
+        return Path(folder) / f"{self.name.replace(' ', '_')}-{architecture}.hsaco"
+
+
+class Compiled:
+    """A code object, and what a launch of its kernel needs."""
+
+    def __init__(self, code, name, num_warps, shared):
+        self.code, self.name, self.num_warps, self.shared = code, name, num_warps, shared
+
+    def save(self, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.code)
+        facts = {"name": self.name, "num_warps": self.num_warps, "shared": self.shared}
+        path.with_suffix(".json").write_text(json.dumps(facts))
+
+    @staticmethod
+    def load(path):
+        return Compiled(path.read_bytes(), **json.loads(path.with_suffix(".json").read_text()))
 
 
 class Float(float):
     """A float argument, as opposed to an integer one."""
 
 
+def blocks(count, size):
+    return -(-count // size)
+
+
 def launch(hip, compiled, grid, arguments):
     """Loads the code object, launches it once, unloads it."""
-    module = hip.load(compiled.asm["hsaco"])
-    function = hip.function(module, compiled.metadata.name)
+    module = hip.load(compiled.code)
+    function = hip.function(module, compiled.name)
     values = [value(argument) for argument in arguments]
     # Triton's kernels have two trailing pointers to scratch memory, which these kernels do not use.
     values += [ctypes.c_void_p(), ctypes.c_void_p()]
-    hip.launch(function, grid, compiled.metadata.num_warps * WAVE, compiled.metadata.shared, values)
+    hip.launch(function, grid, compiled.num_warps * WAVE, compiled.shared, values)
     hip.synchronize()
     hip.unload(module)
 
@@ -70,7 +101,7 @@ def run_add(hip, compiled, large):
     count = 1_000_003 if large else 5003
     x, y = (generator.standard_normal(count, dtype=np.float32) for _ in range(2))
     buffers = [Buffer(hip, x), Buffer(hip, y), Buffer(hip, np.zeros_like(x))]
-    launch(hip, compiled, (triton.cdiv(count, 1024),), [*buffers, count])
+    launch(hip, compiled, (blocks(count, 1024),), [*buffers, count])
     return finish(buffers), x + y, 0.0
 
 
@@ -108,7 +139,7 @@ def run_matmul(kind, tolerance):
         a = kind.encode(generator.standard_normal((rows, inner)))
         b = kind.encode(generator.standard_normal((inner, columns)))
         buffers = [Buffer(hip, a), Buffer(hip, b), Buffer(hip, np.zeros((rows, columns), np.float32))]
-        grid = (triton.cdiv(rows, 32), triton.cdiv(columns, 32))
+        grid = (blocks(rows, 32), blocks(columns, 32))
         launch(hip, compiled, grid, [*buffers, rows, columns, inner])
         return finish(buffers), kind.decode(a) @ kind.decode(b), tolerance
 
@@ -123,7 +154,7 @@ def run_attention(kind, causal, tolerance):
         out = np.zeros((heads, length, depth), np.float32)
         buffers = [Buffer(hip, array) for array in (q, k, v, out)]
         scale = depth**-0.5
-        launch(hip, compiled, (triton.cdiv(length, 64), heads), [*buffers, length, Float(scale)])
+        launch(hip, compiled, (blocks(length, 64), heads), [*buffers, length, Float(scale)])
         scores = kind.decode(q) @ kind.decode(k).transpose(0, 2, 1) * scale
         if causal:
             scores[:, np.triu(np.ones((length, length), bool), 1)] = -np.inf
@@ -135,30 +166,30 @@ def run_attention(kind, causal, tolerance):
 
 def add_case():
     types = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "count": "i32"}
-    return Case("vector add", kernels.add, types, {"BLOCK": 1024}, run_add)
+    return Case("vector add", "add", types, {"BLOCK": 1024}, run_add)
 
 
 def softmax_case():
     types = {"x": "*fp32", "out": "*fp32", "columns": "i32"}
-    return Case("softmax", kernels.softmax, types, {"BLOCK": 1024}, run_softmax, 8)
+    return Case("softmax", "softmax", types, {"BLOCK": 1024}, run_softmax, 8)
 
 
 def layer_norm_case(name, pointer, kind, tolerance):
     types = {"x": pointer, "weight": "*fp32", "bias": "*fp32", "out": "*fp32", "mean_out": "*fp32"}
     types |= {"columns": "i32", "epsilon": "fp32"}
-    return Case(name, kernels.layer_norm, types, {"BLOCK": 1024}, run_layer_norm(kind, tolerance), 8)
+    return Case(name, "layer_norm", types, {"BLOCK": 1024}, run_layer_norm(kind, tolerance), 8)
 
 
 def matmul_case(name, pointer, kind, tolerance, precision="ieee", **options):
     types = {"a": pointer, "b": pointer, "c": "*fp32", "rows": "i32", "columns": "i32", "inner": "i32"}
     constants = {"ROWS": 32, "COLUMNS": 32, "INNER": 32, "PRECISION": precision}
-    return Case(name, kernels.matmul, types, constants, run_matmul(kind, tolerance), **options)
+    return Case(name, "matmul", types, constants, run_matmul(kind, tolerance), **options)
 
 
 def attention_case(name, pointer, kind, causal, tolerance):
     types = {"q": pointer, "k": pointer, "v": pointer, "out": "*fp32", "length": "i32", "scale": "fp32"}
     constants = {"ROWS": 64, "COLUMNS": 32, "DEPTH": 64, "CAUSAL": causal}
-    return Case(name, kernels.attention, types, constants, run_attention(kind, causal, tolerance))
+    return Case(name, "attention", types, constants, run_attention(kind, causal, tolerance))
 
 
 CASES = [
@@ -194,17 +225,27 @@ def judge(got, wanted, tolerance):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--architecture", required=True, help="gfx90a or gfx942")
-    parser.add_argument("--library", required=True, help="the libamdhip64 to load")
+    parser.add_argument("--library", help="the libamdhip64 to load")
     parser.add_argument("--large", action="store_true", help="larger sizes, about ten times the work")
+    parser.add_argument("--save", metavar="FOLDER", help="only compile, and keep the code objects there")
+    parser.add_argument("--compiled", metavar="FOLDER", help="run the code objects kept there")
     options = parser.parse_args()
+    cases = [case for case in CASES if options.architecture in case.architectures]
+    if options.save:
+        for case in cases:
+            case.compile(options.architecture).save(case.path(options.save, options.architecture))
+        return 0
+    if not options.library:
+        parser.error("--library is needed to run kernels")
     hip = Hip(options.library)
     wrong = 0
     print(f"    {'kernel':22} {'on':7} {'verdict':7} {'error':>8} {'allowed':>8} {'compiled':>9} {'ran':>7}")
-    for case in CASES:
-        if options.architecture not in case.architectures:
-            continue
+    for case in cases:
         started = time.monotonic()
-        compiled = case.compile(options.architecture)
+        if options.compiled:
+            compiled = Compiled.load(case.path(options.compiled, options.architecture))
+        else:
+            compiled = case.compile(options.architecture)
         compile_time = time.monotonic() - started
         started = time.monotonic()
         try:
@@ -219,6 +260,7 @@ def main():
         if complaint is not None:
             print(f"        {complaint}", flush=True)
         wrong += complaint is not None
+    print(f"    {len(cases) - wrong} of {len(cases)} cases are right on {options.architecture}", flush=True)
     return 1 if wrong else 0
 
 

@@ -2,10 +2,10 @@
 
 mod cases;
 mod dstack;
-mod gtest;
+pub mod gtest;
 mod hip;
 mod libraries;
-mod library;
+pub mod library;
 mod metrics;
 mod onnx;
 mod opinfo;
@@ -13,7 +13,7 @@ mod provider;
 mod python;
 mod rocblas;
 mod rocrand;
-mod tally;
+pub mod tally;
 mod threads;
 pub mod userland;
 mod verdict;
@@ -30,6 +30,7 @@ use crate::venv;
 use anyhow::{Context, Result};
 use gtest::Limits;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -102,6 +103,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// The short selection, of programs whose name contains a text.
+    pub fn short(filter: &str) -> Selection {
+        Selection { filter: Some(filter.to_owned()), quick: true, slow: false }
+    }
+
     fn takes(&self, name: &str) -> bool {
         self.filter.as_deref().is_none_or(|text| name.contains(text))
     }
@@ -197,9 +203,19 @@ pub enum Sizes {
     Large,
 }
 
+/// A library whose test programs are suites of their own, by its name.
+pub fn library(name: &str) -> Option<&'static library::Library> {
+    [&rocrand::LIBRARY].into_iter().chain(hip::LIBRARIES).find(|library| library.name == name)
+}
+
+/// A Python with Triton.
+pub fn triton_python(repo: &Repo) -> Result<PathBuf> {
+    venv::with(repo, "venv", "conformance/triton/requirements.txt")
+}
+
 /// The part after setup and build.
 pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
-    let python = venv::with(repo, "venv", "conformance/triton/requirements.txt")?;
+    let python = triton_python(repo)?;
     for &(architecture, device) in ARCHITECTURES {
         let log = repo.logs().join(format!("triton-worker-{device}.log"));
         let worker = LocalWorker::start(&built.remora, device, &log)?;

@@ -23,6 +23,16 @@ pub enum Backend {
     Cuda,
 }
 
+impl Backend {
+    /// A worker for each architecture.
+    pub fn targets(self) -> &'static [Target] {
+        match self {
+            Backend::Emulator => EMULATOR,
+            Backend::Cuda => CUDA,
+        }
+    }
+}
+
 #[derive(Debug, Default, clap::Args)]
 pub struct Arguments {
     /// Run on software GPUs, or on this machine's NVIDIA GPU
@@ -31,14 +41,14 @@ pub struct Arguments {
 }
 
 /// A worker that the examples run on: architecture, description, arguments of `remora worker`.
-type Target = (&'static str, &'static str, &'static [&'static str]);
+pub type Target = (&'static str, &'static str, &'static [&'static str]);
 
 const EMULATOR: &[Target] = &[
     ("gfx90a", "a software mi210", &["--device", "mi210"]),
     ("gfx942", "a software mi300x", &["--device", "mi300x"]),
 ];
 
-pub const CUDA: &[Target] = &[
+const CUDA: &[Target] = &[
     ("gfx90a", "an NVIDIA GPU as mi210", &["--backend", "cuda", "--as", "mi210"]),
     ("gfx942", "an NVIDIA GPU as mi300x", &["--backend", "cuda", "--as", "mi300x"]),
 ];
@@ -49,6 +59,8 @@ pub struct Programs<'a> {
     pub remora: &'a Path,
     pub lib: &'a Path,
     pub logs: &'a Path,
+    /// More arguments of `remora worker`.
+    pub worker: &'a [String],
 }
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
@@ -60,10 +72,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
 /// The part after setup and build.
 pub fn show(repo: &Repo, toolchain: &Toolchain, built: &Built, backend: Backend) -> Result<()> {
     let examples = examples::compile_all(repo, toolchain, built)?;
-    let targets = if backend == Backend::Cuda { CUDA } else { EMULATOR };
+    let targets = backend.targets();
     let logs = repo.logs();
-    let wrong =
-        report(&Programs { remora: &built.remora, lib: &built.lib, logs: &logs }, targets, &examples)?;
+    let wrong = report(
+        &Programs { remora: &built.remora, lib: &built.lib, logs: &logs, worker: &[] },
+        targets,
+        &examples,
+    )?;
     let runs = targets.len() * examples.len();
     if wrong > 0 {
         bail!("{wrong} of {runs} runs failed; their output is in {}", logs.display());
@@ -79,6 +94,14 @@ pub fn report(programs: &Programs<'_>, targets: &[Target], examples: &[Example])
     Ok(rows.iter().filter(|row| !row.outcome.right).count())
 }
 
+/// Starts a worker of a target, with its log in the folder of logs.
+pub fn worker(programs: &Programs<'_>, target: &Target, log: &str) -> Result<LocalWorker> {
+    let (_, description, selection) = *target;
+    let mut arguments = [selection, &["--no-upload-cache"]].concat();
+    arguments.extend(programs.worker.iter().map(String::as_str));
+    LocalWorker::start_on(Command::new(programs.remora), description, &arguments, &programs.logs.join(log))
+}
+
 struct Row<'a> {
     example: &'a Example,
     architecture: &'static str,
@@ -91,11 +114,11 @@ fn run_everywhere<'a>(
     examples: &'a [Example],
 ) -> Result<Vec<Row<'a>>> {
     let mut rows = Vec::new();
-    for &(architecture, description, selection) in targets {
+    for target in targets {
+        let &(architecture, description, selection) = target;
         let started = Instant::now();
-        let log = programs.logs.join(format!("worker-{}.log", selection.join("-").replace("--", "")));
-        let arguments = [selection, &["--no-upload-cache"]].concat();
-        let worker = LocalWorker::start_on(Command::new(programs.remora), description, &arguments, &log)?;
+        let log = format!("worker-{}.log", selection.join("-").replace("--", ""));
+        let worker = worker(programs, target, &log)?;
         step::heading(&format!("running on {description} ({architecture}), port {}", worker.port()));
         for (index, example) in examples.iter().enumerate() {
             let log = programs.logs.join(format!("example-{}-{architecture}.log", example.name));

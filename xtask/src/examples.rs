@@ -38,9 +38,38 @@ pub struct Outcome {
 
 /// Compiles the examples that are out of date, on every core.
 pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Vec<Example>> {
-    let folder = repo.target.join("examples/hip");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let sources = sources(repo)?;
+    let set = Set {
+        title: "examples",
+        sources: sources(repo)?,
+        folder: repo.target.join("examples/hip"),
+        header: header(repo),
+        options: Vec::new(),
+    };
+    compile_set(toolchain, built, &set)
+}
+
+/// Programs that are compiled with the same options.
+#[derive(Debug)]
+pub struct Set {
+    pub title: &'static str,
+    pub sources: Vec<PathBuf>,
+    /// The folder of the compiled programs.
+    pub folder: PathBuf,
+    /// The header that they share; system headers are determined by the toolchain's paths.
+    pub header: PathBuf,
+    /// More options of the compiler.
+    pub options: Vec<String>,
+}
+
+/// The header of self-checking programs.
+pub fn header(repo: &Repo) -> PathBuf {
+    repo.root.join("examples/hip/check.h")
+}
+
+/// Compiles the programs of a set that are out of date, on every core.
+pub fn compile_set(toolchain: &Toolchain, built: &Built, set: &Set) -> Result<Vec<Example>> {
+    let Set { title, sources, folder, .. } = set;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let examples: Vec<Example> = sources
         .iter()
         .map(|source| {
@@ -51,12 +80,12 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
     let work: Vec<(&PathBuf, &Example, Stamp)> = sources
         .iter()
         .zip(&examples)
-        .map(|(source, example)| Ok((source, example, stamp(toolchain, source, example)?)))
+        .map(|(source, example)| Ok((source, example, stamp(toolchain, set, source, example)?)))
         .collect::<Result<Vec<_>>>()?
         .into_iter()
         .filter(|(_, example, stamp)| !stamp.is_fresh() || !example.program.exists())
         .collect();
-    step::heading(&format!("examples: {} programs, {} to compile", examples.len(), work.len()));
+    step::heading(&format!("{title}: {} programs, {} to compile", examples.len(), work.len()));
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failures = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(work.len());
@@ -66,7 +95,7 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
                 while let Some((source, example, stamp)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let started = Instant::now();
                     let result =
-                        compile(toolchain, built, source, &example.program).and_then(|()| stamp.write());
+                        compile(toolchain, built, set, source, &example.program).and_then(|()| stamp.write());
                     let count = done.fetch_add(1, Ordering::Relaxed) + 1;
                     let time = step::seconds(started.elapsed());
                     step::progress(&format!("[{count}/{}] {} compiled in {time}", work.len(), example.name));
@@ -82,7 +111,7 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
     });
     let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !failures.is_empty() {
-        bail!("{} of {} examples do not compile\n{}", failures.len(), work.len(), failures.join("\n"));
+        bail!("{title}: {} of {} do not compile\n{}", failures.len(), work.len(), failures.join("\n"));
     }
     Ok(examples)
 }
@@ -158,22 +187,22 @@ fn sources(repo: &Repo) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-fn stamp(toolchain: &Toolchain, source: &Path, example: &Example) -> Result<Stamp> {
-    let mut inputs = Inputs::new().file(source)?.text(&step::command_line(&compile_command(toolchain)));
-    // Examples share this one header; system headers are determined by the toolchain's paths.
-    let shared = source.with_file_name("check.h");
-    inputs = inputs.file(&shared)?;
+fn stamp(toolchain: &Toolchain, set: &Set, source: &Path, example: &Example) -> Result<Stamp> {
+    let command = step::command_line(&compile_command(toolchain, set));
+    let inputs = Inputs::new().file(source)?.text(&command).file(&set.header)?;
     Ok(Stamp::new(example.program.with_extension("stamp"), inputs))
 }
 
-fn compile_command(toolchain: &Toolchain) -> Command {
+fn compile_command(toolchain: &Toolchain, set: &Set) -> Command {
     let names: Vec<&str> = ARCHITECTURES.iter().map(|(architecture, _)| *architecture).collect();
-    toolchain.compile_hip(&names)
+    let mut command = toolchain.compile_hip(&names);
+    command.args(&set.options);
+    command
 }
 
-fn compile(toolchain: &Toolchain, built: &Built, source: &Path, program: &Path) -> Result<()> {
+fn compile(toolchain: &Toolchain, built: &Built, set: &Set, source: &Path, program: &Path) -> Result<()> {
     let object = program.with_extension("o");
-    checked(compile_command(toolchain).arg("-c").arg(source).arg("-o").arg(&object))?;
+    checked(compile_command(toolchain, set).arg("-c").arg(source).arg("-o").arg(&object))?;
     let mut link = Command::new(&toolchain.clang);
     link.arg(&object)
         .arg("-o")

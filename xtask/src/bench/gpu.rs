@@ -6,18 +6,22 @@
 mod copies;
 mod kernels;
 mod launches;
+mod lupine;
 mod markdown;
 mod programs;
 mod site;
 mod start;
 mod steps;
+mod training;
 
 pub use programs::{PROGRAMS, bundled, compile};
+pub use training::collect as collect_pyflame;
 
 use super::machine::Machine;
 use super::report::Report;
 use crate::build::Built;
 use crate::demo::Backend;
+use crate::gpu::part::{self, Part};
 use crate::repo::Repo;
 use crate::step;
 use crate::toolchain::Toolchain;
@@ -30,7 +34,7 @@ use std::time::Instant;
 
 /// A part of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Part {
+pub enum Subject {
     /// Thirteen kernels
     Kernels,
     /// Enqueueing a launch; a launch with a wait
@@ -41,6 +45,10 @@ pub enum Part {
     Steps,
     /// First and second start of a program with 50 kernels
     Start,
+    /// Training steps of pyflame and of PyTorch, if the bundle has pyflame
+    Training,
+    /// The same calls through LUPINE, with --lupine
+    Lupine,
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,7 +58,7 @@ pub struct Arguments {
     pub bundle: Option<PathBuf>,
     /// Measure only this. Repeatable
     #[arg(long, value_enum)]
-    only: Vec<Part>,
+    only: Vec<Subject>,
     /// Also write the results as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -60,6 +68,9 @@ pub struct Arguments {
     /// Model that the GPU imitates
     #[arg(long = "as", value_name = "MODEL", default_value = "mi210")]
     imitate: String,
+    /// Folder with LUPINE's `lupine_driver_server`, `client/libcuda.so.1` and `lib`, to be measured too
+    #[arg(long, value_name = "DIR")]
+    lupine: Option<PathBuf>,
     /// An argument for `remora worker`, such as --worker=--unconfined-executors. Repeatable
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     worker: Vec<String>,
@@ -75,6 +86,7 @@ pub fn run(bundle: &Path, arguments: &Arguments) -> Result<()> {
     if !programs.is_dir() {
         bail!("{} has no bench/hip: make a new bundle with `cargo xtask gpu bundle`", bundle.display());
     }
+    part::unpack_all(&bundle)?;
     let logs = bundle.join("logs");
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     let emulated = arguments.backend == Backend::Emulator;
@@ -91,7 +103,15 @@ pub fn run(bundle: &Path, arguments: &Arguments) -> Result<()> {
         false => ["--backend", "cuda", "--as", &arguments.imitate].map(str::to_owned).into(),
     };
     selection.extend(arguments.worker.iter().cloned());
-    let site = Site::new(bundle.join("remora"), bundle.join("lib"), programs, native, logs, selection);
+    let pyflame = Some(Part::Pyflame.folder(&bundle)).filter(|folder| folder.is_dir());
+    let lupine = match &arguments.lupine {
+        Some(folder) => {
+            Some(folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?)
+        }
+        None => None,
+    };
+    let site = Site::new(bundle.join("remora"), bundle.join("lib"), programs, native, logs, selection)
+        .with(lupine, pyflame);
     let (report, failures) = measure_parts(&site, &arguments.only)?;
     println!("{}", report.table());
     if let Some(path) = &arguments.markdown {
@@ -118,15 +138,17 @@ pub fn smoke(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Report
 }
 
 /// Measures some parts, or all. A part that fails does not keep the others from running; its error is in the list.
-fn measure_parts(site: &Site, only: &[Part]) -> Result<(Report, Vec<String>)> {
+fn measure_parts(site: &Site, only: &[Subject]) -> Result<(Report, Vec<String>)> {
     let (mut report, mut failures) = (Report::new(Machine::detect()), Vec::new());
     type Measure = fn(&Site, &mut Report, &mut Vec<String>) -> Result<()>;
-    let parts: [(Part, &str, Measure); 5] = [
-        (Part::Kernels, "kernels", kernels::measure),
-        (Part::Launches, "launches", launches::measure),
-        (Part::Copies, "copies", copies::measure),
-        (Part::Steps, "training steps", steps::measure),
-        (Part::Start, "start of a program with 50 kernels", start::measure),
+    let parts: [(Subject, &str, Measure); 7] = [
+        (Subject::Kernels, "kernels", kernels::measure),
+        (Subject::Launches, "launches", launches::measure),
+        (Subject::Copies, "copies", copies::measure),
+        (Subject::Steps, "training steps", steps::measure),
+        (Subject::Start, "start of a program with 50 kernels", start::measure),
+        (Subject::Training, "training with pyflame", training::measure),
+        (Subject::Lupine, "LUPINE", lupine::measure),
     ];
     for (part, name, measure) in parts {
         if !only.is_empty() && !only.contains(&part) {

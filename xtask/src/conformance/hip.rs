@@ -42,7 +42,7 @@ const LARGE: LeftOut = LeftOut::Everywhere(&[
 const FUSED: &str =
     "its kernel multiplies and adds with one rounding, and the reference on the host with two";
 
-const LIBRARIES: &[Library] = &[
+pub static LIBRARIES: &[Library] = &[
     Library {
         name: "hiprand",
         packages: &[

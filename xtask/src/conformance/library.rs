@@ -9,6 +9,8 @@ use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -29,6 +31,16 @@ pub struct Library {
     pub quick: &'static [(&'static str, &'static str)],
     pub left_out: &'static [LeftOut],
     pub known: &'static [Known],
+}
+
+/// Where the programs of a library run.
+#[derive(Debug)]
+pub struct Site<'a> {
+    pub userland: &'a Userland,
+    pub built: &'a Built,
+    /// Address of a worker; without one, each program has a software GPU.
+    pub worker: Option<SocketAddr>,
+    pub logs: &'a Path,
 }
 
 /// The test framework of the programs.
@@ -61,7 +73,12 @@ impl Library {
         Userland::unpack(repo, self.name, &packages)
     }
 
-    /// Runs the selected programs, and adds their results.
+    /// The paths of the programs of the short selection, below the folder of the packages.
+    pub fn short(&self) -> Vec<String> {
+        self.quick.iter().map(|(program, _)| format!("{}/{program}", self.folder)).collect()
+    }
+
+    /// Runs the selected programs on software GPUs, and adds their results.
     pub fn run(
         &self,
         repo: &Repo,
@@ -71,7 +88,19 @@ impl Library {
         tally: &mut Tally,
     ) -> Result<()> {
         let userland = self.unpack(repo)?;
-        let programs = self.programs(&userland)?;
+        let site = Site { userland: &userland, built, worker: None, logs: &repo.logs() };
+        self.run_at(&site, selection, limits, tally)
+    }
+
+    /// Runs the selected programs of an unpacked library, and adds their results.
+    pub fn run_at(
+        &self,
+        site: &Site<'_>,
+        selection: &Selection,
+        limits: Limits,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let programs = self.programs(site.userland)?;
         step::heading(&format!("{}: {} test programs", self.name, programs.len()));
         for program in programs {
             let quick = self.quick.iter().find(|(name, _)| *name == program).map(|(_, filter)| *filter);
@@ -81,7 +110,7 @@ impl Library {
             let mut names = Vec::new();
             let mut filter = quick.filter(|_| selection.quick).unwrap_or("*").to_owned();
             if !selection.slow {
-                match self.slow(&program, || self.listing(built, &userland, &program))? {
+                match self.slow(&program, || self.listing(site, &program))? {
                     Slow::Everything => {
                         step::progress(&format!("{program}: skipped, all of it takes hours"));
                         continue;
@@ -89,7 +118,7 @@ impl Library {
                     Slow::Patterns(patterns) if patterns.is_empty() => {}
                     Slow::Patterns(patterns) if self.framework == Framework::Thrust => {
                         step::progress(&format!("{program}: skipped: {}", patterns.join(" ")));
-                        names = others(&self.listing(built, &userland, &program)?, &patterns);
+                        names = others(&self.listing(site, &program)?, &patterns);
                     }
                     Slow::Patterns(patterns) => {
                         step::progress(&format!("{program}: skipped: {}", patterns.join(" ")));
@@ -97,9 +126,9 @@ impl Library {
                     }
                 }
             }
-            let log = repo.logs().join(format!("{}/{program}.log", self.name));
+            let log = site.logs.join(format!("{}/{program}.log", self.name));
             let started = Instant::now();
-            let command = || self.command(built, &userland, &program);
+            let command = || self.command(site, &program);
             let tests = match self.framework {
                 Framework::GoogleTest => Tests::Filter(&filter),
                 // Thrust's programs copy single elements, each with a round trip.
@@ -111,20 +140,24 @@ impl Library {
         Ok(())
     }
 
-    fn command(&self, built: &Built, userland: &Userland, program: &str) -> Command {
-        let mut command = userland.command(built, MODEL, &format!("{}/{program}", self.folder));
+    fn command(&self, site: &Site<'_>, program: &str) -> Command {
+        let path = format!("{}/{program}", self.folder);
+        let mut command = match site.worker {
+            Some(worker) => site.userland.command_on(site.built, worker, &path),
+            None => site.userland.command(site.built, MODEL, &path),
+        };
         if let Some(data) = self.data {
-            command.arg("--data").arg(userland.path(data));
+            command.arg("--data").arg(site.userland.path(data));
         }
         command
     }
 
-    fn listing(&self, built: &Built, userland: &Userland, program: &str) -> Result<String> {
+    fn listing(&self, site: &Site<'_>, program: &str) -> Result<String> {
         let list = match self.framework {
             Framework::GoogleTest => "--gtest_list_tests",
             Framework::Thrust => "--list",
         };
-        step::output(self.command(built, userland, program).arg(list))
+        step::output(self.command(site, program).arg(list))
     }
 
     fn programs(&self, userland: &Userland) -> Result<Vec<String>> {

@@ -8,7 +8,7 @@ use crate::build::Built;
 use crate::repo::Repo;
 use anyhow::Result;
 
-const LIBRARY: Library = Library {
+pub static LIBRARY: Library = Library {
     name: "rocrand",
     packages: &[Package::whole("librocrand1"), Package::whole("librocrand1-tests")],
     folder: "usr/libexec/rocm/librocrand1-tests",

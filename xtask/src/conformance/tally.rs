@@ -59,6 +59,11 @@ impl Tally {
         self.rows.push(row);
     }
 
+    /// Whether no program was selected.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Prints the table. An unexpected failure is an error, and so is a suite without a passed test.
     pub fn finish(&self, known: &[Known]) -> Result<()> {
         println!("{}", self.table());

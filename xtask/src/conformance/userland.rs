@@ -12,6 +12,7 @@ use crate::step;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -108,6 +109,24 @@ impl Userland {
         Ok(made)
     }
 
+    /// A set of packages that is already unpacked in a folder.
+    pub fn at(root: PathBuf) -> Userland {
+        Userland { root, first: Vec::new(), last: Vec::new() }
+    }
+
+    /// The loader and the libraries that a program of the set loads, as paths below its folder.
+    pub fn loaded_by(&self, program: &str) -> Result<Vec<String>> {
+        let mut loader = self.alone(&self.root.join(program));
+        let text = step::output(loader.env("LD_TRACE_LOADED_OBJECTS", "1"))?;
+        let inside = text.lines().filter_map(|line| {
+            let path = line.trim().split_once(" => ")?.1.split(" (").next()?;
+            Some(Path::new(path).strip_prefix(&self.root).ok()?.to_string_lossy().into_owned())
+        });
+        let mut found: Vec<String> = inside.collect();
+        found.push(LOADER.to_owned());
+        Ok(found)
+    }
+
     /// Searches a folder for libraries before those of the userland; relative paths are inside the userland.
     pub fn prefer(&mut self, folder: impl AsRef<Path>) {
         self.first.push(self.root.join(folder));
@@ -145,6 +164,22 @@ impl Userland {
 
     /// `remora run` for one of its programs, on a software GPU of this model.
     pub fn command(&self, built: &Built, model: &str, program: &str) -> Command {
+        let mut command = Command::new(&built.remora);
+        // No watchdog: a kernel may take long on a busy machine. A hang is ended by the program's timeout.
+        command.args(["run", "--device", model, "--watchdog", "0", "--"]);
+        self.add_loader(&mut command, built, program);
+        command
+    }
+
+    /// `remora run` for one of its programs, on a worker.
+    pub fn command_on(&self, built: &Built, worker: SocketAddr, program: &str) -> Command {
+        let mut command = Command::new(&built.remora);
+        command.args(["run", "--worker", &worker.to_string(), "--"]).env("HIP_REMOTE_LIB_DIR", &built.lib);
+        self.add_loader(&mut command, built, program);
+        command
+    }
+
+    fn add_loader(&self, command: &mut Command, built: &Built, program: &str) {
         let mut libraries = OsString::new();
         for folder in self.search_path(built) {
             if !libraries.is_empty() {
@@ -152,12 +187,8 @@ impl Userland {
             }
             libraries.push(folder);
         }
-        let mut command = Command::new(&built.remora);
-        // No watchdog: a kernel may take long on a busy machine. A hang is ended by the program's timeout.
-        command.args(["run", "--device", model, "--watchdog", "0", "--"]);
         command.arg(self.root.join(LOADER)).arg("--library-path").arg(libraries);
         command.arg(self.root.join(program));
-        command
     }
 }
 

@@ -10,8 +10,9 @@ use anyhow::{Result, bail};
 const GROUP: &str = "copies of 256 MiB; ratio = speed / speed of the reference";
 
 /// The two directions: the program's word for it, and a description.
-const DIRECTIONS: [(&str, &str); 2] = [("up", "host to device"), ("down", "device to host")];
-const MEMORY: [&str; 2] = ["pageable", "pinned"];
+pub const DIRECTIONS: [(&str, &str); 2] = [("up", "host to device"), ("down", "device to host")];
+/// The kinds of host memory.
+pub const MEMORY: [&str; 2] = ["pageable", "pinned"];
 
 /// Connections of the copies over TCP that are measured: the default on a near worker, and several.
 const LINKS: [usize; 2] = [1, 4];
@@ -131,19 +132,27 @@ impl Bench {
     }
 
     fn speed(&self, seconds: f64) -> f64 {
-        self.bytes as f64 / seconds * 1e-9
+        speed(self.bytes, seconds)
     }
 
-    /// The pair holds times; the row's figures are speeds.
     fn row(&self, key: String, name: String, pair: &Pair) -> Row {
-        Row {
-            best: self.speed(pair.ours.best()),
-            median: self.speed(pair.ours.median()),
-            reference: Some(self.speed(pair.reference.best())),
-            ratio: Some(1.0 / pair.ratio()),
-            best_ratio: Some(1.0 / pair.best_ratio()),
-            ..Row::plain(GROUP, key, name, "GB/s")
-        }
+        speeds(Row::plain(GROUP, key, name, "GB/s"), self.bytes, pair)
+    }
+}
+
+fn speed(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 / seconds * 1e-9
+}
+
+/// Sets a row's speeds. The pair holds times of copies of `bytes`.
+pub fn speeds(row: Row, bytes: u64, pair: &Pair) -> Row {
+    Row {
+        best: speed(bytes, pair.ours.best()),
+        median: speed(bytes, pair.ours.median()),
+        reference: Some(speed(bytes, pair.reference.best())),
+        ratio: Some(1.0 / pair.ratio()),
+        best_ratio: Some(1.0 / pair.best_ratio()),
+        ..row
     }
 }
 

@@ -67,7 +67,7 @@ pub fn measure(site: &Site, report: &mut Report, _: &mut Vec<String>) -> Result<
 }
 
 /// The median of some times.
-fn middle(times: &[f64]) -> f64 {
+pub fn middle(times: &[f64]) -> f64 {
     let mut sample = Sample::default();
     times.iter().for_each(|time| sample.push(*time));
     sample.median()

@@ -3,6 +3,7 @@
 use crate::bench::program::BenchProcess;
 use crate::local_worker::LocalWorker;
 use anyhow::{Context, Result};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +25,10 @@ pub struct Site {
     logs: PathBuf,
     /// Arguments of `remora worker` that select the GPU.
     selection: Vec<String>,
+    /// Folder of LUPINE's programs.
+    lupine: Option<PathBuf>,
+    /// Folder of pyflame and its training steps.
+    pyflame: Option<PathBuf>,
 }
 
 impl Site {
@@ -35,7 +40,24 @@ impl Site {
         logs: PathBuf,
         selection: Vec<String>,
     ) -> Site {
-        Site { remora, lib, programs, native, logs, selection }
+        Site { remora, lib, programs, native, logs, selection, lupine: None, pyflame: None }
+    }
+
+    /// Adds the folders of what else is measured.
+    pub fn with(self, lupine: Option<PathBuf>, pyflame: Option<PathBuf>) -> Site {
+        Site { lupine, pyflame, ..self }
+    }
+
+    pub fn lupine(&self) -> Option<&Path> {
+        self.lupine.as_deref()
+    }
+
+    pub fn pyflame(&self) -> Option<&Path> {
+        self.pyflame.as_deref()
+    }
+
+    pub fn lib(&self) -> &Path {
+        &self.lib
     }
 
     pub fn remora(&self) -> &Path {
@@ -86,13 +108,22 @@ impl Site {
         self.spawn(&format!("{program}-native"), limited(&folder.join(program))).map(Some)
     }
 
+    /// Like [`Site::native`], with environment variables, for another system that forwards CUDA's calls.
+    pub fn forwarded(&self, program: &str, variables: &[(&str, OsString)]) -> Result<Option<BenchProcess>> {
+        let Some(folder) = &self.native else { return Ok(None) };
+        let mut command = limited(&folder.join(program));
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        self.spawn(&format!("{program}-forwarded"), command).map(Some)
+    }
+
     fn spawn(&self, name: &str, command: Command) -> Result<BenchProcess> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         BenchProcess::spawn(command, self.log(&format!("{name}-{number}")))
     }
 
-    fn log(&self, name: &str) -> PathBuf {
+    /// The path of a log.
+    pub fn log(&self, name: &str) -> PathBuf {
         self.logs.join(format!("gpu-bench-{name}.log"))
     }
 }
