@@ -19,6 +19,7 @@ use crate::examples::{self, Example};
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
+use crate::toolchain::Toolchain;
 use anyhow::{Context, Result, bail};
 use part::Part;
 use std::fs;
@@ -131,21 +132,32 @@ fn bundle(repo: &Repo, parts: &[Part]) -> Result<PathBuf> {
         bail!("the bundle has {bytes} bytes, more than {MAX_BUNDLE_BYTES}");
     }
     step::progress(&format!("{}: {:.1} MiB", folder.display(), bytes as f64 / f64::from(1 << 20)));
+    let mut failures = Vec::new();
     for &part in parts {
-        let staged = base.join("staged").join(part.name());
-        renew(&staged)?;
-        match part {
-            Part::Compiler => compiler::collect(repo, &toolchain, &staged)?,
-            Part::Triton => triton::collect(repo, &staged)?,
-            Part::Rocrand | Part::Rocprim => libraries::collect(repo, part, &staged)?,
-            Part::Pyflame => bench::gpu::collect_pyflame(repo, &staged)?,
+        if let Err(error) = make_part(repo, &toolchain, part, &base) {
+            failures.push(format!("part {}: {error:#}", part.name()));
         }
-        part::pack(part, &staged, &base)?;
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n"));
     }
     step::progress(
         "copy it to a machine with a GPU and run: ./xtask gpu test --bundle .; ./xtask gpu bench --bundle .",
     );
     Ok(folder)
+}
+
+/// Makes the file of a part.
+fn make_part(repo: &Repo, toolchain: &Toolchain, part: Part, base: &Path) -> Result<()> {
+    let staged = base.join("staged").join(part.name());
+    renew(&staged)?;
+    match part {
+        Part::Compiler => compiler::collect(repo, toolchain, &staged)?,
+        Part::Triton => triton::collect(repo, &staged)?,
+        Part::Rocrand | Part::Rocprim => libraries::collect(repo, part, &staged)?,
+        Part::Pyflame => bench::gpu::collect_pyflame(repo, &staged)?,
+    }
+    part::pack(part, &staged, base).map(drop)
 }
 
 /// Runs the tests of a bundle, those of some kinds or all.

@@ -23,8 +23,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
 /// Libraries that every machine has, with its own C library.
 const EVERYWHERE: &[&str] = &["libc.", "libm.", "libdl.", "libpthread.", "librt.", "libstdc++.", "libgcc_s."];
 
-/// Only its address is used: ICU's data, 31 MB, which LLVM needs for no HIP program.
-const DATA: &str = "libicudata.";
+/// Libraries that LLVM is linked with and needs for no HIP program, 54 MB: ICU's data, and the solver of the static analyzer.
+const UNUSED: &[&str] = &["libicudata.", "libz3."];
 
 /// Collects the compiler in a folder.
 pub fn collect(repo: &Repo, toolchain: &Toolchain, folder: &Path) -> Result<()> {
@@ -43,8 +43,8 @@ pub fn collect(repo: &Repo, toolchain: &Toolchain, folder: &Path) -> Result<()> 
         }
     }
     for (name, path) in libraries {
-        match name.starts_with(DATA) {
-            true => empty_data(toolchain, &name, &path, &lib.join(&name))?,
+        match UNUSED.iter().any(|start| name.starts_with(start)) {
+            true => empty_library(toolchain, &name, &path, &lib.join(&name))?,
             false => copy(&path, &lib.join(&name))?,
         }
     }
@@ -84,11 +84,13 @@ fn check(program: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A library with the same symbols and empty data.
-fn empty_data(toolchain: &Toolchain, name: &str, original: &Path, to: &Path) -> Result<()> {
+/// A library with the same symbols and nothing behind them.
+fn empty_library(toolchain: &Toolchain, name: &str, original: &Path, to: &Path) -> Result<()> {
     let text = step::output(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(original))?;
     let symbols = text.lines().filter_map(|line| line.split_whitespace().nth(2));
-    let source: String = symbols.map(|symbol| format!("const char {symbol}[64] = {{0}};\n")).collect();
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let names: BTreeSet<&str> = symbols.filter(is_name).collect();
+    let source: String = names.iter().map(|name| format!("const char {name}[8] = {{0}};\n")).collect();
     if source.is_empty() {
         bail!("{} defines no symbols", original.display());
     }
@@ -153,7 +155,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 /// Copies a folder into another one.
 fn tree(from: &Path, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
-    checked(Command::new("cp").args(["--recursive", "--dereference"]).arg(from).arg(into))
+    checked(Command::new("cp").args(["--recursive", "-H"]).arg(from).arg(into))
 }
 
 #[cfg(test)]

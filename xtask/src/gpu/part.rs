@@ -65,7 +65,7 @@ pub fn pack(part: Part, folder: &Path, base: &Path) -> Result<PathBuf> {
     let mut tar = tar.stdout(Stdio::piped()).spawn().context("cannot start tar")?;
     let stream = tar.stdout.take().context("tar has no standard output")?;
     let mut xz = Command::new("xz");
-    xz.args(["--threads=0", "--x86", "--lzma2=preset=9,dict=64MiB", "--stdout"]);
+    xz.args(["--threads=0", "--x86", "--lzma2=preset=3,dict=64MiB", "--stdout"]);
     let file = File::create(&archive).with_context(|| format!("cannot write {}", archive.display()))?;
     let compressed = xz.stdin(stream).stdout(file).status().context("cannot start xz")?;
     let read = tar.wait()?;

@@ -66,7 +66,8 @@ const fn output(program: &'static str, arguments: &'static [&'static str]) -> Ca
 }
 
 /// Not here: programs that test the network, limits, tenants, migration, traces, forks or exits, which no device decides; two
-/// devices; endless kernels; and faults that only a software GPU finds (the first byte past an allocation, memory just freed).
+/// devices; textures, which compile for gfx90a only; endless kernels; and faults that only a software GPU finds (the first byte past
+/// an allocation, memory just freed).
 const CASES: &[Case] = &[
     verdict("boxes", &[]),
     output("bulk", &[]),
@@ -112,7 +113,6 @@ const CASES: &[Case] = &[
     verdict("module_managed", &[]),
     verdict("polling", &["200"]),
     output("printf_order", &[]),
-    verdict("properties", &[]),
     verdict("race", &[]),
     verdict("registered", &[]),
     Case { needs: Needs::Compiler, ..verdict("rtc_headers", &[]) },
@@ -120,7 +120,6 @@ const CASES: &[Case] = &[
     verdict("staging", &["shared"]),
     verdict("steady", &[]),
     verdict("stream_values", &[CODE_OBJECT]),
-    verdict("textures", &[]),
     verdict("threads", &[]),
     output("traced", &["work"]),
     verdict("virtual_memory", &[]),
