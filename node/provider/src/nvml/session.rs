@@ -233,8 +233,8 @@ impl Nvml {
         // SAFETY: a handle from the library, and pointers to two `i32`.
         let status = read.map(|read| unsafe { read(handle, &mut major, &mut minor) });
         let plausible = status == Some(0) && (1..100).contains(&major) && (0..100).contains(&minor);
-        // SAFETY: a handle from the library, and pointers to a `u32`.
         let number = |read: Option<unsafe extern "C" fn(Handle, *mut u32) -> Status>| {
+            // SAFETY: a handle from the library, and a pointer to a `u32`.
             scalar(|to| read.map(|read| unsafe { read(handle, to) }))
         };
         let generation = number(library.nvmlDeviceGetMaxPcieLinkGeneration);
