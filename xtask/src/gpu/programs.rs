@@ -458,7 +458,7 @@ mod tests {
             Row { name: "graph".to_owned(), architecture: "gfx942", complaint: Some("so".to_owned()), time },
         ];
         let text = table(&rows);
-        assert!(text.contains("graph         right 1.2 s     WRONG 1.2 s"), "{text}");
+        assert!(text.contains("graph       right 1.2 s     WRONG 1.2 s"), "{text}");
         assert!(text.contains("WRONG graph on gfx942: so"), "{text}");
         assert!(text.ends_with("1 of 2 runs are right\n"), "{text}");
     }
