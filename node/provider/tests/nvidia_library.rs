@@ -44,7 +44,7 @@ fn nvidia_gpus_are_listed_beside_amds_with_their_own_names() {
         assert_eq!((device.driver.as_str(), device.firmware.as_str()), ("599.01", "96.00.MOCK"));
         let address = ["0000:18:00.0", "0000:48:00.0"][index];
         assert_eq!(device.address.unwrap().to_string(), address);
-        // What the driver reserves is not there for programs.
+        // Memory that the driver reserves is subtracted from the total.
         assert_eq!((device.memory, device.compute_units), (79 << 30, 132));
         assert!((device.tflops - 989.4).abs() < 1.0, "{}", device.tflops);
         assert_eq!(device.numa, [1, -1][index]);

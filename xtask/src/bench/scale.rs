@@ -29,6 +29,8 @@ const LAUNCHES: (u64, u64) = (200_000, 1_000_000);
 /// Launches queued behind a kernel that does not finish.
 const FLOOD: u64 = 200_000;
 const SESSIONS: u64 = 200;
+/// Sessions of earlier measurements whose processes may not have exited yet.
+const EXITING_SESSIONS: u64 = 8;
 
 const POSTING: &str = "Threads that launch, each on its own stream: CPU time per launch";
 const WAITING: &str = "Threads that wait";
@@ -40,7 +42,7 @@ pub fn measure(built: &Built, programs: &Programs, extent: Extent) -> Result<Rep
     let mut report = Report::new(Machine::detect());
     let mut remora = Command::new(&built.remora);
     remora.env_remove("REMORA_LOG");
-    let sessions = extent.scaled(SESSIONS).to_string();
+    let sessions = (extent.scaled(SESSIONS) + EXITING_SESSIONS).to_string();
     let arguments = ["--no-upload-cache", "--max-sessions", &sessions];
     let worker = LocalWorker::start_with(remora, DEVICE, &arguments, &programs.log("worker-scale"))?;
     let bench = Bench { programs, worker: &worker, extent };

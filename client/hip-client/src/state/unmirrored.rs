@@ -93,7 +93,7 @@ impl UnmirroredRanges {
                 let mut all = Vec::new();
                 while searched * PIECE < end.min(bytes.len()) {
                     let found = searchers[searched % SEARCHERS].as_ref().and_then(|found| found.recv().ok());
-                    // Without the thread it is done here.
+                    // The thread could not be started: this thread searches the piece.
                     all.extend(found.unwrap_or_else(|| self.search(piece(searched))));
                     searched += 1;
                 }
