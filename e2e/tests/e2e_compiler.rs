@@ -296,6 +296,45 @@ fn sources_compiled_apart_are_linked_in_the_sandbox() {
     }
 }
 
+/// A toolchain in a folder of its own, as ROCm's is. Its compiler needs a shared library that only its `RUNPATH` leads to, and writes
+/// that library's text as the result.
+fn toolchain_with_a_library() -> tempfile::TempDir {
+    let root = toolchain_with_a_link(&Secret::new());
+    let folder = |name: &str| {
+        let folder = root.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    let (bin, lib) = (folder("llvm/bin"), folder("llvm/lib"));
+    let build = |source: &str, name: &Path, arguments: &[&str]| {
+        let input = root.path().join("input.c");
+        fs::write(&input, source).unwrap();
+        let done = Command::new("cc").args(["-o".as_ref(), name, &input]).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let text = "const char* text(void) { return \"of the library\"; }";
+    build(text, &lib.join("libtext.so"), &["-shared", "-fPIC"]);
+    let program = "#include <stdio.h>
+        const char* text(void);
+        int main(void) { FILE* file = fopen(\"../program.out\", \"w\"); return fputs(text(), file) < 0; }";
+    let search = format!("-L{}", lib.display());
+    build(program, &bin.join("clang++"), &[&search, "-ltext", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib"]);
+    root
+}
+
+#[test]
+fn a_compiler_with_libraries_of_its_own_finds_them_in_the_sandbox() {
+    let root = toolchain_with_a_library();
+    let config = CompilerConfig { toolchain: Some(root.path().to_owned()), cache: None, unconfined: false };
+    for level in [Level::Limited, Level::Restricted, Level::Namespaces] {
+        let compiler = Compiler::new(&config).with_isolation(IsolationRange { least: level, most: level });
+        let mut request = request(SMALL);
+        request.options.push("-fgpu-rdc".to_owned());
+        let response = compiler.compile(&request);
+        assert_eq!(response.bitcode, b"of the library", "{level:?}: {}", response.log);
+    }
+}
+
 #[test]
 fn a_link_in_a_visible_folder_leads_nowhere() {
     let secret = Secret::new();

@@ -206,14 +206,12 @@ impl Work<'_> {
             folder: 2 * MOST_RESULT,
             processes: 8,
         };
-        let mut jailed = Command::new(&command[0])
+        let jailed = Command::new(&command[0])
             .arguments(&command[1..])
             .limits(limits)
             .isolation(self.compiler.tools.isolation)
             .collect(result);
-        for folder in recipe::folders(self.compiler.tools) {
-            jailed = jailed.visible(folder);
-        }
+        let mut jailed = recipe::with_toolchain(self.compiler.tools, jailed);
         // The compiler checks precompiled headers against their sources, which must be visible.
         if let Some(also) = also {
             jailed = jailed.visible(if also.is_file() { also.parent().unwrap_or(also) } else { also });

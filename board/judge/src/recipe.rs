@@ -285,11 +285,7 @@ fn jailed(tools: &Tools, program: impl Into<PathBuf>) -> Command {
         folder: 512 << 20,
         ..Limits::default()
     };
-    let mut command = Command::new(program).limits(limits).isolation(tools.isolation);
-    for path in folders(tools) {
-        command = command.visible(path);
-    }
-    command
+    with_toolchain(tools, Command::new(program).limits(limits).isolation(tools.isolation))
 }
 
 fn dry_run(command: Command) -> Result<(Vec<String>, String), RecipeError> {
@@ -320,9 +316,15 @@ fn split(line: &str) -> Vec<String> {
     arguments
 }
 
-/// Returns the files and folders of the machine that the commands of a recipe read.
-pub(crate) fn folders(tools: &Tools) -> Vec<PathBuf> {
-    tools.toolchain.files()
+/// Shows a sandboxed command the files of the machine that the commands of a recipe read.
+pub(crate) fn with_toolchain(tools: &Tools, mut command: Command) -> Command {
+    for path in tools.toolchain.files() {
+        command = command.visible(path);
+    }
+    match tools.toolchain.library_path() {
+        Some(folder) => command.environment("LD_LIBRARY_PATH", folder),
+        None => command,
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -127,6 +127,7 @@ impl std::fmt::Debug for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         self.shared.waiter.close();
+        self.shared.schedule.submitter.close();
     }
 }
 
@@ -344,8 +345,12 @@ impl Shared {
         let end = |stream: &Arc<Stream>| -> Result<Mark, DeviceError> {
             // After a fault the driver takes nothing.
             if self.fault().is_none() {
-                self.on(stream.device)?;
-                stream.publish(&self.functions)?;
+                if stream.end().is_submitted() {
+                    self.on(stream.device)?;
+                    stream.publish(&self.functions)?;
+                } else {
+                    self.schedule.submitter.expect();
+                }
             }
             Ok(stream.end())
         };
@@ -601,9 +606,6 @@ impl Device for Cuda {
         if let Err(error) = shared.on(stream.device) {
             return command.refuse(shared.blame(error));
         }
-        if let Some(pacer) = &shared.pacer {
-            pacer.hold(shared, &stream, &command)?;
-        }
         let queued = shared.run(&stream, tag, command);
         shared.waiter.note_work();
         queued.map_err(|error| shared.blame(error))
@@ -637,7 +639,7 @@ impl Device for Cuda {
     }
 
     fn idle(&self, has_news: &mut dyn FnMut() -> bool) {
-        self.shared.publish_all();
+        self.shared.schedule.submitter.pause(&self.shared);
         if self.shared.waiter.attend(&self.shared, has_news) {
             self.shared.linger.wait(has_news);
         }
@@ -811,6 +813,7 @@ impl Shared {
         // Work behind a host function would never end.
         self.stops.lock().retain(|_, stream| stream.device != device);
         self.cancel(Some(device), &DeviceError::invalid_value("the device was reset"));
+        self.schedule.settle();
         self.publish_all();
         self.waiter.wake();
         call!(self.functions, cuCtxSynchronize()).map_err(|error| self.blame(error))?;

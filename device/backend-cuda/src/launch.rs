@@ -160,6 +160,9 @@ impl Shared {
         let Parameters { mut kernarg, mut block, held, barrier } = parameters;
         let functions = &self.functions;
         stream.submit(functions, number, origin, |handle| {
+            if let Some(pacer) = &self.pacer {
+                pacer.hold(self, stream)?;
+            }
             if start != 0 {
                 call!(functions, cuEventRecord(start as CuEvent, handle))?;
             }

@@ -28,6 +28,7 @@ mod spans;
 #[cfg(test)]
 mod stand_in;
 mod stream;
+mod submitter;
 mod transfer;
 mod translate;
 mod types;

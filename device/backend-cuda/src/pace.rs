@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Instant;
 
-use backend::{Command, DeviceError, Span};
+use backend::{DeviceError, Span};
 use limits::{Gate, SessionSlot};
 use parking_lot::Mutex;
 
@@ -42,16 +42,8 @@ impl Pacer {
         self.gate.seat()
     }
 
-    /// Queues a wait at the gate in the stream if `command` is a launch.
-    pub(crate) fn hold(
-        &self,
-        shared: &Shared,
-        stream: &Stream,
-        command: &Command,
-    ) -> Result<(), DeviceError> {
-        if !matches!(command, Command::Launch(_)) {
-            return Ok(());
-        }
+    /// Queues a wait at the gate in the stream, before a launch.
+    pub(crate) fn hold(&self, shared: &Shared, stream: &Stream) -> Result<(), DeviceError> {
         let device = stream.device;
         self.seat().count_launch(device);
         if !self.seat().is_paced(device) {

@@ -1,20 +1,24 @@
-//! Stopped streams: commands that may not go to the driver yet.
+//! Stopped and full streams: commands that may not go to the driver yet.
 //!
 //! The driver waits for all running work of a context at some calls, such as loading a kernel, so a stream that waits for the host
 //! must not wait in the driver. A stream stops here at a host function or at a wait for a value, and the commands behind it stay
-//! here, with all commands of other streams that must come after them.
+//! here, with all commands of other streams that must come after them. So do commands that the driver's queues have no room for.
+//!
+//! A call of the driver takes longer than the preparation of a command. In a burst of commands, a thread of its own makes the calls
+//! (`submitter.rs`), while the one that reads requests prepares the next commands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use backend::{DeviceError, ReadSink, Region, StreamId, Tag, ValueWait};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::Shared;
 use crate::error::call;
 use crate::launch::ReadyLaunch;
 use crate::region::{self, Side};
 use crate::stream::{Mark, Numbers, Origin, Stream};
+use crate::submitter::Submitter;
 use crate::types::CuEvent;
 
 /// A command that has been checked, with everything it needs.
@@ -62,13 +66,15 @@ pub(crate) struct Entry {
     pub(crate) work: Work,
 }
 
-/// A stream that is stopped or has commands that must wait.
+/// A stream that is stopped or full, or has commands that must wait.
 struct Queue {
     stream: Arc<Stream>,
     /// Place in the order of all commands of the one at which the stream stands.
     stopped: Option<u64>,
     /// Number of the timeline that ends the stop.
     resume: u32,
+    /// The waiter will submit more commands when the GPU has ended some.
+    awaits_room: bool,
     entries: VecDeque<(u64, Entry)>,
 }
 
@@ -76,6 +82,10 @@ struct Queue {
 #[derive(Default)]
 pub(crate) struct Schedule {
     state: Mutex<State>,
+    /// Held by the thread that gives commands to the driver, so that they keep their order. Taken and released with `state` locked:
+    /// the holder looks for more commands before it lets go, so whoever finds it locked can leave a command here.
+    turn: Mutex<()>,
+    pub(crate) submitter: Submitter,
 }
 
 #[derive(Default)]
@@ -101,6 +111,9 @@ impl State {
             return false;
         }
         let stream = &entry.stream;
+        if stream.is_full() {
+            return false;
+        }
         if self.queues.get(&stream.id).is_some_and(|queue| queue.stopped.is_some()) {
             return false;
         }
@@ -118,28 +131,52 @@ impl State {
             stream: Arc::clone(stream),
             stopped: None,
             resume: 0,
+            awaits_room: false,
             entries: VecDeque::new(),
         })
     }
 
-    /// The first command that the driver may get now.
-    fn next_entry(&mut self) -> Option<(u64, Entry)> {
+    /// Takes the first command that the driver may get now.
+    fn next_entry(&mut self) -> Option<Entry> {
         let ready = self.queues.iter().find(|(_, queue)| {
             queue.entries.front().is_some_and(|(order, entry)| self.may_go(*order, entry))
         });
         let id = *ready?.0;
-        self.queues.get_mut(&id)?.entries.pop_front()
+        let (order, entry) = self.queues.get_mut(&id)?.entries.pop_front()?;
+        self.stop_at(order, &entry);
+        Some(entry)
+    }
+
+    /// Stops the stream of a command that is about to go to the driver, if nothing may follow it there yet.
+    fn stop_at(&mut self, order: u64, entry: &Entry) {
+        if matches!(entry.work, Work::HostFunction { .. } | Work::WaitValue(_)) {
+            let queue = self.queue(&entry.stream);
+            (queue.stopped, queue.resume) = (Some(order), entry.numbers.last);
+        }
     }
 
     fn tidy(&mut self) {
-        self.queues.retain(|_, queue| queue.stopped.is_some() || !queue.entries.is_empty());
+        self.queues.retain(|_, queue| {
+            queue.stopped.is_some() || queue.awaits_room || !queue.entries.is_empty()
+        });
     }
 }
 
 impl Schedule {
-    /// Whether no stream is stopped.
+    /// Whether the driver has got all commands.
     pub(crate) fn is_clear(&self) -> bool {
-        self.state.lock().queues.is_empty()
+        let state = self.state.lock();
+        state.queues.is_empty() && self.turn.try_lock().is_some()
+    }
+
+    /// Whether commands are on their way to the driver. Their timelines are published when it has got them.
+    pub(crate) fn is_submitting(&self) -> bool {
+        self.turn.is_locked()
+    }
+
+    /// Waits until no command is on its way to the driver.
+    pub(crate) fn settle(&self) {
+        drop(self.turn.lock());
     }
 }
 
@@ -155,12 +192,89 @@ impl Shared {
         let entry = make();
         state.next += 1;
         let order = state.next;
+        let is_burst = self.schedule.submitter.count();
         let is_first = state.queues.get(&stream.id).is_none_or(|queue| queue.entries.is_empty());
-        if is_first && state.may_go(order, &entry) {
-            return self.submit(&mut state, order, entry);
+        if !is_burst
+            && is_first
+            && state.may_go(order, &entry)
+            && let Some(_turn) = self.schedule.turn.try_lock()
+        {
+            state.stop_at(order, &entry);
+            return self.submit(entry);
         }
         state.queue(stream).entries.push_back((order, entry));
+        if !(is_burst && self.schedule.submitter.wake(self)) {
+            self.submit_ready(state, Vec::new());
+            self.publish_all();
+        }
         Ok(())
+    }
+
+    /// Gives the driver all commands that may go there now. Publishes no timeline.
+    pub(crate) fn submit_all(self: &Arc<Shared>) {
+        self.submit_ready(self.schedule.state.lock(), Vec::new());
+    }
+
+    /// Arranges that full streams with commands here continue when the GPU has ended some.
+    fn await_room(self: &Arc<Shared>, state: &mut State) {
+        let full = |queue: &&mut Queue| {
+            !queue.awaits_room && !queue.entries.is_empty() && queue.stream.is_full()
+        };
+        for queue in state.queues.values_mut().filter(full) {
+            queue.awaits_room = true;
+            let (shared, stream) = (Arc::clone(self), Arc::clone(&queue.stream));
+            self.waiter.push(vec![stream.half_empty()], move |result| {
+                if result.is_ok() {
+                    shared.refill(&stream);
+                }
+            });
+        }
+    }
+
+    /// Continues a stream that was full.
+    fn refill(self: &Arc<Shared>, stream: &Arc<Stream>) {
+        let mut state = self.schedule.state.lock();
+        if let Some(queue) = state.queues.get_mut(&stream.id) {
+            queue.awaits_room = false;
+            drop(state);
+            // Others wait for this thread.
+            if !self.schedule.submitter.wake(self) {
+                self.submit_all();
+                self.publish_all();
+            }
+        }
+    }
+
+    /// Gives the driver all commands that may go there now, unless another thread does.
+    fn submit_ready(
+        self: &Arc<Shared>,
+        mut state: MutexGuard<'_, State>,
+        mut failures: Vec<(Tag, DeviceError)>,
+    ) {
+        if let Some(turn) = self.schedule.turn.try_lock() {
+            loop {
+                // Before the look for the next command: a stream that gets room after it is not overlooked.
+                self.await_room(&mut state);
+                let Some(entry) = state.next_entry() else { break };
+                let tag = entry.origin.tag;
+                let submitted = MutexGuard::unlocked(&mut state, || {
+                    self.on(entry.stream.device).and_then(|_| self.submit(entry))
+                });
+                if let Err(error) = submitted {
+                    failures.push((tag, error));
+                }
+            }
+            state.tidy();
+            drop(turn);
+        }
+        drop(state);
+        for (tag, error) in failures {
+            let is_fault = error.is_fault();
+            let error = self.blame(error);
+            if let Some(notifier) = self.notifier.get().filter(|_| !is_fault) {
+                notifier.failed(tag, &error);
+            }
+        }
     }
 
     /// Continues a stopped stream.
@@ -178,24 +292,9 @@ impl Shared {
         if let Err(error) = ended {
             failures.push((0, error));
         }
-        while let Some((order, entry)) = state.next_entry() {
-            let tag = entry.origin.tag;
-            let submitted = self.on(entry.stream.device).and_then(|_| self.submit(&mut state, order, entry));
-            if let Err(error) = submitted {
-                failures.push((tag, error));
-            }
-        }
-        state.tidy();
-        drop(state);
+        self.submit_ready(state, failures);
         // What waits for these commands may have been told before the driver got them.
         self.publish_all();
-        for (tag, error) in failures {
-            let is_fault = error.is_fault();
-            let error = self.blame(error);
-            if let Some(notifier) = self.notifier.get().filter(|_| !is_fault) {
-                notifier.failed(tag, &error);
-            }
-        }
     }
 
     /// Drops the commands that have not gone to the driver, of one device or of all: readers get the error.
@@ -227,7 +326,7 @@ impl Shared {
         Origin { tag, what: Arc::clone(what), is_kernel: false }
     }
 
-    fn submit(self: &Arc<Shared>, state: &mut State, order: u64, entry: Entry) -> Result<(), DeviceError> {
+    fn submit(self: &Arc<Shared>, entry: Entry) -> Result<(), DeviceError> {
         let Entry { stream, numbers, origin, task, work } = entry;
         let timed = task.filter(|_| self.spans.is_on() || self.pacer.is_some());
         let begun = timed.and_then(|_| self.begin_span(&stream));
@@ -258,8 +357,6 @@ impl Shared {
             }
             Work::Nothing => plain(&|_| Ok(())),
             Work::HostFunction { token } => {
-                let queue = state.queue(&stream);
-                (queue.stopped, queue.resume) = (Some(order), numbers.last);
                 let reached = stream
                     .submit(functions, numbers.first, &origin, |_| Ok(()))
                     .and_then(|()| stream.publish(functions));
@@ -272,8 +369,6 @@ impl Shared {
                 reached
             }
             Work::WaitValue(wait) => {
-                let queue = state.queue(&stream);
-                (queue.stopped, queue.resume) = (Some(order), numbers.last);
                 let reached = stream
                     .submit(functions, numbers.first, &origin, |_| Ok(()))
                     .and_then(|()| stream.publish(functions));
@@ -292,5 +387,75 @@ impl Shared {
             (None, _) => {}
         }
         submitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use backend::{Command, Device, Region, Scope};
+
+    use crate::stand_in::{AT, StandIn};
+    use crate::stream::MOST_SUBMITTED;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn eventually(holds: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !holds() {
+            assert!(begin.elapsed() < PATIENCE, "it did not happen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn commands_of_a_burst_keep_their_order() {
+        let gpu = StandIn::open();
+        gpu.device.create_stream(0, 0x100, true, 0).unwrap();
+        for round in 0..200 {
+            let before = gpu.filled().len();
+            for value in 0..50 {
+                let to = Region::flat(AT, 64);
+                gpu.device.enqueue(0x100, 1, Command::Fill { to, value, element: 1 }).unwrap();
+                // The thread of the burst may be asleep, busy, or about to sleep.
+                if value % 16 == round % 16 {
+                    gpu.device.idle(&mut || true);
+                }
+            }
+            let (sender, ended) = mpsc::channel();
+            gpu.device.synchronize(Scope::Stream(0x100), Box::new(move |it| drop(sender.send(it))));
+            gpu.device.idle(&mut || true);
+            assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ok(())), "round {round}");
+            assert_eq!(gpu.filled()[before..], (0..50).collect::<Vec<u8>>(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_full_stream_blocks_neither_its_caller_nor_other_streams() {
+        const FILLS: usize = 5000;
+        let gpu = StandIn::open();
+        gpu.device.create_stream(0, 0x100, true, 0).unwrap();
+        gpu.device.create_stream(0, 0x101, true, 0).unwrap();
+        let fill = |stream| {
+            let to = Region::flat(AT, 64);
+            gpu.device.enqueue(stream, 1, Command::Fill { to, value: 1, element: 1 }).unwrap();
+        };
+        gpu.hold();
+        let before = gpu.fills();
+        (0..FILLS).for_each(|_| fill(0x100));
+        let most = MOST_SUBMITTED as usize;
+        eventually(|| gpu.fills() - before == most);
+        fill(0x101);
+        eventually(|| gpu.fills() - before == most + 1);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(gpu.fills() - before, most + 1, "the driver would block");
+        let (sender, ended) = mpsc::channel();
+        gpu.device.synchronize(Scope::Stream(0x100), Box::new(move |it| drop(sender.send(it))));
+        assert!(ended.try_recv().is_err(), "commands that the driver has not got count as well");
+        gpu.go_on();
+        assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ok(())));
+        assert_eq!(gpu.fills() - before, FILLS + 1);
     }
 }

@@ -28,6 +28,8 @@ static HELD: Mutex<Vec<(u64, u32)>> = Mutex::new(Vec::new());
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 static ADVANCES: AtomicUsize = AtomicUsize::new(0);
+/// Values of the fills that the driver has got.
+static FILLS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// A device over the stand-in, with some mapped memory.
 pub(crate) struct StandIn {
@@ -39,6 +41,7 @@ impl StandIn {
     pub(crate) fn open() -> StandIn {
         let one = ONE.lock();
         HELD.lock().clear();
+        FILLS.lock().clear();
         IS_HELD.store(false, Ordering::SeqCst);
         IS_BROKEN.store(false, Ordering::SeqCst);
         let mut functions = Functions::idle();
@@ -50,6 +53,7 @@ impl StandIn {
         functions.cuMemGetInfo_v2 = memory_info;
         functions.cuStreamWriteValue32_v2 = advance;
         functions.cuStreamQuery = query;
+        functions.cuMemsetD8Async = fill;
         let functions = Arc::new(functions);
         let gpus = vec![Gpu::open(&functions, 0).expect("a GPU")];
         let model = Model::find("mi300x").expect("a model");
@@ -86,6 +90,16 @@ impl StandIn {
     /// How often a timeline was to be advanced.
     pub(crate) fn advances(&self) -> usize {
         ADVANCES.load(Ordering::SeqCst)
+    }
+
+    /// How many fills the driver has got.
+    pub(crate) fn fills(&self) -> usize {
+        FILLS.lock().len()
+    }
+
+    /// Their values.
+    pub(crate) fn filled(&self) -> Vec<u8> {
+        FILLS.lock().clone()
     }
 }
 
@@ -147,5 +161,10 @@ unsafe extern "C" fn advance(_: CuStream, address: CuAddress, value: u32, _: c_u
 }
 
 unsafe extern "C" fn query(_: CuStream) -> CuResult {
+    status()
+}
+
+unsafe extern "C" fn fill(_: CuAddress, value: u8, _: usize, _: CuStream) -> CuResult {
+    FILLS.lock().push(value);
     status()
 }

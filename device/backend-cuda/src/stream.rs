@@ -22,6 +22,9 @@ const LAST_NULL_STREAM: StreamId = 0xff;
 const PROGRESS: usize = 0;
 /// Most commands in a row after which the timeline is not advanced.
 const MOST_UNPUBLISHED: u32 = 64;
+/// Most commands of a stream that the driver has got and the GPU has not ended. The driver's queues hold 1,024, and streams share
+/// them. At a full queue the driver blocks the caller, with a lock that every other call needs.
+pub(crate) const MOST_SUBMITTED: u32 = 256;
 
 /// A stream of a device.
 pub(crate) struct Stream {
@@ -167,6 +170,17 @@ impl Stream {
     fn has_passed_on(&self, number: u32) -> bool {
         self.reads.load(Ordering::Acquire) == 0
             || self.timeline.lock().reads.front().is_none_or(|first| !is_reached(*first, number))
+    }
+
+    /// Whether the driver has got as many commands as it should have at a time.
+    pub(crate) fn is_full(&self) -> bool {
+        self.timeline.lock().submitted.wrapping_sub(self.progress()) >= MOST_SUBMITTED
+    }
+
+    /// A point of a full stream's timeline after which the driver should get more commands.
+    pub(crate) fn half_empty(self: &Arc<Stream>) -> Mark {
+        let submitted = self.timeline.lock().submitted;
+        self.mark(submitted.wrapping_sub(MOST_SUBMITTED / 2))
     }
 
     /// Whether the driver has got everything up to `number`.

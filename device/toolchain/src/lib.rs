@@ -92,13 +92,23 @@ impl Toolchain {
         files.dedup();
         files
     }
+
+    /// The folder of the compiler's own shared libraries, for `LD_LIBRARY_PATH`; `None` if the system's loader finds them.
+    ///
+    /// The compiler's `RUNPATH` is relative to `$ORIGIN`, which the loader reads from `/proc/self/exe`. A sandbox has no `/proc`.
+    pub fn library_path(&self) -> Option<PathBuf> {
+        let clang = self.clang.canonicalize().ok()?;
+        let root = clang.parent()?.parent()?;
+        let folder = root.join("lib");
+        (!is_system_root(root) && folder.is_dir()).then_some(folder)
+    }
 }
 
 /// The installation folder of a compiler, or only the compiler's files if that folder is a system root such as `/usr`.
 fn own_files(clang: &Path) -> Vec<PathBuf> {
     let Ok(clang) = clang.canonicalize() else { return Vec::new() };
     let Some(root) = clang.parent().and_then(Path::parent) else { return Vec::new() };
-    if !["/", "/usr", "/usr/local"].map(Path::new).contains(&root) {
+    if !is_system_root(root) {
         return vec![root.to_owned()];
     }
     let tools = ["clang", "clang++", "lld", "ld.lld", "clang-offload-bundler", "llvm-link"];
@@ -106,6 +116,11 @@ fn own_files(clang: &Path) -> Vec<PathBuf> {
     files.push(root.join("lib/clang"));
     files.push(clang);
     files
+}
+
+/// Whether a folder belongs to the system rather than to one installation.
+fn is_system_root(folder: &Path) -> bool {
+    ["/", "/usr", "/usr/local"].map(Path::new).contains(&folder)
 }
 
 /// Debian's multiarch library folders, one per architecture.
@@ -159,6 +174,13 @@ mod tests {
     }
 
     #[test]
+    fn a_compiler_of_the_system_needs_no_library_path() {
+        let parts = ["/usr/bin/env", "/usr", "/usr"].map(PathBuf::from);
+        let [clang, hip, device_libs] = parts;
+        assert_eq!(Toolchain { clang, hip, device_libs }.library_path(), None);
+    }
+
+    #[test]
     fn an_unpacked_toolchain_is_found_by_its_root() {
         let root = tempfile::tempdir().unwrap();
         let put = |path: &str| {
@@ -169,10 +191,12 @@ mod tests {
         put("hip/usr/include/hip/hip_runtime.h");
         put("device-libs/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode/ocml.bc");
         put("bin/clang++-19");
+        put("lib/libclang-cpp.so.19");
         let found = Toolchain::find(Some(root.path())).unwrap();
         assert_eq!(found.clang, root.path().join("bin/clang++-19"));
         assert_eq!(found.hip, root.path().join("hip/usr"));
         assert!(found.device_libs.ends_with("17/amdgcn/bitcode"));
+        assert_eq!(found.library_path(), Some(root.path().canonicalize().unwrap().join("lib")));
         let files = found.files();
         for needed in [&found.clang, &found.hip.join("include"), &found.device_libs] {
             assert!(files.iter().any(|file| needed.starts_with(file)), "{needed:?} is not in {files:?}");

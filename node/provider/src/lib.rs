@@ -30,6 +30,7 @@ mod partition;
 mod pci;
 pub mod smi;
 mod software;
+mod symbols;
 mod topology;
 mod tree;
 

@@ -51,9 +51,10 @@ pub fn measure(built: &Built, programs: &Programs, extent: Extent) -> Result<Rep
     agent.release_times(programs, if quick { 1 } else { 5 }, &mut report)?;
     step::heading(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
     agent.accuracy(programs, seconds, &mut report)?;
-    step::heading(&format!("two clients with 25 and 75 % on busy processors for {seconds} s"));
     // A kernel on busy processors can take longer than a second, so a shorter window may count no work of a share.
-    agent.contention(programs, seconds.max(MIN_CONTENDED_SECONDS), &mut report)?;
+    let contended = seconds.max(MIN_CONTENDED_SECONDS);
+    step::heading(&format!("two clients with 25 and 75 % on busy processors for {contended} s"));
+    agent.contention(programs, contended, &mut report)?;
     report.close();
     Ok(report)
 }
@@ -204,16 +205,32 @@ impl Agent {
         let agent_before = process.cpu_seconds()?;
         let spent: Vec<f64> = parts.iter().map(|it| self.spent(it)).collect::<Result<_>>()?;
         let start = Instant::now();
+        let over = Arc::new(AtomicBool::new(false));
         let running: Vec<_> = clients
             .into_iter()
             .map(|mut client| {
-                std::thread::spawn(move || client.query(&format!("busy {}", seconds * 1000)).map(|_| client))
+                let over = Arc::clone(&over);
+                std::thread::spawn(move || -> Result<BenchProcess> {
+                    client.query(&format!("busy {}", seconds * 1000))?;
+                    while !over.load(Ordering::Relaxed) {
+                        client.query("busy 200")?;
+                    }
+                    Ok(client)
+                })
             })
             .collect();
         std::thread::sleep(Duration::from_secs(seconds));
-        let after: Vec<f64> = parts.iter().map(|it| self.spent(it)).collect::<Result<_>>()?;
+        // On a slow machine a client may need longer for its first kernel.
+        let spent_now = || -> Result<Vec<f64>> { parts.iter().map(|it| self.spent(it)).collect() };
+        let mut after = spent_now()?;
+        while spent.iter().zip(&after).any(|(before, after)| after <= before) {
+            ensure!(start.elapsed() < TIMEOUT, "a client made no progress within {TIMEOUT:?}");
+            std::thread::sleep(POLL_INTERVAL);
+            after = spent_now()?;
+        }
         let elapsed = start.elapsed().as_secs_f64() * 1e9;
         let agent = (process.cpu_seconds()? - agent_before) / before.elapsed().as_secs_f64();
+        over.store(true, Ordering::Relaxed);
         for client in running {
             match client.join() {
                 Ok(client) => drop(client?),

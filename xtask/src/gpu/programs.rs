@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Timeout of a program. On a GPU its first launches include translations.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs that run at the same time on a GPU.
 const PARALLEL: usize = 4;
@@ -110,7 +110,7 @@ const CASES: &[Case] = &[
     verdict("mapped", &[]),
     verdict("mapped_copies", &[]),
     verdict("mapped_process", &[]),
-    verdict("module_managed", &[]),
+    Case { needs: Needs::Compiler, ..verdict("module_managed", &[]) },
     verdict("polling", &["200"]),
     output("printf_order", &[]),
     verdict("race", &[]),
@@ -226,16 +226,16 @@ pub fn bundle(
         let (architecture, description, _) = *target;
         let worker = demo::worker(&programs, target, &format!("gpu-programs-{architecture}.log"))?;
         let place = Place { folder, lib: &built.lib, worker: &worker, architecture };
-        for (case, run, _) in place.run_all(&all, 1)? {
+        let record = |case: &Case, run: &Run, _: Duration| -> Result<()> {
             let good = Run { status: SUCCESS.to_owned(), ..run.clone() };
             if let Some(complaint) = run.complaint(case, &good) {
                 bail!("{} on {description}: {complaint}\n{}", case.name(), run.errors);
             }
             let path = expected(folder, architecture, case);
             fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            fs::write(&path, run.to_text()).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
+            fs::write(&path, run.to_text()).with_context(|| format!("cannot write {}", path.display()))
+        };
+        place.run_all(&all, 1, record).map(drop)
     };
     std::thread::scope(|scope| {
         let running: Vec<_> =
@@ -268,9 +268,7 @@ pub fn run(bundle: &Path, programs: &Programs<'_>, targets: &[Target], only: &st
         let kept = |alone: bool| -> Vec<&Case> {
             chosen().filter(|case| !left_out(case) && (case.needs == Needs::Device) == alone).collect()
         };
-        let mut done = place.run_all(&kept(false), PARALLEL)?;
-        done.extend(place.run_all(&kept(true), 1)?);
-        for (case, run, time) in done {
+        let judge = |case: &Case, run: &Run, time: Duration| -> Result<Row> {
             let record = expected(&folder, architecture, case);
             let wanted =
                 fs::read_to_string(&record).with_context(|| format!("cannot read {}", record.display()))?;
@@ -283,8 +281,12 @@ pub fn run(bundle: &Path, programs: &Programs<'_>, targets: &[Target], only: &st
                     complaint.push_str(&format!("; it wrote `{line}`"));
                 }
             }
-            rows.push(Row { name: case.name(), architecture, complaint, time });
-        }
+            let row = Row { name: case.name(), architecture, complaint, time };
+            step::progress(&row.to_line());
+            Ok(row)
+        };
+        rows.extend(place.run_all(&kept(false), PARALLEL, judge)?);
+        rows.extend(place.run_all(&kept(true), 1, judge)?);
     }
     println!("{}", table(&rows));
     Ok(rows.iter().filter(|row| row.complaint.is_some()).count())
@@ -295,6 +297,19 @@ struct Row {
     architecture: &'static str,
     complaint: Option<String>,
     time: Duration,
+}
+
+impl Row {
+    fn cell(&self) -> String {
+        let result = if self.complaint.is_none() { "right" } else { "WRONG" };
+        format!("{result} {}", step::seconds(self.time))
+    }
+
+    /// The result in one line, for progress.
+    fn to_line(&self) -> String {
+        let complaint = self.complaint.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+        format!("{} on {}: {}{complaint}", self.name, self.architecture, self.cell())
+    }
 }
 
 /// One line a program, then the failures.
@@ -310,10 +325,7 @@ fn table(rows: &[Row]) -> String {
         text.push_str(&format!("{name:width$}"));
         for (architecture, _) in ARCHITECTURES {
             let row = rows.iter().find(|row| row.name == name && row.architecture == *architecture);
-            let cell = row.map_or_else(String::new, |row| {
-                let result = if row.complaint.is_none() { "right" } else { "WRONG" };
-                format!("{result} {}", step::seconds(row.time))
-            });
+            let cell = row.map_or_else(String::new, Row::cell);
             text.push_str(&format!("  {cell:>14}"));
         }
         text.push('\n');
@@ -336,8 +348,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Runs some programs, a few at a time. The results are in the programs' order.
-    fn run_all<'c>(&self, cases: &[&'c Case], parallel: usize) -> Result<Vec<(&'c Case, Run, Duration)>> {
+    /// Runs some programs, a few at a time, and calls `finish` as soon as one has ended. The results are in the programs' order.
+    fn run_all<T: Send>(
+        &self,
+        cases: &[&Case],
+        parallel: usize,
+        finish: impl Fn(&Case, &Run, Duration) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..parallel.min(cases.len()) {
@@ -346,16 +363,15 @@ impl Place<'_> {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(case) = cases.get(index) else { return };
                         let started = Instant::now();
-                        let run = self.run_one(case);
-                        let one = (index, run, started.elapsed());
-                        done.lock().unwrap_or_else(|it| it.into_inner()).push(one);
+                        let result = self.run_one(case).and_then(|run| finish(case, &run, started.elapsed()));
+                        done.lock().unwrap_or_else(|it| it.into_inner()).push((index, result));
                     }
                 });
             }
         });
         let mut done = done.into_inner().unwrap_or_else(|it| it.into_inner());
-        done.sort_by_key(|(index, ..)| *index);
-        done.into_iter().map(|(index, run, time)| Ok((cases[index], run?, time))).collect()
+        done.sort_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     fn run_one(&self, case: &Case) -> Result<Run> {

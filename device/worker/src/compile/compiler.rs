@@ -178,7 +178,10 @@ pub(crate) fn confined(toolchain: &Toolchain) -> sandbox::Command {
     for path in toolchain.files() {
         command = command.visible(path);
     }
-    command
+    match toolchain.library_path() {
+        Some(folder) => command.environment("LD_LIBRARY_PATH", folder),
+        None => command,
+    }
 }
 
 /// Builds the compiler command with the sources of a request.

@@ -3,6 +3,7 @@
 use std::ffi::{OsString, c_char, c_void};
 
 use crate::env::SmiChoice;
+use crate::symbols::library_functions;
 
 /// Opaque handle of a GPU.
 pub type Handle = *mut c_void;
@@ -55,40 +56,7 @@ fn meaning(status: &Status) -> String {
     words(*status)
 }
 
-macro_rules! functions {
-    (
-        required { $($required:ident($($required_argument:ty),*);)* }
-        optional { $($optional:ident($($optional_argument:ty),*);)* }
-    ) => {
-        /// The loaded library.
-        #[derive(Debug)]
-        #[allow(non_snake_case, reason = "named as in NVML")]
-        pub struct Library {
-            $(pub $required: unsafe extern "C" fn($($required_argument),*) -> Status,)*
-            $(pub $optional: Option<unsafe extern "C" fn($($optional_argument),*) -> Status>,)*
-        }
-
-        impl Library {
-            fn look_up(library: &libloading::Library) -> Result<Library, &'static str> {
-                // SAFETY: the symbols are NVML's, and the types are those of its header. A version suffix is part of a name, so a
-                // name never changes its type.
-                unsafe {
-                    Ok(Library {
-                        $($required: *library
-                            .get(concat!(stringify!($required), "\0").as_bytes())
-                            .map_err(|_| stringify!($required))?,)*
-                        $($optional: library
-                            .get(concat!(stringify!($optional), "\0").as_bytes())
-                            .ok()
-                            .map(|symbol| *symbol),)*
-                    })
-                }
-            }
-        }
-    };
-}
-
-functions! {
+library_functions! {
     required {
         nvmlInit_v2();
         nvmlShutdown();
@@ -213,7 +181,8 @@ pub fn load(choice: &SmiChoice) -> Result<Library, NvmlError> {
         // SAFETY: loading runs the library's constructors. It is NVIDIA's library or the one the operator configured.
         match unsafe { libloading::Library::new(candidate) } {
             Ok(library) => {
-                let found = Library::look_up(&library);
+                // SAFETY: the types are those of NVML's header. A version suffix is part of a name, so a name never changes its type.
+                let found = unsafe { Library::look_up(&library) };
                 // Never unloaded: it has threads and destructors, and staying loaded costs nothing.
                 std::mem::forget(library);
                 let missing = |function| NvmlError::Missing {

@@ -4,6 +4,7 @@ use std::ffi::{OsString, c_void};
 use std::path::PathBuf;
 
 use crate::env::SmiChoice;
+use crate::symbols::library_functions;
 
 /// Opaque handle of a socket or processor.
 pub type Handle = *mut c_void;
@@ -21,36 +22,7 @@ const NAMES: &[&str] = &[
 ];
 const USUAL_FOLDER: &str = "/opt/rocm/lib";
 
-macro_rules! functions {
-    (
-        required { $($required:ident($($required_argument:ty),*);)* }
-        optional { $($optional:ident($($optional_argument:ty),*);)* }
-    ) => {
-        /// The loaded library.
-        #[derive(Debug)]
-        pub struct Library {
-            $(pub $required: unsafe extern "C" fn($($required_argument),*) -> Status,)*
-            $(pub $optional: Option<unsafe extern "C" fn($($optional_argument),*) -> Status>,)*
-        }
-
-        impl Library {
-            fn look_up(library: &libloading::Library) -> Result<Library, libloading::Error> {
-                // SAFETY: the symbols are AMD SMI's, and the types are those of its header, unchanged since 6.1.
-                unsafe {
-                    Ok(Library {
-                        $($required: *library.get(concat!(stringify!($required), "\0").as_bytes())?,)*
-                        $($optional: library
-                            .get(concat!(stringify!($optional), "\0").as_bytes())
-                            .ok()
-                            .map(|symbol| *symbol),)*
-                    })
-                }
-            }
-        }
-    };
-}
-
-functions! {
+library_functions! {
     required {
         amdsmi_init(u64);
         amdsmi_shut_down();
@@ -97,14 +69,20 @@ pub fn load(choice: &SmiChoice) -> Result<Library, Vec<String>> {
     for candidate in candidates {
         // SAFETY: loading runs the library's constructors. It is AMD's library or the one the operator configured.
         let loaded = unsafe { libloading::Library::new(&candidate) };
-        match loaded.and_then(|library| {
-            let found = Library::look_up(&library);
-            // Never unloaded: it has threads and destructors, and staying loaded costs nothing.
-            std::mem::forget(library);
-            found
-        }) {
+        let library = match loaded {
+            Ok(library) => library,
+            Err(error) => {
+                refusals.push(error.to_string());
+                continue;
+            }
+        };
+        // SAFETY: AMD SMI's functions have had these types since 6.1.
+        let found = unsafe { Library::look_up(&library) };
+        // Never unloaded: it has threads and destructors, and staying loaded costs nothing.
+        std::mem::forget(library);
+        match found {
             Ok(library) => return Ok(library),
-            Err(error) => refusals.push(error.to_string()),
+            Err(function) => refusals.push(format!("{} lacks {function}", candidate.display())),
         }
     }
     Err(refusals)
