@@ -318,7 +318,11 @@ fn toolchain_with_a_library() -> tempfile::TempDir {
         const char* text(void);
         int main(void) { FILE* file = fopen(\"../program.out\", \"w\"); return fputs(text(), file) < 0; }";
     let search = format!("-L{}", lib.display());
-    build(program, &bin.join("clang++"), &[&search, "-ltext", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib"]);
+    build(
+        program,
+        &bin.join("clang++"),
+        &[&search, "-ltext", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib"],
+    );
     root
 }
 

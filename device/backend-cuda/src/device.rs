@@ -33,11 +33,12 @@ use crate::gpu::Gpu;
 use crate::hostcall::Services;
 use crate::launch::queue_descriptor;
 use crate::linger::Linger;
-use crate::memory::Memory;
+use crate::memory::{Memory, What};
 use crate::module::{Module, Modules};
 use crate::pace::Pacer;
 use crate::pinned::{Piece, Pinned};
 use crate::program::Programs;
+use crate::scatter::Scatter;
 use crate::schedule::{Entry, Schedule, Work};
 use crate::spans::Spans;
 use crate::stream::{Mark, Origin, Stream, Streams};
@@ -104,6 +105,7 @@ pub(crate) struct Shared {
     /// Streams with a host function that has not returned, by token.
     stops: Mutex<HashMap<u64, Arc<Stream>>>,
     pub(crate) dispatches: AtomicU64,
+    pub(crate) scatter: Scatter,
     pub(crate) names: Names,
 }
 
@@ -228,6 +230,7 @@ impl Cuda {
             waits: ValueWaits::default(),
             services: gpus.iter().map(|_| Services::default()).collect(),
             schedule: Schedule::default(),
+            scatter: Scatter::new(gpus.len()),
             functions,
             gpus,
             arch: if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 },
@@ -501,12 +504,13 @@ impl Device for Cuda {
         let _ = self.shared.notifier.set(notifier);
     }
 
-    fn map(&self, device: u32, _kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    fn map(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
         self.shared.check_fault()?;
         self.shared.on(device)?;
         // This may wait for an allocation that is being freed.
         self.shared.waiter.wake();
-        self.shared.memory.map(device, address, bytes, false).map_err(|error| self.shared.blame(error))
+        let what = if kind == MemoryKind::PinnedHost { What::Host } else { What::Device };
+        self.shared.memory.map(device, address, bytes, what).map_err(|error| self.shared.blame(error))
     }
 
     fn unmap(&self, address: u64) -> Result<(), DeviceError> {
@@ -540,6 +544,11 @@ impl Device for Cuda {
     fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check(address, bytes.len() as u64)?;
         self.shared.write_aside(address, bytes).map_err(|error| self.shared.blame(error))
+    }
+
+    fn write_runs_unordered(&self, runs: &[(u64, &[u8])]) -> Result<(), DeviceError> {
+        runs.iter().try_for_each(|(address, bytes)| self.check(*address, bytes.len() as u64))?;
+        self.shared.write_runs_aside(runs).map_err(|error| self.shared.blame(error))
     }
 
     fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
@@ -700,7 +709,7 @@ impl Device for Cuda {
         shared.on(device)?;
         shared.waiter.wake();
         let module = Module::parse(id, device, base, shared.arch, image)?;
-        shared.memory.map(device, base, module.image().len().max(1) as u64, true)?;
+        shared.memory.map(device, base, module.image().len().max(1) as u64, What::Module)?;
         if let Err(error) = shared.write_aside(base, module.image()) {
             shared.memory.unmap(base, true)?;
             shared.memory.release(base);

@@ -23,6 +23,7 @@ mod pace;
 mod pinned;
 mod program;
 mod region;
+mod scatter;
 mod schedule;
 mod spans;
 #[cfg(test)]

@@ -22,6 +22,8 @@ const DEFAULT_ARENA_BYTES: u64 = 1 << 40;
 /// Where a range is reserved if the client proposes none; the driver may choose another address.
 const DEFAULT_ARENA_BASE: u64 = 0x2000_0000_0000;
 const CHUNK: u64 = PHYSICAL_GRANULARITY;
+/// The driver reserves smaller ranges, and those that are not aligned to this, where it likes.
+const WINDOW: u64 = 32 << 20;
 /// Unused blocks of one chunk that stay mapped, because mapping takes far longer than a small allocation should.
 const MOST_SPARE: usize = 64;
 /// Allocations from this size on are compared with the free memory before the driver is asked.
@@ -48,6 +50,19 @@ struct Allocation {
     mapped: bool,
     /// A module, which only [`Memory::unmap`] of its loader may free.
     module: bool,
+    /// It stands for host memory, which a reset of the device does not free.
+    host: bool,
+}
+
+/// What an allocation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Memory of the device.
+    Device,
+    /// A copy of host memory, which kernels access.
+    Host,
+    /// A code object.
+    Module,
 }
 
 /// Physical memory that is mapped at an address.
@@ -64,7 +79,7 @@ struct State {
     /// Allocations that were freed while work was queued that may use them.
     freed: BTreeMap<u64, Allocation>,
     blocks: BTreeMap<u64, Block>,
-    /// Chunks outside the arena that are reserved.
+    /// Windows outside the arena that are reserved.
     outside: BTreeSet<u64>,
     used: Vec<u64>,
     spare: usize,
@@ -126,14 +141,14 @@ impl Memory {
     }
 
     /// Allocates zeroed memory at an address of the arena. Waits if a freed allocation is still in use there.
-    pub(crate) fn map(&self, device: u32, address: u64, bytes: u64, module: bool) -> Result<(), DeviceError> {
+    pub(crate) fn map(&self, device: u32, address: u64, bytes: u64, what: What) -> Result<(), DeviceError> {
         if bytes == 0 || !self.arena.contains(address, bytes) {
             return Err(DeviceError::invalid_value(format!(
                 "{bytes} bytes at {address:#x} are not in the arena"
             )));
         }
         let state = self.state.lock();
-        self.allocate(state, device, address, bytes, module)
+        self.allocate(state, device, address, bytes, what)
     }
 
     /// Allocates zeroed memory at an address outside the arena, if the driver can reserve it.
@@ -148,19 +163,19 @@ impl Memory {
         }
         self.gpus[device as usize].enter()?;
         let mut state = self.state.lock();
-        for chunk in chunks(address, bytes) {
-            if state.outside.contains(&chunk) {
+        for window in (address / WINDOW..end.div_ceil(WINDOW)).map(|number| number * WINDOW) {
+            if state.outside.contains(&window) {
                 continue;
             }
             let mut found = 0;
-            call!(self.functions, cuMemAddressReserve(&raw mut found, CHUNK as usize, 0, chunk, 0))?;
-            if found != chunk {
-                let _ = call!(self.functions, cuMemAddressFree(found, CHUNK as usize));
+            call!(self.functions, cuMemAddressReserve(&raw mut found, WINDOW as usize, 0, window, 0))?;
+            if found != window {
+                let _ = call!(self.functions, cuMemAddressFree(found, WINDOW as usize));
                 return Err(refused("this process uses the addresses"));
             }
-            state.outside.insert(chunk);
+            state.outside.insert(window);
         }
-        self.allocate(state, device, address, bytes, false)
+        self.allocate(state, device, address, bytes, What::Host)
     }
 
     fn allocate(
@@ -169,7 +184,7 @@ impl Memory {
         device: u32,
         address: u64,
         bytes: u64,
-        module: bool,
+        what: What,
     ) -> Result<(), DeviceError> {
         let overlaps = |map: &BTreeMap<u64, Allocation>| {
             let before = map.range(..address + bytes).next_back();
@@ -203,7 +218,8 @@ impl Memory {
         });
         let blocks = zeroed.inspect_err(|_| self.give(device, bytes))?;
         state.used[device as usize] += bytes;
-        state.allocations.insert(address, Allocation { bytes, device, blocks, mapped: false, module });
+        let (module, host) = (what == What::Module, what == What::Host);
+        state.allocations.insert(address, Allocation { bytes, device, blocks, mapped: false, module, host });
         Ok(())
     }
 
@@ -229,10 +245,11 @@ impl Memory {
         self.released.notify_all();
     }
 
-    /// Addresses of a device's allocations, without modules and mappings.
+    /// Addresses of a device's allocations, without modules, mappings and host memory.
     pub(crate) fn of_device(&self, device: u32) -> Vec<u64> {
         let state = self.state.lock();
-        let own = state.allocations.iter().filter(|(_, it)| it.device == device && !it.mapped && !it.module);
+        let is_own = |it: &Allocation| it.device == device && !it.mapped && !it.module && !it.host;
+        let own = state.allocations.iter().filter(|(_, it)| is_own(it));
         own.map(|(address, _)| *address).collect()
     }
 
@@ -298,7 +315,7 @@ impl Memory {
             return Err(taken());
         }
         map()?;
-        let it = Allocation { bytes, device, blocks: Vec::new(), mapped: true, module: false };
+        let it = Allocation { bytes, device, blocks: Vec::new(), mapped: true, module: false, host: false };
         state.allocations.insert(address, it);
         Ok(())
     }
@@ -476,11 +493,6 @@ fn access(gpu: &Gpu) -> MemAccessDesc {
     }
 }
 
-/// The chunks that a range touches.
-fn chunks(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
-    (address / CHUNK * CHUNK..address + bytes).step_by(CHUNK as usize)
-}
-
 /// Size of the block that starts at the chunk `at`, for the allocation from `start` to `end`, where `next` is the next block or
 /// the end: a single chunk if the allocation fills it only in part, else all chunks that it fills.
 fn block_bytes(at: u64, next: u64, start: u64, end: u64) -> u64 {
@@ -513,6 +525,5 @@ mod tests {
         assert_eq!(blocks(4096, 4 * CHUNK - 1, u64::MAX), [(0, 1), (1, 2), (3, 1)]);
         assert_eq!(blocks(4096, 8192, u64::MAX), [(0, 1)]);
         assert_eq!(blocks(0, 8 * CHUNK, 3 * CHUNK), [(0, 3), (3, 5)]);
-        assert_eq!(chunks(CHUNK + 5, CHUNK).collect::<Vec<u64>>(), [CHUNK, 2 * CHUNK]);
     }
 }

@@ -156,9 +156,8 @@ impl State {
     }
 
     fn tidy(&mut self) {
-        self.queues.retain(|_, queue| {
-            queue.stopped.is_some() || queue.awaits_room || !queue.entries.is_empty()
-        });
+        self.queues
+            .retain(|_, queue| queue.stopped.is_some() || queue.awaits_room || !queue.entries.is_empty());
     }
 }
 
@@ -217,9 +216,8 @@ impl Shared {
 
     /// Arranges that full streams with commands here continue when the GPU has ended some.
     fn await_room(self: &Arc<Shared>, state: &mut State) {
-        let full = |queue: &&mut Queue| {
-            !queue.awaits_room && !queue.entries.is_empty() && queue.stream.is_full()
-        };
+        let full =
+            |queue: &&mut Queue| !queue.awaits_room && !queue.entries.is_empty() && queue.stream.is_full();
         for queue in state.queues.values_mut().filter(full) {
             queue.awaits_room = true;
             let (shared, stream) = (Arc::clone(self), Arc::clone(&queue.stream));

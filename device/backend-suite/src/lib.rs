@@ -72,6 +72,7 @@ macro_rules! device_suite {
             launch_events_enclose_the_kernel
             many_small_commands_all_run
             an_unordered_write_waits_for_no_stream_and_the_next_kernel_sees_it
+            runs_written_unordered_change_only_their_bytes
             memory_is_never_put_where_something_lies
             a_stream_waits_for_a_value_that_another_writes
             waits_for_values_compare_as_asked

@@ -71,6 +71,38 @@ pub fn an_unordered_write_waits_for_no_stream_and_the_next_kernel_sees_it(rig: R
     assert_eq!(rig.device.write_unordered(a + (1 << 30), &[1]).unwrap_err().code, hipErrorInvalidValue);
 }
 
+/// Runs shorter and longer than a back end may treat alike, with nothing else to do and behind a blocked stream.
+pub fn runs_written_unordered_change_only_their_bytes(rig: Rig) {
+    const BYTES: usize = 256 << 10;
+    let stream = rig.stream(0x100, false);
+    let a = rig.alloc(BYTES as u64);
+    let mut wanted = vec![0u8; BYTES];
+    for round in 0..2usize {
+        if round == 1 {
+            rig.hold(stream);
+        }
+        let mut runs = Vec::new();
+        let mut at = 1 + round;
+        while at + 3000 < BYTES {
+            let length = if runs.len() % 40 == 7 { 2000 } else { 1 + runs.len() % 9 };
+            runs.push((at, vec![(runs.len() % 250 + 1 + round) as u8; length]));
+            at += length + 1 + runs.len() % 60;
+        }
+        for (at, bytes) in &runs {
+            wanted[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        let runs: Vec<(u64, &[u8])> = runs.iter().map(|(at, bytes)| (a + *at as u64, &bytes[..])).collect();
+        rig.device.write_runs_unordered(&runs).expect("all of it is memory");
+        let mut seen = Vec::new();
+        rig.device.read_unordered(a, BYTES as u64, &mut |it| seen.extend_from_slice(it)).expect("readable");
+        assert!(seen == wanted, "round {round}: {:?}", seen.iter().zip(&wanted).position(|(a, b)| a != b));
+    }
+    rig.release();
+    let beyond = rig.device.write_runs_unordered(&[(a, &[1]), (a + (1 << 30), &[1])]);
+    assert_eq!(beyond.unwrap_err().code, hipErrorInvalidValue);
+    rig.device.write_runs_unordered(&[]).expect("nothing to do");
+}
+
 /// Host ranges are mapped only where the process has nothing mapped.
 pub fn memory_is_never_put_where_something_lies(rig: Rig) {
     let ours = vec![7u8; 10_000];

@@ -129,6 +129,10 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     ) -> Result<(), DeviceError>;
     /// Writes bytes immediately, not ordered with any stream: a host store to memory that host and device share.
     fn write_unordered(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+    /// Writes several runs of bytes, each at its address, as [`Device::write_unordered`] does.
+    fn write_runs_unordered(&self, runs: &[(u64, &[u8])]) -> Result<(), DeviceError> {
+        runs.iter().try_for_each(|(address, bytes)| self.write_unordered(*address, bytes))
+    }
     /// Maps `bytes` at an address outside the arena, if this process has nothing mapped there. The address is one of the client's
     /// host pointers: it has no alignment, and several such ranges may share a page. `unmap` frees the range.
     fn map_host_range(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;

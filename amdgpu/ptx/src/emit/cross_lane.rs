@@ -30,6 +30,16 @@ pub(crate) fn emit(g: &mut Generator<'_>, instruction: &Instruction) -> Result<(
             g.line(format!("or.pred {either}, {a}, {b}"));
             g.line(format!("vote.sync.any.pred {result}, {either}, -1"));
         }
+        // What is equal in all lanes need not be fetched.
+        Operation::ReadLane | Operation::ReadFirstLane | Operation::Shuffle
+            if g.function.shape(first) == Shape::Uniform =>
+        {
+            let (word, result) = (g.in_register(first, 0), instruction.results[0]);
+            for half in 0..g.halves_of(result) {
+                let to = g.result(result, half);
+                g.line(format!("mov.b32 {to}, {word}"));
+            }
+        }
         Operation::ReadLane => {
             let result = g.result(instruction.results[0], 0);
             let words = [0, 1].map(|half| g.in_register(first, half));
@@ -124,11 +134,12 @@ fn mask_of(g: &mut Generator<'_>, instruction: &Instruction) {
 
 /// The word of the lane that a register names.
 fn read_lane(g: &mut Generator<'_>, words: &[String; 2], index: &str, result: &str) {
+    let (thread, in_second) = locate(g, index);
     if words[0] == words[1] {
-        g.line(format!("mov.b32 {result}, {}", words[0]));
+        // Both lanes of a thread share it.
+        g.line(format!("shfl.sync.idx.b32 {result}, {}, {thread}, 31, -1", words[0]));
         return;
     }
-    let (thread, in_second) = locate(g, index);
     let parts = [g.word(), g.word()];
     for (part, word) in parts.iter().zip(words) {
         g.line(format!("shfl.sync.idx.b32 {part}, {word}, {thread}, 31, -1"));
@@ -158,10 +169,6 @@ fn read_first_lane(g: &mut Generator<'_>, instruction: &Instruction) {
     let [word, mask] = [instruction.operands[0], instruction.operands[1]];
     let result = g.result(instruction.results[0], 0);
     let words = [0, 1].map(|half| g.in_register(word, half));
-    if words[0] == words[1] {
-        g.line(format!("mov.b32 {result}, {}", words[0]));
-        return;
-    }
     if g.function.constant(mask).is_some() {
         // All lanes, or none, for which lane 0 stands.
         g.line(format!("shfl.sync.idx.b32 {result}, {}, 0, 31, -1", words[0]));

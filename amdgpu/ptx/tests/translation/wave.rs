@@ -362,6 +362,37 @@ fn crossings() -> Vec<Case> {
         let pushed = b.append(Operation::Push, &[word, index, mask], &[(Kind::Word, Shape::Lane)])[0];
         observe(b, 17, pushed);
     });
+    add("values that both lanes of a thread share".into(), &|b| {
+        let (lane, low, factor) = (b.input(Input::LaneNumber), b.word(15), b.word(0x0101_0107));
+        let low = b.binary(Binary::And, lane, low);
+        let word = b.binary(Binary::Multiply, low, factor);
+        let (index, mask, yes) = (vector(b, 1), mask(b), b.bit(true));
+        let scalar = b.input(Input::Register(Register::Scalar(4)));
+        let crossings = [
+            (Operation::Shuffle, vec![word, index], Shape::Lane),
+            (Operation::Shuffle, vec![index, low], Shape::Lane),
+            (Operation::Shuffle, vec![word, low], Shape::Lane),
+            (Operation::Shuffle, vec![scalar, index], Shape::Lane),
+            (Operation::Push, vec![word, index, mask], Shape::Lane),
+            (Operation::Push, vec![index, low, mask], Shape::Lane),
+            (Operation::ReadLane, vec![word, scalar], Shape::Uniform),
+            (Operation::ReadFirstLane, vec![word, mask], Shape::Uniform),
+            (Operation::ReadFirstLane, vec![word, yes], Shape::Uniform),
+            (Operation::Move(Pattern::Dpp(0x111)), vec![word], Shape::Lane),
+            (Operation::Move(Pattern::Dpp(0x142)), vec![word], Shape::Lane),
+        ];
+        for (at, (operation, operands, shape)) in crossings.into_iter().enumerate() {
+            let value = b.append(operation, &operands, &[(Kind::Word, shape)])[0];
+            observe(b, 16 + at as u16, value);
+        }
+        let equal = b.compare(Compare::LessUnsigned, low, factor);
+        let seven = b.word(7);
+        let some = b.compare(Compare::LessUnsigned, low, seven);
+        for (at, mask) in [equal, some].into_iter().enumerate() {
+            let number = b.append(Operation::Ballot, &[mask], &[(Kind::Double, Shape::Uniform)])[0];
+            observe(b, 40 + 2 * at as u16, number);
+        }
+    });
     add("inputs".into(), &|b| {
         for (at, input) in [Input::LaneNumber, Input::LanesBelow].into_iter().enumerate() {
             let value = b.input(input);

@@ -2,10 +2,10 @@
 //!
 //! One TCP connection has a limited number of bytes in flight, set by the windows of both systems or by the network. When
 //! a copy over a high-latency link is measured to be slow, a separate thread opens more links while the copy runs; once
-//! the worker has accepted all of them, both directions are spread over them. A fast TCP connection keeps one link, because
-//! several cost CPU time. On a unix socket a copy is limited by the threads that copy to and from the socket, so large copies
-//! use several links at once where there are processors for them. Extra links live as long as the connection: if one breaks,
-//! the whole connection is replaced.
+//! the worker has accepted all of them, both directions are spread over them. A copy to a worker that is near, over TCP or a unix
+//! socket, is limited by the threads that copy to and from the socket, so large copies use several links at once where there are
+//! processors for them; with few processors one link is faster. Extra links live as long as the connection: if one breaks, the
+//! whole connection is replaced.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,9 +26,9 @@ const SLOW: f64 = 250e6;
 const WORTH_DISTANCE: Duration = Duration::from_millis(2);
 /// The usual number of connections of a browser, and enough for 1 GB/s from another continent.
 const LINKS: u16 = 6;
-/// Most links on a unix socket, and the fewest processors for several: as many threads copy on each side.
-const UNIX_LINKS: usize = 6;
-const UNIX_PROCESSORS: usize = 8;
+/// Most links to a worker that is near, and the fewest processors for several: as many threads copy on each side.
+const NEAR_LINKS: usize = 6;
+const NEAR_PROCESSORS: usize = 8;
 
 /// The additional links of the connection.
 #[derive(Debug)]
@@ -54,17 +54,16 @@ pub(super) struct Joined {
 impl ExtraLinks {
     /// Decides how many links the session may use.
     pub fn new(config: &Config, identity: &Identity) -> ExtraLinks {
-        let is_unix = matches!(config.endpoint, Endpoint::Unix { .. });
+        let is_near = matches!(config.endpoint, Endpoint::Unix { .. }) || identity.distance < WORTH_DISTANCE;
         let wanted = match config.links {
             _ if identity.capabilities & capability::STRANDS == 0 => 1,
             Some(links) => links.clamp(1, MAX_LINKS),
-            None if is_unix => unix_links(processors()),
-            None if identity.distance < WORTH_DISTANCE => 1,
+            None if is_near => near_links(processors()),
             None => LINKS,
         };
         ExtraLinks {
             wanted,
-            certain: config.links.is_some() || is_unix,
+            certain: config.links.is_some() || is_near,
             asked_for: AtomicU64::new(0),
             joined: Mutex::default(),
             due: AtomicBool::new(false),
@@ -122,9 +121,9 @@ impl ExtraLinks {
     }
 }
 
-/// Number of links on a unix socket.
-fn unix_links(processors: usize) -> u16 {
-    if processors < UNIX_PROCESSORS { 1 } else { (processors / 2).min(UNIX_LINKS) as u16 }
+/// Number of links to a worker that is near.
+fn near_links(processors: usize) -> u16 {
+    if processors < NEAR_PROCESSORS { 1 } else { (processors / 2).min(NEAR_LINKS) as u16 }
 }
 
 fn processors() -> usize {
@@ -156,8 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unix_socket_has_several_links_where_there_are_processors_for_them() {
-        assert_eq!([2, 4, 8, 12, 16, 64].map(unix_links), [1, 1, 4, 6, 6, 6]);
+    fn a_worker_that_is_near_has_several_links_where_there_are_processors_for_them() {
+        assert_eq!([2, 4, 8, 12, 16, 64].map(near_links), [1, 1, 4, 6, 6, 6]);
     }
 
     #[test]

@@ -157,6 +157,8 @@ impl Mirrors {
     pub(crate) fn write(&self, device: &dyn Device, number: u64, body: &[u8]) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         state.taken = number;
+        // A call for every run is cheap only if the memory is in this process.
+        let mut runs = Vec::new();
         for change in Changes::new(body) {
             let change = change.map_err(|error| DeviceError::invalid_value(error.to_string()))?;
             let found = state.mirrors.range_mut(..=change.address).next_back();
@@ -168,14 +170,17 @@ impl Mirrors {
             let Some((at, mirror)) = inside else { continue };
             let mut result = Ok(());
             change.for_each(|offset, bytes| {
-                result = result
-                    .clone()
-                    .and_then(|()| device.write_unordered(change.address + offset as u64, bytes));
+                let address = change.address + offset as u64;
+                if mirror.resident {
+                    result = result.clone().and_then(|()| device.write_unordered(address, bytes));
+                } else {
+                    runs.push((address, bytes));
+                }
                 mirror.twin.agree(at + offset, bytes);
             });
             result?;
         }
-        Ok(())
+        if runs.is_empty() { Ok(()) } else { device.write_runs_unordered(&runs) }
     }
 
     /// Records that the client is about to receive these bytes of a mirror, in frame order.
