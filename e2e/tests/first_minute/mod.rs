@@ -53,8 +53,9 @@ fn completions_and_man_pages_cover_every_command_that_help_lists() {
     let help = finish(&mut command(&["help"]));
     let listed = help.stdout.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    let names: Vec<&str> =
-        listed.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    // A long description continues on lines that are indented more.
+    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.len() > 15 && names.contains(&"try") && !names.contains(&"executor"), "{names:?}");
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let ended = finish(&mut command(&["completions", shell]));
