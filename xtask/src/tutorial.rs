@@ -1,6 +1,7 @@
 //! Runs the commands of a tutorial as a reader would type them, and compares what they print.
 //!
-//! In a block ```` ```console ````, a line with a prompt (`$ ` or `machine$ `) is a command, and the lines after it are its output. All
+//! In a block ```` ```console ````, a line with a prompt (`$ ` or `machine$ `) is a command, a line after it with `> ` continues it, and the
+//! other lines after it are its output. All
 //! commands of a page run in one shell, in an empty folder. An output line that is `...` stands for any lines, and `...` inside a line for
 //! any text. A block ```` ```hip name.hip ```` (or any language with a file name) is written to that file. Commands in a comment
 //! `<!-- run: command -->` run too, but readers do not see them; `<!-- here: name = value -->` replaces a name of the page, such as that
@@ -154,10 +155,10 @@ fn parse(page: &str) -> Vec<Action> {
 fn add_line(actions: &mut Vec<Action>, number: usize, line: &str) {
     if let Some(Action::Command { command, expected, .. }) = actions.last_mut()
         && expected.is_empty()
-        && command.ends_with('\\')
+        && (command.ends_with('\\') || line.starts_with("> "))
     {
         command.push('\n');
-        command.push_str(line);
+        command.push_str(line.strip_prefix("> ").unwrap_or(line));
         return;
     }
     if let Some((machine, command)) = line.split_once("$ ")
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn commands_files_and_hidden_commands_are_found_in_order() {
         let page = "# Page\n<!-- here: gpu-machine = 127.0.0.1 -->\n```hip a.hip\nint main;\n```\n```console\ngpu-machine$ ls \\\n  a.hip\na.hip\n\
-                    $ ping gpu-machine\n```\n<!-- run: true -->\n```\n$ not run\n```\n";
+                    $ for x in 1; do\n> true\n> done\n$ ping gpu-machine\n```\n<!-- run: true -->\n```\n$ not run\n```\n";
         let command = |line, command: &str, expected: &[&str]| Action::Command {
             line,
             command: command.to_owned(),
@@ -230,8 +231,9 @@ mod tests {
             [
                 Action::File { name: "a.hip".to_owned(), text: "int main;\n".to_owned() },
                 command(7, "ls \\\n  a.hip", &["a.hip"]),
-                command(10, "ping 127.0.0.1", &[]),
-                command(12, "true", &["..."]),
+                command(10, "for x in 1; do\ntrue\ndone", &[]),
+                command(13, "ping 127.0.0.1", &[]),
+                command(15, "true", &["..."]),
             ]
         );
     }

@@ -132,10 +132,12 @@ fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.collect();
     known.sort_unstable();
     let unknown = unknown.to_lowercase().replace('_', "-");
-    let best = known
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(a, &unknown).total_cmp(&strsim::jaro_winkler(b, &unknown)));
-    match best.filter(|best| strsim::jaro_winkler(best, &unknown) > 0.75) {
+    // The first finds shortened names, the second swapped letters in short ones.
+    let likeness = |name: &str| {
+        strsim::jaro_winkler(name, &unknown).max(strsim::normalized_damerau_levenshtein(name, &unknown))
+    };
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best.filter(|best| likeness(best) > 0.65) {
         Some(best) => format!("; did you mean {best}?"),
         None => format!("; known are {}", known.join(", ")),
     }
