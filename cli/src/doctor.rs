@@ -91,7 +91,7 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
 }
 
 fn check_libraries(report: &mut Report, environment: &Environment) {
-    let build = "build them with `cargo xtask build`, or point HIP_REMOTE_LIB_DIR at them";
+    let build = "install Remora's client libraries (in the repository: `cargo xtask build`), or point HIP_REMOTE_LIB_DIR at them";
     let Some(dir) = library::find(environment) else {
         let places: Vec<String> =
             library::search_folders(environment).iter().map(|place| place.display().to_string()).collect();

@@ -148,8 +148,8 @@ impl Job<'_> {
             let places = library::search_folders(environment);
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             format!(
-                "client library libamdhip64.so.* not found (searched {}); build it with `cargo xtask build`, or \
-                 set HIP_REMOTE_LIB_DIR",
+                "client library libamdhip64.so.* not found (searched {}); install Remora's client libraries (in the repository: \
+                 `cargo xtask build`), or set HIP_REMOTE_LIB_DIR",
                 places.join(", ")
             )
         })?;

@@ -1,8 +1,7 @@
 //! Runs the commands of a tutorial as a reader would type them, and compares what they print.
 //!
 //! In a block ```` ```console ````, a line with a prompt (`$ ` or `machine$ `) is a command, a line after it with `> ` continues it, and the
-//! other lines after it are its output. All
-//! commands of a page run in one shell, in an empty folder. An output line that is `...` stands for any lines, and `...` inside a line for
+//! other lines are its output; `[exit 1]` at the end is its status, if not 0. All commands of a page run in one shell, in an empty folder. An output line that is `...` stands for any lines, and `...` inside a line for
 //! any text. A block ```` ```hip name.hip ```` (or any language with a file name) is written to that file. Commands in a comment
 //! `<!-- run: command -->` run too, but readers do not see them; `<!-- here: name = value -->` replaces a name of the page, such as that
 //! of another machine, by one that exists where the test runs.
