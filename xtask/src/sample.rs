@@ -46,11 +46,12 @@ fn compile(repo: &Repo, toolchain: &Toolchain) -> Result<Vec<u8>> {
     }
     let names: Vec<&str> = ARCHITECTURES.iter().map(|(architecture, _)| *architecture).collect();
     let mut command = toolchain.compile_hip(&names);
-    // Without the compiler's version and the unused symbol table, a new point release of the compiler gives the same bytes.
+    // Without paths of this machine, the compiler's version and the unused symbol table, so that other machines make the same bytes.
     command.args([
         "--offload-device-only",
         "--gpu-bundle-output",
         "-fno-ident",
+        "-fuse-cuid=none",
         "-Xoffload-linker",
         "--strip-all",
     ]);
