@@ -6,14 +6,12 @@ use crate::foreign::Apt;
 use crate::lock::Lock;
 use crate::repo::Repo;
 use crate::step;
+use crate::system;
 use crate::tutorial;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The version of mdBook; its output changes between versions.
-const MDBOOK: &str = "0.4.52";
 
 /// Pages outside `docs/` that are part of the site: file and title.
 const MORE: &[(&str, &str)] = &[
@@ -29,7 +27,6 @@ language = "en"
 src = "src"
 
 [output.html]
-git-repository-url = ""
 no-section-label = true
 
 [output.html.search]
@@ -50,9 +47,8 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.check {
         return Ok(());
     }
-    let mdbook = install(repo)?;
     let book = folder.join("book");
-    let mut build = Command::new(mdbook);
+    let mut build = mdbook(repo)?;
     build.arg("build").arg(&folder).arg("--dest-dir").arg(&book);
     step::run_logged("mdbook build", &mut build, &repo.logs().join("mdbook.log"))?;
     step::progress(&format!("site: {}", book.join("index.html").display()));
@@ -188,34 +184,43 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of hipify-perl, which this Debian release does not have; unpacked below `target/` on first use.
+/// The folder of hipify-perl.
 fn hipify(repo: &Repo) -> Result<PathBuf> {
-    const RELEASES: &[&str] = &["trixie", "sid"];
-    let root = repo.downloads.join("hipify");
-    let _lock = Lock::take(&repo.downloads.join("hipify.lock"))?;
-    let folder = root.join("usr/bin");
-    if !folder.join("hipify-perl").is_file() {
-        let archives = root.join("archives");
-        fs::create_dir_all(&archives).with_context(|| format!("cannot create {}", archives.display()))?;
-        let apt = Apt::new(repo, &root.join("apt"), RELEASES)?;
-        let archive = apt.download("hipify-perl", RELEASES, &archives)?;
-        step::output(Command::new("dpkg").arg("-x").arg(archive).arg(&root))?;
-    }
-    Ok(folder)
+    Ok(unpack(repo, "hipify", &["hipify-perl"], "usr/bin/hipify-perl")?.join("usr/bin"))
 }
 
-/// The mdBook program below `target/`, built from cargo's configured source on first use; this takes minutes.
-fn install(repo: &Repo) -> Result<PathBuf> {
-    let root = repo.downloads.join("mdbook");
-    let _lock = Lock::take(&repo.downloads.join("mdbook.lock"))?;
-    let program = root.join("bin/mdbook");
-    if !program.is_file() {
-        let mut cargo = repo.cargo();
-        cargo.args(["install", "mdbook", "--locked", "--no-default-features", "--features", "search"]);
-        cargo.args(["--version", MDBOOK]).arg("--root").arg(&root);
-        step::run_logged("cargo install mdbook", &mut cargo, &repo.logs().join("mdbook-install.log"))?;
+/// A command that runs mdBook: the system's, or that of a newer Debian release with that release's C library.
+fn mdbook(repo: &Repo) -> Result<Command> {
+    const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+    if system::has_program("mdbook") {
+        return Ok(Command::new("mdbook"));
     }
-    Ok(program)
+    let root = unpack(repo, "mdbook", &["mdbook", "libc6", "libgcc-s1"], "usr/bin/mdbook")?;
+    let mut command = Command::new(root.join(LIBRARIES).join("ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(root.join(LIBRARIES)).arg(root.join("usr/bin/mdbook"));
+    Ok(command)
+}
+
+/// Unpacks packages that this Debian release does not have below `target/`, on first use; `wanted` is a file of them.
+fn unpack(repo: &Repo, name: &str, packages: &[&str], wanted: &str) -> Result<PathBuf> {
+    const RELEASES: &[&str] = &["trixie", "sid"];
+    let root = repo.downloads.join(name);
+    let _lock = Lock::take(&repo.downloads.join(format!("{name}.lock")))?;
+    if root.join(wanted).is_file() {
+        return Ok(root);
+    }
+    let apt = Apt::new(repo, &root.join("apt"), RELEASES)?;
+    // The file that is looked for is in the first package, which is unpacked last: an interrupted run is repeated.
+    for package in packages.iter().rev() {
+        let folder = root.join("archives").join(package);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let archive = apt.download(package, RELEASES, &folder)?;
+        step::output(Command::new("dpkg").arg("-x").arg(archive).arg(&root))?;
+    }
+    Ok(root)
 }
 
 fn read(path: &Path) -> Result<String> {
