@@ -137,7 +137,7 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
     };
     let program: OsString =
         std::env::current_exe().context("cannot determine the path of this program")?.into();
-    config.worker = vec![program, "worker".into()];
+    config.worker = vec![program, "worker".into(), "--no-config".into()];
     config.listen = arguments.listen.unwrap_or(config.listen);
     for (flag, setting) in [
         (&arguments.node, &mut config.node),

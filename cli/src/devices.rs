@@ -4,10 +4,11 @@ use anyhow::Result;
 use backend_emulator::MODELS;
 use worker::{DeviceStatus, Status};
 
+use crate::compiler::{self, Need};
 use crate::env::Environment;
 use crate::inspect::inspect;
 use crate::machine::{self, MachineGpu};
-use crate::output::outln;
+use crate::output::{errln, outln};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -22,7 +23,7 @@ pub struct Arguments {
 pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let environment = &environment.for_worker(arguments.worker.as_deref());
     let Some(endpoint) = environment.worker(None)? else {
-        return show_models(arguments.json);
+        return show_models(arguments.json, environment);
     };
     let status = inspect(&endpoint, environment)?;
     if arguments.json {
@@ -44,7 +45,7 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
 }
 
 /// Without a worker, lists the GPUs of this machine, and the software GPU models that `remora run` can start.
-fn show_models(json: bool) -> Result<()> {
+fn show_models(json: bool, environment: &Environment) -> Result<()> {
     let devices: Vec<DeviceStatus> = MODELS
         .iter()
         .zip(0..)
@@ -62,9 +63,11 @@ fn show_models(json: bool) -> Result<()> {
     let status =
         Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
     let (gpus, _) = machine::gpus();
+    let warning = compiler::warning(environment.toolchain.as_deref(), Need::RunTimeCompilation);
     if json {
         let mut shown = serde_json::from_str::<serde_json::Value>(&status.to_json())?;
         shown["machine"] = gpus.iter().map(MachineGpu::to_json).collect();
+        shown["warnings"] = warning.into_iter().collect();
         outln!("{}", serde_json::to_string_pretty(&shown)?);
         return Ok(());
     }
@@ -79,6 +82,9 @@ fn show_models(json: bool) -> Result<()> {
     );
     outln!("software GPUs itself; choose one with --device {}:", keys.join("|"));
     print_table(&status);
+    if let Some(warning) = warning {
+        errln!("warning: {warning}");
+    }
     Ok(())
 }
 

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use serde_json::json;
 use worker::{Compiler, CompilerConfig, Toolchain};
 
+use crate::compiler;
 use crate::devices::bytes;
 use crate::env::Environment;
 use crate::inspect::inspect;
@@ -21,6 +23,9 @@ pub struct Arguments {
     /// Worker to check: host:port, tls://host:port, unix:/path or a URL from an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
+    /// Print JSON: the parts with name, state (ok, absent, missing), what was found and the remedy, and the number of missing parts
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,29 +37,36 @@ enum Finding {
     Broken,
 }
 
-/// Prints the findings and counts the broken parts.
+/// Prints the findings, or keeps them for JSON, and counts the broken parts.
 #[derive(Default)]
 struct Report {
     broken: usize,
+    /// The parts so far; `None` if they are printed at once.
+    parts: Option<Vec<serde_json::Value>>,
 }
 
 impl Report {
     fn add(&mut self, finding: Finding, what: &str, found: &str, remedy: &str) {
-        let mark = match finding {
-            Finding::Good => "ok     ",
-            Finding::Absent => "absent ",
-            Finding::Broken => "MISSING",
+        self.broken += usize::from(finding == Finding::Broken);
+        let (mark, state) = match finding {
+            Finding::Good => ("ok     ", "ok"),
+            Finding::Absent => ("absent ", "absent"),
+            Finding::Broken => ("MISSING", "missing"),
         };
+        let remedy = Some(remedy).filter(|remedy| finding != Finding::Good && !remedy.is_empty());
+        if let Some(parts) = &mut self.parts {
+            parts.push(json!({ "name": what, "state": state, "found": found, "remedy": remedy }));
+            return;
+        }
         outln!("{mark}  {what}: {found}");
-        if finding != Finding::Good && !remedy.is_empty() {
+        if let Some(remedy) = remedy {
             outln!("         -> {remedy}");
         }
-        self.broken += usize::from(finding == Finding::Broken);
     }
 }
 
 pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
-    let mut report = Report::default();
+    let mut report = Report { parts: arguments.json.then(Vec::new), ..Report::default() };
     check_libraries(&mut report, environment);
     check_processor(&mut report);
     check_worker(&mut report, arguments, environment);
@@ -62,6 +74,10 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     check_rocm(&mut report);
     let has_nvidia = check_cuda(&mut report);
     check_machine(&mut report, has_nvidia);
+    if let Some(parts) = report.parts {
+        outln!("{}", serde_json::to_string_pretty(&json!({ "parts": parts, "missing": report.broken }))?);
+        return Ok(if report.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     if report.broken == 0 {
         outln!("\nAll required parts were found.");
         return Ok(ExitCode::SUCCESS);
@@ -75,7 +91,7 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
 }
 
 fn check_libraries(report: &mut Report, environment: &Environment) {
-    let build = "build them with `cargo xtask build`, or point HIP_REMOTE_LIB_DIR at them";
+    let build = "install Remora's client libraries (in the repository: `cargo xtask build`), or point HIP_REMOTE_LIB_DIR at them";
     let Some(dir) = library::find(environment) else {
         let places: Vec<String> =
             library::search_folders(environment).iter().map(|place| place.display().to_string()).collect();
@@ -171,7 +187,13 @@ fn check_compiler(report: &mut Report, environment: &Environment) {
         Ok(found) => {
             report.add(Finding::Good, "hiprtc compiler", &found.clang.display().to_string(), "");
             report.add(Finding::Good, "HIP headers", &found.hip.join("include").display().to_string(), "");
-            report.add(Finding::Good, "device libraries", &found.device_libs.display().to_string(), "");
+            let (missing, libraries) = (compiler::unsupported(&found), found.device_libs.display());
+            if missing.is_empty() {
+                report.add(Finding::Good, "device libraries", &libraries.to_string(), "");
+            } else {
+                let problem = format!("{libraries} does not support {missing}");
+                report.add(Finding::Absent, "device libraries", &problem, "install AMD's ROCm to /opt/rocm");
+            }
             let config =
                 CompilerConfig { toolchain: environment.toolchain.clone(), ..CompilerConfig::default() };
             match Compiler::new(&config).confinement() {
@@ -182,13 +204,13 @@ fn check_compiler(report: &mut Report, environment: &Environment) {
                 }
             }
         }
-        Err(problem) => report.add(
-            Finding::Absent,
-            "hiprtc compiler",
-            &problem.to_string(),
-            "only programs that compile kernels at run time need it: run `cargo xtask setup`, install ROCm, or set \
-             REMORA_TOOLCHAIN",
-        ),
+        Err(problem) => {
+            let remedy = format!(
+                "`remora serve` and programs that compile kernels at run time need it: {}, or set REMORA_TOOLCHAIN",
+                compiler::remedy()
+            );
+            report.add(Finding::Absent, "hiprtc compiler", &problem.to_string(), &remedy);
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use transport::{Address, DEFAULT_PORT, Endpoint, tls, token};
 
+use crate::config::{Files, SYSTEM_FILE, Variables};
+
 /// Name prefixes of the variables that session processes inherit. Hostile code in a session can read all of them, so none may be secret.
 const EXECUTOR_VARIABLES: &[&str] = &[
     "REMORA_LOG",
@@ -30,9 +32,40 @@ const EXECUTOR_VARIABLES: &[&str] = &[
     "TSAN_",
 ];
 
-/// Settings from the environment.
+/// The value of a variable that is set and not empty.
+pub fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether a variable is set and not empty.
+pub fn is_set(name: &str) -> bool {
+    variable(name).is_some()
+}
+
+/// The home folder.
+pub fn home() -> Option<PathBuf> {
+    variable("HOME").map(PathBuf::from)
+}
+
+/// The configuration files to read.
+pub fn config_files() -> Files {
+    match variable("REMORA_CONFIG") {
+        Some(value) if value == "off" => Files::Off,
+        Some(path) => Files::Named(path.into()),
+        None => {
+            let folder = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+            let folder = folder.or_else(|| home().map(|home| home.join(".config")));
+            let user = folder.map(|folder| folder.join("remora/config.toml"));
+            Files::Usual(user.into_iter().chain([SYSTEM_FILE.into()]).collect())
+        }
+    }
+}
+
+/// Settings from the environment and the configuration files.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
+    /// Settings of the files that the environment does not have.
+    file: Variables,
     worker: Option<String>,
     url: Option<String>,
     host: Option<String>,
@@ -47,6 +80,9 @@ pub struct Environment {
     pub library_dir: Option<PathBuf>,
     pub toolchain: Option<PathBuf>,
     pub log: Option<String>,
+    pub log_format: Option<String>,
+    /// REMORA_PROGRESS, which `remora run` sets for the program if it is not set.
+    pub progress: Option<String>,
     pub loader_path: Option<OsString>,
     pub loader_audit: Option<OsString>,
     pub search_path: Option<OsString>,
@@ -61,9 +97,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn read() -> Environment {
-        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    /// Reads the environment; what it does not set comes from the files.
+    pub fn read(file: Variables) -> Environment {
+        let text = |name: &str| {
+            let set = std::env::var(name).ok().filter(|value| !value.is_empty());
+            set.or_else(|| file.get(name).map(str::to_owned))
+        };
+        let path =
+            |name: &str| variable(name).map(PathBuf::from).or_else(|| file.get(name).map(PathBuf::from));
         // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
         let (worker, url) = match text("REMORA_WORKER") {
             Some(url) if Address::is_url(&url) => (None, Some(url)),
@@ -84,6 +125,8 @@ impl Environment {
             library_dir: path("HIP_REMOTE_LIB_DIR"),
             toolchain: path("REMORA_TOOLCHAIN"),
             log: text("REMORA_LOG"),
+            log_format: text("REMORA_LOG_FORMAT"),
+            progress: text("REMORA_PROGRESS"),
             loader_path: std::env::var_os("LD_LIBRARY_PATH"),
             loader_audit: std::env::var_os("LD_AUDIT"),
             search_path: std::env::var_os("PATH"),
@@ -94,16 +137,20 @@ impl Environment {
             state_home: path("XDG_STATE_HOME"),
             runtime_dir: path("XDG_RUNTIME_DIR"),
             home: path("HOME"),
+            file,
         }
     }
 
     /// The variables that session processes inherit.
-    pub fn executor_variables() -> Vec<(OsString, OsString)> {
+    pub fn executor_variables(&self) -> Vec<(OsString, OsString)> {
         let is_given = |name: &OsString| {
             let name = name.to_string_lossy();
             EXECUTOR_VARIABLES.iter().any(|start| name.starts_with(start))
         };
-        std::env::vars_os().filter(|(name, _)| is_given(name)).collect()
+        let of_file = ["REMORA_LOG", "REMORA_LOG_FORMAT"]
+            .into_iter()
+            .filter_map(|name| Some((name.into(), self.file.get(name)?.into())));
+        std::env::vars_os().filter(|(name, _)| is_given(name)).chain(of_file).collect()
     }
 
     /// The environment with the worker from the command line applied. The token and certificate pin of a URL replace those of the
@@ -127,10 +174,13 @@ impl Environment {
         environment
     }
 
-    /// Variables to set (or, if the value is `None`, to remove) for a program that `remora run` starts with a worker URL.
+    /// Variables to set (or, if the value is `None`, to remove) for a program that `remora run` starts: settings of the files, and a
+    /// worker URL.
     pub fn program_variables(&self) -> Vec<(&'static str, Option<&str>)> {
-        let Some(url) = &self.url else { return Vec::new() };
-        let mut variables = vec![("REMORA_URL", Some(url.as_str()))];
+        let mut variables: Vec<_> =
+            self.file.for_program().map(|(name, value)| (name, Some(value))).collect();
+        let Some(url) = &self.url else { return variables };
+        variables.push(("REMORA_URL", Some(url.as_str())));
         if self.token.is_none() && self.token_file.is_none() {
             variables.extend([("REMORA_TOKEN", None), ("REMORA_TOKEN_FILE", None)]);
         }

@@ -48,6 +48,15 @@ pub fn problem(path: &Path) -> Option<String> {
     }
 }
 
+/// The client library for programs that are compiled with the headers in this HIP folder.
+pub fn soname_for(hip: &Path) -> &'static str {
+    let version = std::fs::read_to_string(hip.join("include/hip/hip_version.h")).unwrap_or_default();
+    let major =
+        version.lines().find_map(|line| line.strip_prefix("#define HIP_VERSION_MAJOR ")).map(str::trim);
+    let named = |soname: &&&str| major.is_some_and(|major| soname.ends_with(&format!(".so.{major}")));
+    SONAMES.iter().find(named).or(SONAMES.last()).copied().unwrap_or_default()
+}
+
 /// Whether an ELF file defines symbol versions.
 fn has_version_nodes(bytes: &[u8]) -> object::Result<bool> {
     let header = FileHeader64::<object::LittleEndian>::parse(bytes)?;

@@ -3,6 +3,8 @@
 mod agent;
 mod architecture;
 mod board;
+mod compiler;
+mod config;
 mod devices;
 mod doctor;
 mod dstack;
@@ -13,23 +15,35 @@ mod impair;
 mod inspect;
 mod judge;
 mod library;
+mod log;
 mod machine;
 mod migrate;
 mod output;
+mod overview;
 mod run;
+mod sample;
 mod serve;
+mod shell;
+mod starter;
 mod submit;
 mod token;
 mod top;
+mod trial;
+mod version;
 mod worker;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use config::Configuration;
+use env::Environment;
 
 /// Runs unmodified HIP programs on a GPU of another machine, or on a software GPU of this one.
 #[derive(Debug, Parser)]
-#[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]
+#[command(name = "remora", version, max_term_width = 110)]
 #[command(after_help = "Environment:
   REMORA_URL         worker URL from an agent, with the worker's address, token and certificate pin
   REMORA_WORKER      worker to use: host:port, tls://host:port, unix:/path or a URL from an agent
@@ -40,16 +54,23 @@ use clap::{Parser, Subcommand};
   HIP_REMOTE_LIB_DIR folder of the client's libamdhip64.so.*
   REMORA_TOOLCHAIN   folder with clang, HIP headers and device libraries for hiprtc
   REMORA_LOG         log filter, such as `info` or `worker=debug`
+  REMORA_LOG_FORMAT  text or json
+  REMORA_CONFIG      configuration file to read instead of the user's and the system's (see `remora config`), or `off`
 Environment of the HIP program:
   REMORA_TRACE       file for a trace of calls, network and devices (for ui.perfetto.dev); %p is the process ID
   REMORA_SUMMARY     1, or a file: writes a table of the cost of each function when the program ends")]
 struct Arguments {
+    /// Without a command, an overview is printed.
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a built-in sample on a software GPU, to see that everything works; needs no GPU and no compiler
+    Try(trial::Arguments),
+    /// Write a HIP program to start from, and say how to build and run it
+    New(starter::Arguments),
     /// Run a HIP program on a worker, or, if none is given, on a software GPU of the architecture it was built for
     Run(run::Arguments),
     /// Run a HIP program on a local software GPU, and trace, profile or check its kernels
@@ -82,6 +103,18 @@ enum Command {
     Harness(harness::Arguments),
     /// Start a proxy to a worker that simulates a bad network: latency, low bandwidth, broken connections
     Impair(impair::Arguments),
+    /// Print the effective settings and where each comes from: command line, environment, configuration file or default
+    Config(config::Arguments),
+    /// Print versions: of the program, of the protocol, of the HIP libraries it stands in for
+    Version(version::Arguments),
+    /// Print completions for a shell: bash, zsh, fish, powershell or elvish
+    Completions(shell::CompletionsArguments),
+    /// Write man pages to a folder
+    #[command(hide = true)]
+    Man(shell::ManArguments),
+    /// Run the built-in sample against the worker in the environment (started by `remora try`)
+    #[command(hide = true)]
+    Sample,
     /// Judge one submission, read as JSON from standard input (started by the board)
     #[command(hide = true)]
     Judge(judge::Arguments),
@@ -105,61 +138,97 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let environment = env::Environment::read();
-    start_log(&environment, &arguments.command);
-    let done = match arguments.command {
-        Command::Run(arguments) => run::run(&arguments, &environment),
-        Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
-        Command::Worker(arguments) => worker::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Token(arguments) => token::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Agent(arguments) => agent::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Submit(arguments) => submit::submit(&arguments, &environment),
-        Command::Board(arguments) => board::administer(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Snapshot(arguments) => {
-            migrate::snapshot(&arguments, &environment).map(|()| ExitCode::SUCCESS)
-        }
-        Command::Resume(arguments) => migrate::resume(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Migrate(arguments) => migrate::migrate(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
-        Command::Harness(arguments) => harness::print(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Judge(arguments) => judge::judge(&arguments, &environment).map(|()| ExitCode::SUCCESS),
-        Command::Executor => ::worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
-        Command::Compiler => {
-            ::worker::serve_compiler().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
-        }
-        Command::ProbeHip { library, addresses } => doctor::probe_hip(library.as_deref(), addresses),
-        Command::ProbeCuda { library } => doctor::probe_cuda(library.as_deref()),
-    };
-    done.unwrap_or_else(|error| {
+    run().unwrap_or_else(|error| {
         output::errln!("remora: {error:#}");
         ExitCode::FAILURE
     })
 }
 
-/// Logs to standard error: by default servers log at level info, other commands only warnings and errors.
-fn start_log(environment: &env::Environment, command: &Command) {
-    let quiet = match command {
+fn run() -> Result<ExitCode> {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let definition = Arguments::command();
+    let matches = definition.clone().get_matches_from(&given);
+    let Some((name, _)) = matches.subcommand() else {
+        overview::print();
+        return Ok(ExitCode::SUCCESS);
+    };
+    if name == "executor" || name == "compiler" {
+        // They start confined and get their configuration from the worker; they read no file.
+        return dispatch(
+            Arguments::from_arg_matches(&matches)?,
+            &Environment::read(Default::default()),
+            &Configuration::default(),
+        );
+    }
+    let configuration = Configuration::read(&env::config_files(), env::home().as_ref(), &definition)?;
+    let environment = Environment::read(configuration.variables(name != "worker", env::is_set));
+    let all = configuration.with_options(&given, &definition, &matches, env::is_set)?;
+    let arguments = if all == given {
+        Arguments::from_arg_matches(&matches)?
+    } else {
+        let matches = definition.clone().try_get_matches_from(&all);
+        let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+        parsed.unwrap_or_else(|error| {
+            output::errln!("remora: with the options of {}:", configuration.paths());
+            error.exit()
+        })
+    };
+    dispatch(arguments, &environment, &configuration)
+}
+
+fn dispatch(
+    arguments: Arguments,
+    environment: &Environment,
+    configuration: &Configuration,
+) -> Result<ExitCode> {
+    let Some(command) = arguments.command else {
+        overview::print();
+        return Ok(ExitCode::SUCCESS);
+    };
+    log::start(environment, default_filter(&command));
+    let done = match command {
+        Command::Run(arguments) => return run::run(&arguments, environment),
+        Command::Emulate(arguments) => return emulate::emulate(&arguments, environment),
+        Command::Try(arguments) => return trial::try_out(&arguments, environment),
+        Command::Submit(arguments) => return submit::submit(&arguments, environment),
+        Command::Doctor(arguments) => return doctor::examine(&arguments, environment),
+        Command::ProbeHip { library, addresses } => return doctor::probe_hip(library.as_deref(), addresses),
+        Command::ProbeCuda { library } => return doctor::probe_cuda(library.as_deref()),
+        Command::New(arguments) => starter::write(&arguments, environment),
+        Command::Worker(arguments) => worker::run(&arguments, environment),
+        Command::Token(arguments) => token::run(&arguments),
+        Command::Agent(arguments) => agent::run(&arguments, environment),
+        Command::Serve(arguments) => serve::serve(&arguments, environment),
+        Command::Board(arguments) => board::administer(&arguments, environment),
+        Command::Devices(arguments) => devices::show(&arguments, environment),
+        Command::Top(arguments) => top::top(&arguments, environment),
+        Command::Snapshot(arguments) => migrate::snapshot(&arguments, environment),
+        Command::Resume(arguments) => migrate::resume(&arguments, environment),
+        Command::Migrate(arguments) => migrate::migrate(&arguments, environment),
+        Command::Harness(arguments) => harness::print(&arguments),
+        Command::Impair(arguments) => impair::impair(&arguments),
+        Command::Config(arguments) => {
+            config::show(&arguments, configuration, &Arguments::command(), env::variable)
+        }
+        Command::Version(arguments) => version::print(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
+        Command::Sample => sample::run(),
+        Command::Judge(arguments) => judge::judge(&arguments, environment),
+        Command::Executor => ::worker::execute().map_err(anyhow::Error::from),
+        Command::Compiler => ::worker::serve_compiler().map_err(anyhow::Error::from),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// The log filter if none is configured: servers log at level info, other commands only warnings and errors.
+fn default_filter(command: &Command) -> &'static str {
+    match command {
         Command::Worker(_)
         | Command::Executor
         | Command::Compiler
         | Command::Serve(_)
         | Command::Agent(_) => "info",
         _ => "warn",
-    };
-    let filter = environment.log.as_deref().unwrap_or(quiet);
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(quiet));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // A closed standard error must not cause a panic, least of all while a session ends.
-        .log_internal_errors(false)
-        .with_target(false)
-        .with_ansi(false)
-        .init();
+    }
 }

@@ -1,7 +1,7 @@
 //! `remora run`: runs a program with the client library, and starts a private worker for it if none is given.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -125,17 +125,36 @@ impl Job<'_> {
             errln!("remora: {} not found", Path::new(program).display());
             return Ok(Err(ExitCode::from(127)));
         };
+        Job::located(program, arguments, architecture::targets(&path), environment).map(Ok)
+    }
+
+    /// A program whose GPU targets are known.
+    pub fn with_targets<'a>(
+        command: &'a [OsString],
+        targets: Vec<TargetId>,
+        environment: &Environment,
+    ) -> Result<Job<'a>> {
+        let (program, arguments) = command.split_first().context("no program given")?;
+        Job::located(program, arguments, targets, environment)
+    }
+
+    fn located<'a>(
+        program: &'a OsString,
+        arguments: &'a [OsString],
+        targets: Vec<TargetId>,
+        environment: &Environment,
+    ) -> Result<Job<'a>> {
         let libraries = library::find(environment).with_context(|| {
             let places = library::search_folders(environment);
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             format!(
-                "client library libamdhip64.so.* not found (searched {}); build it with `cargo xtask build`, or \
-                 set HIP_REMOTE_LIB_DIR",
+                "client library libamdhip64.so.* not found (searched {}); install Remora's client libraries (in the repository: \
+                 `cargo xtask build`), or set HIP_REMOTE_LIB_DIR",
                 places.join(", ")
             )
         })?;
         let audit = libraries.join(library::AUDIT).is_file();
-        Ok(Ok(Job { program, arguments, libraries, targets: architecture::targets(&path), audit }))
+        Ok(Job { program, arguments, libraries, targets, audit })
     }
 
     /// If the program cannot run on devices of these ISAs, prints the reason and returns the exit code.
@@ -218,6 +237,9 @@ fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path,
     if let Some(library) = newest {
         command.env("TRITON_LIBHIP_PATH", library);
     }
+    if environment.progress.is_none() && std::io::stderr().is_terminal() {
+        command.env("REMORA_PROGRESS", "1");
+    }
     if let Endpoint::Tcp { host, port } = endpoint {
         command.env("TF_WORKER_HOST", host).env("TF_WORKER_PORT", port.to_string());
     }
@@ -260,7 +282,7 @@ impl PrivateWorker {
         let mut command = Command::new(std::env::current_exe()?);
         // No upload cache: this worker serves only one program run.
         command
-            .args(["worker", "--no-upload-cache"])
+            .args(["worker", "--no-config", "--no-upload-cache"])
             .arg("--listen")
             .arg(format!("unix:{}", socket.display()));
         for model in &models {

@@ -12,6 +12,7 @@ use board_judge::Gpu;
 use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig, SOFTWARE};
 use transport::Endpoint;
 
+use crate::compiler::{self, Need};
 use crate::dstack;
 use crate::env::Environment;
 use crate::inspect::inspect;
@@ -101,10 +102,15 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
             [] => vec![program.clone(), "judge".into()],
             command => command.to_vec(),
         },
-        worker: vec![program, "worker".into()],
+        worker: vec![program, "worker".into(), "--no-config".into()],
         limits,
         heartbeat: Duration::from_secs(15),
     };
+    if arguments.judge.is_empty()
+        && let Some(text) = compiler::warning(environment.toolchain.as_deref(), Need::Submissions)
+    {
+        tracing::warn!("{text}");
+    }
     let ready = arguments.ready;
     board_server::serve(config, move |address| {
         tracing::info!("the board listens on http://{address}");

@@ -11,6 +11,7 @@ use worker::{
     UploadConfig, WorkerConfig,
 };
 
+use crate::compiler::{self, Need};
 use crate::env::Environment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -127,6 +128,9 @@ pub struct Arguments {
     /// Exit when the parent process exits
     #[arg(long)]
     exit_with_parent: bool,
+    /// Ignore the section [worker] of configuration files (given by commands that start workers of their own)
+    #[arg(long, hide = true)]
+    no_config: bool,
     /// Exit after this many seconds without a session, for machines that are billed by the hour
     #[arg(long, value_name = "SECONDS")]
     exit_when_idle: Option<f64>,
@@ -214,6 +218,13 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
         limits: limits(arguments),
         unconfined: arguments.unconfined_executors,
     };
+    let toolchain = session.compiler.toolchain.as_deref();
+    // The worker of one program does not warn: nearly no program compiles at run time, and the error of those names the cause.
+    if !arguments.exit_with_parent
+        && let Some(text) = compiler::warning(toolchain, Need::RunTimeCompilation)
+    {
+        tracing::warn!("{text}");
+    }
     let program = std::env::current_exe().context("cannot determine the path of this program")?;
     worker::supervise(WorkerConfig {
         listen,
@@ -225,7 +236,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
         handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
         executor: vec![program.clone(), "executor".into()],
         compiler: vec![program, "compiler".into()],
-        executor_environment: Environment::executor_variables(),
+        executor_environment: environment.executor_variables(),
         session,
         announce: arguments.ready,
         ledgers: (!arguments.ledger.is_empty()).then(|| LedgerConfig {

@@ -1,5 +1,7 @@
 //! Tests of the `remora` command: `run` is transparent and leaves no processes behind; `devices` and `doctor` report correctly.
 
+mod first_minute;
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 

@@ -1,8 +1,10 @@
 //! `cargo xtask codegen`: generates the pages, and sections of pages, that are derived from tables in the code.
 
 use crate::repo::Repo;
+use crate::sample;
 use crate::step;
 use crate::tidy;
+use crate::toolchain::Toolchain;
 use anyhow::{Context, Result, bail};
 use std::fs;
 
@@ -49,7 +51,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             step::progress(&format!("wrote {}", file.path));
         }
     }
-    Ok(())
+    match Toolchain::locate(repo) {
+        Ok(toolchain) => sample::write(repo, &toolchain),
+        Err(error) => {
+            step::progress(&format!("skipped the kernel of `remora try`: {error:#}"));
+            Ok(())
+        }
+    }
 }
 
 /// Returns a complaint for each file that is out of date.

@@ -20,6 +20,7 @@ mod verdict;
 
 use crate::build::{self, Built};
 use crate::compilers;
+use crate::docs;
 use crate::examples::ARCHITECTURES;
 use crate::local_worker::LocalWorker;
 use crate::provider_lib;
@@ -78,6 +79,8 @@ enum Suite {
     Onnx(onnx::Arguments),
     /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
     Opinfo(opinfo::Arguments),
+    /// The commands of every tutorial, and the links of all pages
+    Docs,
     /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -144,6 +147,10 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
+        Suite::Docs => {
+            docs::run(repo, &docs::Arguments { check: true })?;
+            docs::run_tutorials(repo, &build()?, false)
+        }
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

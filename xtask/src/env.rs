@@ -28,3 +28,12 @@ pub fn ptxas() -> Option<PathBuf> {
 pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
+
+/// The names of all variables that configure Remora.
+pub fn remora_variables() -> Vec<OsString> {
+    let ours = |name: &OsString| {
+        let name = name.to_string_lossy();
+        ["REMORA_", "TF_", "XDG_", "HIP_"].iter().any(|start| name.starts_with(start))
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(ours).collect()
+}

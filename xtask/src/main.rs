@@ -11,6 +11,7 @@ mod codegen;
 mod compilers;
 mod conformance;
 mod demo;
+mod docs;
 mod echo;
 mod env;
 mod examples;
@@ -25,6 +26,7 @@ mod provider_lib;
 mod ptxas;
 mod pyflame;
 mod repo;
+mod sample;
 mod setup;
 mod stamp;
 mod step;
@@ -33,6 +35,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod torch;
+mod tutorial;
 mod ui;
 mod venv;
 
@@ -68,6 +71,8 @@ enum Task {
     Picture(picture::Picture),
     /// Build pyflame's wheel, into target/wheels
     Wheel,
+    /// Build the documentation as a site with search, into target/docs/book
+    Docs(docs::Arguments),
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
@@ -104,6 +109,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Wheel => {
             pyflame::wheel(&repo).map(|wheel| step::progress(&format!("wheel: {}", wheel.display())))
         }
+        Task::Docs(arguments) => docs::run(&repo, &arguments),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

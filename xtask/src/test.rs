@@ -6,10 +6,12 @@ use crate::build;
 use crate::compilers;
 use crate::conformance;
 use crate::demo;
+use crate::docs;
 use crate::echo::Skipped;
 use crate::ptxas;
 use crate::pyflame;
 use crate::repo::Repo;
+use crate::sample;
 use crate::setup;
 use crate::step;
 use crate::tidy;
@@ -27,6 +29,7 @@ pub fn run(repo: &Repo) -> Result<()> {
         audit::run(repo, &audit::Arguments::default()).map(|note| Outcome { note, ..Outcome::default() })
     });
     checks.run("examples", || demo::show(repo, &toolchain, &built, demo::Backend::Emulator));
+    checks.run("sample", || sample::check(repo, &toolchain));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run_with_outcome("cargo test", || {
         // The release profile: tests what ships, and compiles nothing twice.
@@ -34,6 +37,10 @@ pub fn run(repo: &Repo) -> Result<()> {
         let mut cargo = repo.cargo();
         cargo.args(arguments).env("PTXAS", ptxas::locate(repo)?);
         step::run_tests("cargo test", &mut cargo).map(Outcome::skipped)
+    });
+    checks.run("docs", || {
+        docs::run(repo, &docs::Arguments { check: true })?;
+        docs::run_tutorials(repo, &built, true)
     });
     checks.run("benches", || bench::smoke::run(repo, &toolchain, &built));
     checks.run("pages", || ui::check(repo, &built));

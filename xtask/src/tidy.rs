@@ -84,6 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "worker",
             "transport",
             "wire",
+            "hip-api",
             "code-object",
             "backend-emulator",
             "backend-hip",

@@ -4,6 +4,7 @@ mod clock;
 pub mod demangle;
 pub mod members;
 pub mod observe;
+pub mod progress;
 pub mod report;
 mod summary;
 mod tally;

@@ -47,8 +47,7 @@ impl Connection {
         }
         self.shared.consider_extra_links(bytes.len());
         if self.shared.uploads.is_worth_it(destination, bytes.len()) {
-            check(bytes.len());
-            return self.write_kept(stream, destination, bytes, cause);
+            return self.write_kept(stream, destination, bytes, cause, check);
         }
         let start = Instant::now();
         let size = self.piece();
@@ -67,9 +66,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Like [`write`](Self::write), but deduplicated by content hash: pieces the worker has are sent as a hash, others
-    /// are sent with their hash and the worker stores them.
-    fn write_kept(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
+    /// Like [`write_checked`](Self::write_checked), but deduplicated by content hash: pieces the worker has are sent as a
+    /// hash, others are sent with their hash and the worker stores them.
+    fn write_kept(
+        &self,
+        stream: u64,
+        destination: u64,
+        bytes: &[u8],
+        cause: u16,
+        check: &mut dyn FnMut(usize),
+    ) -> Result<(), Failure> {
         let shared = &*self.shared;
         let mut asked = Vec::new();
         let mut result = Ok(());
@@ -77,6 +83,7 @@ impl Connection {
         while let Some((index, piece)) = pieces.next() {
             let hash = upload::hash(piece);
             let destination = destination + (index * PIECE) as u64;
+            check(index * PIECE + piece.len());
             if shared.uploads.is_known(&hash) {
                 let operation = WriteKnown { stream, destination, bytes: piece.len() as u64, hash };
                 // SAFETY: no memory is lent.

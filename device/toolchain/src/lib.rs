@@ -15,6 +15,8 @@ const CLANGS: &[&str] = &[
     "/usr/lib/llvm-18/bin/clang++",
 ];
 const ROCM: &str = "/opt/rocm";
+/// Headers and device libraries of the distribution's packages.
+const SYSTEM: &str = "/usr";
 
 /// Paths of a complete toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub enum ToolchainProblem {
 }
 
 impl Toolchain {
-    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`.
+    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`, then the system's packages.
     pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
         let mut roots: Vec<PathBuf> = Vec::new();
         match root {
@@ -52,13 +54,16 @@ impl Toolchain {
                 if let Ok(program) = std::env::current_exe() {
                     roots.extend(program.ancestors().skip(1).take(3).map(|dir| dir.join("toolchain")));
                 }
-                roots.push(ROCM.into());
+                roots.extend([ROCM.into(), SYSTEM.into()]);
             }
         }
         let hip = roots.iter().flat_map(|root| [root.join("hip/usr"), root.clone()]);
         let hip = first(hip, |dir| dir.join("include/hip/hip_runtime.h").is_file());
         let libs = roots.iter().flat_map(|root| {
-            llvm_bitcode(&root.join("device-libs/usr/lib")).into_iter().chain([root.join("amdgcn/bitcode")])
+            let of_packages = ["device-libs/usr/lib", "lib"].map(|lib| llvm_bitcode(&root.join(lib)));
+            let others =
+                ["amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode"].map(|path| root.join(path));
+            of_packages.into_iter().flatten().chain(others)
         });
         let libs = first(libs, |dir| dir.join("ocml.bc").is_file());
         let own = roots.iter().flat_map(|root| {
@@ -74,6 +79,12 @@ impl Toolchain {
 }
 
 impl Toolchain {
+    /// Whether the device libraries support a processor, such as `gfx942`; old ones do not have every processor.
+    pub fn supports(&self, processor: &str) -> bool {
+        let version = processor.strip_prefix("gfx").unwrap_or(processor);
+        self.device_libs.join(format!("oclc_isa_version_{version}.bc")).is_file()
+    }
+
     /// All files and folders that the toolchain's compiler and linker read: their own files, the system's libraries and headers,
     /// the HIP headers and the device libraries. Paths that do not exist are left out.
     pub fn files(&self) -> Vec<PathBuf> {
@@ -197,6 +208,8 @@ mod tests {
         assert_eq!(found.hip, root.path().join("hip/usr"));
         assert!(found.device_libs.ends_with("17/amdgcn/bitcode"));
         assert_eq!(found.library_path(), Some(root.path().canonicalize().unwrap().join("lib")));
+        put("device-libs/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode/oclc_isa_version_90a.bc");
+        assert!(found.supports("gfx90a") && !found.supports("gfx942"));
         let files = found.files();
         for needed in [&found.clang, &found.hip.join("include"), &found.device_libs] {
             assert!(files.iter().any(|file| needed.starts_with(file)), "{needed:?} is not in {files:?}");

@@ -13,6 +13,7 @@ pub use super::link::{
 use crate::calls::include;
 use crate::state::handles::{Kind, Table};
 use crate::state::runtime::runtime;
+use crate::telemetry::progress::Waiting;
 use crate::telemetry::report;
 
 /// Programs can exist before any session, so their table belongs to the process.
@@ -156,7 +157,10 @@ pub unsafe fn hiprtcCompileProgram(
         options: gathered.options,
         expressions: state.expressions.clone(),
     };
-    let reply = runtime.call(&request).map_err(|error| {
+    let waiting = Waiting::start("compiling on the worker");
+    let reply = runtime.call(&request);
+    drop(waiting);
+    let reply = reply.map_err(|error| {
         report::line(format_args!("hiprtcCompileProgram: the worker could not compile: {error:?}"));
         HIPRTC_ERROR_INTERNAL_ERROR
     })?;

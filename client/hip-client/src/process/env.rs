@@ -50,6 +50,11 @@ pub fn statistics() -> bool {
     is_on("REMORA_STATS")
 }
 
+/// `REMORA_PROGRESS=1`: shows long uploads and compilations on a terminal.
+pub fn progress() -> bool {
+    is_on("REMORA_PROGRESS")
+}
+
 /// `REMORA_TRACE=file`: writes a trace for chrome://tracing or ui.perfetto.dev. `%p` is the process id.
 pub fn trace() -> Option<String> {
     text("REMORA_TRACE")

@@ -11,6 +11,7 @@ use wire::{Failure, Opcode, Operation, capability};
 use super::memory::Place;
 use super::runtime::{Runtime, existing};
 use super::{Status, thread, unmirrored};
+use crate::telemetry::progress::Upload;
 use crate::telemetry::report;
 
 impl Runtime {
@@ -99,14 +100,18 @@ impl Runtime {
     /// Writes device memory in stream order; on return the program may change the bytes.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
         let (unmirrored, cause) = (&self.host_memory.unmirrored, thread::current_call());
+        let mut progress = Upload::start(bytes.len());
+        let mut show = |end| progress.iter_mut().for_each(|progress| progress.reached(end));
         if bytes.len() < unmirrored::LARGE || unmirrored.is_empty() {
             self.before(Opcode::Write, bytes)?;
-            return self.connection.write(stream, destination, bytes, cause).map_err(status);
+            let written = self.connection.write_checked(stream, destination, bytes, cause, &mut show);
+            return written.map_err(status);
         }
         self.before(Opcode::Write, &[])?;
         let mut exposed = Ok(());
         let written = unmirrored.search_ahead(bytes, |found| {
             self.connection.write_checked(stream, destination, bytes, cause, &mut |end| {
+                show(end);
                 for start in found(end) {
                     exposed = exposed.and(self.expose(start));
                     // The write counts as work that may change the mirror.
