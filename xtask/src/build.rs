@@ -45,7 +45,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     }
     step::run_forwarded("cargo build", &mut cargo)?;
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
-    client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
+    client_libs::link(&repo.lib(), &output.join("libhip_client.a"), arguments.debug)?;
     audit_lib::build(repo)?;
     provider_lib::install(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };

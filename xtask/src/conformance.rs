@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: runs other projects' compilers, packages and test programs through the client library.
 
 mod cases;
+mod dist;
 mod dstack;
 pub mod gtest;
 mod hip;
@@ -78,6 +79,8 @@ enum Suite {
     Onnx(onnx::Arguments),
     /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
     Opinfo(opinfo::Arguments),
+    /// The packages of `cargo xtask dist`, installed, used and removed in bare Debian trees (needs root)
+    Dist(dist::Arguments),
     /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -144,6 +147,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
+        Suite::Dist(arguments) => dist::run(repo, &toolchain, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

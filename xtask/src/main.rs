@@ -11,6 +11,7 @@ mod codegen;
 mod compilers;
 mod conformance;
 mod demo;
+mod dist;
 mod echo;
 mod env;
 mod examples;
@@ -33,6 +34,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod torch;
+mod tree;
 mod ui;
 mod venv;
 
@@ -68,6 +70,8 @@ enum Task {
     Picture(picture::Picture),
     /// Build pyflame's wheel, into target/wheels
     Wheel,
+    /// Build the packages of a release, with checksums and a bill of materials, into target/dist
+    Dist(dist::Arguments),
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
@@ -104,6 +108,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Wheel => {
             pyflame::wheel(&repo).map(|wheel| step::progress(&format!("wheel: {}", wheel.display())))
         }
+        Task::Dist(arguments) => dist::run(&repo, &arguments).map(drop),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),
