@@ -23,6 +23,7 @@ mod wheel;
 use crate::build::{self, Built};
 use crate::foreign;
 use crate::lock::Lock;
+use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// Only packages of this kind; repeatable
     #[arg(long, value_enum, value_name = "KIND")]
     only: Vec<Kind>,
+    /// Package the programs that are in target/release, without building them
+    #[arg(long)]
+    built: bool,
 }
 
 /// The kinds of packages.
@@ -66,7 +70,11 @@ struct Parts<'a> {
 
 /// Builds the packages; returns their folder.
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
-    let built = build::run(repo, &build::Arguments::default())?;
+    let profile = build::Arguments::default();
+    let built = match arguments.built {
+        true => build::collect(repo, &profile)?,
+        false => build::run(repo, &profile)?,
+    };
     step::heading("packages");
     let folder = folder(repo);
     let _lock = Lock::take(&repo.target.join("dist.lock"))?;
@@ -78,6 +86,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
     let parts = Parts { repo, release: Release::find(repo)?, built, shipped: Shipped::read(repo)?, work };
     let wanted = |kind| arguments.only.is_empty() || arguments.only.contains(&kind);
     if wanted(Kind::Deb) {
+        if !arguments.built {
+            pyflame::built_package(repo)?;
+        }
         debs::build(&parts, &folder)?;
     }
     if wanted(Kind::Tarball) || wanted(Kind::Wheel) {

@@ -114,6 +114,16 @@ impl Tree {
         Ok(text.concat())
     }
 
+    /// Gives the tree the name servers, the settings of apt and the certificates of this machine.
+    fn use_network(&self) -> Result<()> {
+        let script = r#"
+            cp /etc/resolv.conf /etc/hosts "$1/etc/"
+            for file in /etc/apt/apt.conf.d/99*; do [ -f "$file" ] && cp "$file" "$1$file"; done
+            mkdir -p "$1/etc/ssl/certs" && cp -a /etc/ssl/certs/. "$1/etc/ssl/certs/"
+        "#;
+        step::output(Command::new("sh").args(["-c", script, "sh"]).arg(&self.root)).map(drop)
+    }
+
     /// Every file and folder of the tree, without the bookkeeping of the package manager.
     pub fn files(&self) -> Result<BTreeSet<String>> {
         let mut find = Command::new("find");
@@ -138,23 +148,31 @@ impl Drop for Tree {
     }
 }
 
-/// Makes the archive of a tree.
+/// Makes the archive of a tree: the bare release by debootstrap, packages by the tree's own apt, which knows all kinds of dependencies.
 fn bootstrap(repo: &Repo, release: &str, packages: &[&str], archive: &Path) -> Result<()> {
-    if !system::has_program("debootstrap") {
-        system::install(repo, &["debootstrap"])?;
-    }
-    let folder = archive.with_extension("new");
-    foreign::remove(&folder)?;
-    let mut debootstrap = Command::new("debootstrap");
-    debootstrap.arg("--variant=minbase");
-    if !packages.is_empty() {
-        debootstrap.arg(format!("--include={}", packages.join(",")));
-    }
-    debootstrap.arg(release).arg(&folder).arg(foreign::mirror()?);
-    let log = repo.logs().join(format!("debootstrap-{release}.log"));
-    step::run_logged(&format!("bare tree of {release} (once)"), &mut debootstrap, &log)?;
+    let tree = if packages.is_empty() {
+        if !system::has_program("debootstrap") {
+            system::install(repo, &["debootstrap"])?;
+        }
+        let tree = Tree::empty(&archive.with_extension("new"))?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.arg("--variant=minbase").arg(release).arg(&tree.root).arg(foreign::mirror()?);
+        let log = repo.logs().join(format!("debootstrap-{release}.log"));
+        step::run_logged(&format!("bare tree of {release} (once)"), &mut debootstrap, &log)?;
+        tree
+    } else {
+        let tree = Tree::of(repo, release, &[])?;
+        tree.use_network()?;
+        let apt = format!(
+            "apt-get update && apt-get install --yes --no-install-recommends {} && apt-get clean",
+            packages.join(" ")
+        );
+        let log = repo.logs().join(format!("tree-{release}.log"));
+        let title = format!("{} for the tree of {release} (once)", packages.join(", "));
+        step::run_logged(&title, &mut tree.command(&["sh", "-c", &apt]), &log)?;
+        tree
+    };
     let part = archive.with_extension("part");
-    step::output(Command::new("tar").arg("-C").arg(&folder).arg("-cf").arg(&part).arg("."))?;
-    fs::rename(&part, archive).with_context(|| format!("cannot create {}", archive.display()))?;
-    foreign::remove(&folder)
+    step::output(Command::new("tar").arg("-C").arg(&tree.root).arg("-cf").arg(&part).arg("."))?;
+    fs::rename(&part, archive).with_context(|| format!("cannot create {}", archive.display()))
 }

@@ -219,7 +219,7 @@ fn board(parts: &Parts<'_>, _: &Stage, into: &Path) -> Result<PathBuf> {
 
 fn python(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     const PLACE: &str = "usr/lib/python3/dist-packages/pyflame";
-    let package = pyflame::built_package(parts.repo)?;
+    let package = pyflame::package(parts.repo)?;
     let stage = Stage::new(parts.work.join("pyflame"))?;
     let mut module = None;
     for file in sums::files(&package.join("pyflame"))? {
