@@ -44,8 +44,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
         cargo.arg("--release");
     }
     step::run_forwarded("cargo build", &mut cargo)?;
+    collect(repo, arguments)
+}
+
+/// The part after cargo: links and collects the libraries.
+pub fn collect(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
-    client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
+    client_libs::link(&repo.lib(), &output.join("libhip_client.a"), arguments.debug)?;
     audit_lib::build(repo)?;
     provider_lib::install(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: runs other projects' compilers, packages and test programs through the client library.
 
 mod cases;
+mod dist;
 mod dstack;
 pub mod gtest;
 mod hip;
@@ -81,6 +82,8 @@ enum Suite {
     Opinfo(opinfo::Arguments),
     /// The commands of every tutorial, and the links of all pages
     Docs,
+    /// The packages of `cargo xtask dist`, installed, used and removed in bare Debian trees (needs root)
+    Dist(dist::Arguments),
     /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -151,6 +154,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             docs::run(repo, &docs::Arguments { check: true })?;
             docs::run_tutorials(repo, &build()?, false)
         }
+        Suite::Dist(arguments) => dist::run(repo, &toolchain, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

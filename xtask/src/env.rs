@@ -24,6 +24,11 @@ pub fn ptxas() -> Option<PathBuf> {
     std::env::var_os("PTXAS").map(PathBuf::from)
 }
 
+/// The time of packages, in seconds since 1970, if set.
+pub fn source_date_epoch() -> Option<String> {
+    std::env::var("SOURCE_DATE_EPOCH").ok().filter(|time| !time.is_empty())
+}
+
 /// The folders in PATH.
 pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()

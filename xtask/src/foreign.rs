@@ -144,7 +144,7 @@ impl Apt {
 }
 
 /// Returns the mirror that apt uses for this release.
-fn mirror() -> Result<String> {
+pub fn mirror() -> Result<String> {
     let text = step::output(Command::new("apt-get").args([
         "indextargets",
         "--format",

@@ -11,6 +11,7 @@ mod codegen;
 mod compilers;
 mod conformance;
 mod demo;
+mod dist;
 mod docs;
 mod echo;
 mod env;
@@ -35,6 +36,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod torch;
+mod tree;
 mod tutorial;
 mod ui;
 mod venv;
@@ -73,6 +75,8 @@ enum Task {
     Wheel,
     /// Build the documentation as a site with search, into target/docs/book
     Docs(docs::Arguments),
+    /// Build the packages of a release, with checksums and a bill of materials, into target/dist
+    Dist(dist::Arguments),
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
@@ -110,6 +114,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             pyflame::wheel(&repo).map(|wheel| step::progress(&format!("wheel: {}", wheel.display())))
         }
         Task::Docs(arguments) => docs::run(&repo, &arguments),
+        Task::Dist(arguments) => dist::run(&repo, &arguments).map(drop),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

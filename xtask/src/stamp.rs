@@ -34,6 +34,19 @@ impl Inputs {
     }
 }
 
+/// The SHA-256 of a file, in hexadecimal.
+pub fn file_hash(path: &Path) -> Result<String> {
+    let mut file = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut hash = Sha256::new();
+    std::io::copy(&mut file, &mut hash).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Inputs(hash).finish())
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub fn hash(bytes: &[u8]) -> String {
+    Inputs(Sha256::new().chain_update(bytes)).finish()
+}
+
 /// A file with the hash of the inputs that its neighbours were made from.
 #[derive(Debug)]
 pub struct Stamp {

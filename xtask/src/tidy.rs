@@ -271,7 +271,6 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
         "artifacts",
         "__pycache__",
         "node_modules",
-        "dist",
         "LICENSE-APACHE",
         "Cargo.lock",
     ];
@@ -280,7 +279,9 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let entry = entry?;
-            if SKIPPED.contains(&entry.file_name().to_string_lossy().as_ref()) {
+            if SKIPPED.contains(&entry.file_name().to_string_lossy().as_ref())
+                || entry.path() == root.join("board/ui/dist")
+            {
                 continue;
             }
             let kind = entry.file_type()?;

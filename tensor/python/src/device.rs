@@ -16,6 +16,7 @@ use tensor_cpu::{CpuDevice, CpuOptions};
 use tensor_rocm::{RocmDevice, RocmOptions, device_count_with};
 
 use crate::error::raise_device;
+use crate::packaged;
 
 pub type AnyDevice = Arc<dyn Device>;
 
@@ -56,10 +57,10 @@ fn parsed(name: &str) -> PyResult<Option<u32>> {
     }
 }
 
-/// The options that GPUs are opened with.
-fn options() -> RocmOptions {
+/// The options that GPUs are opened with; `packaged` is the library of the package `remora`.
+fn options(packaged: Option<PathBuf>) -> RocmOptions {
     RocmOptions {
-        library: crate::env::hip_library(),
+        library: crate::env::hip_library().or(packaged),
         kernel_cache: kernel_folder(),
         without_graphs: !graphs(),
     }
@@ -93,7 +94,7 @@ pub fn keep_kernels(folder: Option<&Path>) -> PyResult<()> {
     opened().iter().try_for_each(|device| crate::rocm::keep(device, folder))
 }
 
-fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
+fn rocm(ordinal: u32, packaged: Option<PathBuf>) -> PyResult<AnyDevice> {
     let mut opened = ROCM.lock().expect("no code panics while holding this lock");
     if opened.is_some() && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
         return Err(PyRuntimeError::new_err(
@@ -104,7 +105,7 @@ fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
     if let Some(device) = opened.as_ref().and_then(|known| known.get(&ordinal)) {
         return Ok(device.clone());
     }
-    let options = options();
+    let options = options(packaged);
     let count = device_count_with(&options)
         .map_err(|error| PyRuntimeError::new_err(format!("ROCm not available: {error}")))?;
     if ordinal as usize >= count {
@@ -122,7 +123,10 @@ fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
 pub fn named(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
     match parsed(name)? {
         None => Ok(cpu().clone()),
-        Some(ordinal) => py.detach(|| rocm(ordinal)),
+        Some(ordinal) => {
+            let packaged = packaged::library(py)?;
+            py.detach(|| rocm(ordinal, packaged))
+        }
     }
 }
 
@@ -207,13 +211,18 @@ fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
 /// The number of GPUs; zero if no HIP library or no worker is available.
 #[pyfunction]
 fn rocm_device_count(py: Python<'_>) -> usize {
-    py.detach(|| device_count_with(&options()).unwrap_or(0))
+    let packaged = packaged::library(py).unwrap_or_default();
+    py.detach(|| device_count_with(&options(packaged)).unwrap_or(0))
 }
 
 /// The reason why ROCm cannot be used, or None.
 #[pyfunction]
 fn rocm_trouble(py: Python<'_>) -> Option<String> {
-    match py.detach(|| device_count_with(&options())) {
+    let packaged = match packaged::library(py) {
+        Ok(packaged) => packaged,
+        Err(error) => return Some(error.to_string()),
+    };
+    match py.detach(|| device_count_with(&options(packaged))) {
         Ok(0) => Some("no GPUs were found".to_owned()),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),

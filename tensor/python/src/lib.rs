@@ -13,6 +13,7 @@ mod grad;
 mod graph;
 mod methods;
 mod operand;
+mod packaged;
 mod profile;
 mod rocm;
 mod tensor;

@@ -1,0 +1,137 @@
+//! The packages of `cargo xtask dist`, each tried where a user would install it: in a bare tree of a Debian release.
+
+mod debs;
+mod images;
+mod tarball;
+mod wheels;
+
+use crate::build::Built;
+use crate::dist;
+use crate::examples;
+use crate::repo::Repo;
+use crate::step;
+use crate::toolchain::Toolchain;
+use crate::tree::{self, Tree};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Only trials whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Try the packages that are in target/dist, instead of building them
+    #[arg(long)]
+    built: bool,
+}
+
+/// What a trial needs.
+#[derive(Debug)]
+struct Bench<'a> {
+    repo: &'a Repo,
+    /// The folder of the packages.
+    packages: PathBuf,
+    /// A precompiled HIP program for both architectures.
+    program: PathBuf,
+}
+
+/// A trial: name, and what is done. It returns what it found.
+type Trial = (String, Box<dyn Fn(&Bench<'_>) -> Result<String>>);
+
+/// The releases that Debian packages are tried in.
+const RELEASES: &[&str] = &["bookworm", "trixie", "sid"];
+/// The releases that portable packages are tried in, and whether the example programs run there, which are compiled on Debian 12.
+const OLD_AND_NEW: &[(&str, bool)] = &[("bullseye", false), ("bookworm", true), ("trixie", true)];
+/// The program that is run after an installation.
+const PROGRAM: &str = "saxpy";
+/// The longest time from the end of an installation to the end of the first program.
+const FIRST_RUN: Duration = Duration::from_secs(10);
+
+pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Arguments) -> Result<()> {
+    tree::require_root()?;
+    let packages = match arguments.built {
+        true => dist::folder(repo),
+        false => reproduced(repo)?,
+    };
+    let examples = examples::compile_all(repo, toolchain, built)?;
+    let Some(program) = examples.into_iter().find(|example| example.name == PROGRAM) else {
+        bail!("there is no example {PROGRAM} to run");
+    };
+    let bench = Bench { repo, packages, program: program.program };
+    let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|text| name.contains(text));
+    let mut failed = Vec::new();
+    step::heading("trials of the packages");
+    for (name, trial) in trials().into_iter().filter(|(name, _)| wanted(name)) {
+        match trial(&bench) {
+            Ok(found) => println!("ok      {name}: {found}"),
+            Err(error) => {
+                println!("FAILED  {name}: {error:#}");
+                failed.push(name);
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} trials failed: {}", failed.len(), failed.join(", "));
+    }
+    Ok(())
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut add = |name: String, trial: Box<dyn Fn(&Bench<'_>) -> Result<String>>| trials.push((name, trial));
+    add("debs: lintian".to_owned(), Box::new(debs::lintian));
+    for release in RELEASES {
+        add(format!("debs: {release}"), Box::new(|bench| debs::install_and_purge(bench, release)));
+    }
+    for (release, runs_program) in OLD_AND_NEW {
+        add(
+            format!("tarball: {release}"),
+            Box::new(|bench| tarball::unpack_and_run(bench, release, *runs_program)),
+        );
+    }
+    add("wheels: audit".to_owned(), Box::new(wheels::audit));
+    for (release, _) in OLD_AND_NEW {
+        add(format!("wheels: {release}"), Box::new(|bench| wheels::install_and_use(bench, release)));
+    }
+    add("bill of materials".to_owned(), Box::new(wheels::bill_of_materials));
+    add("image: worker".to_owned(), Box::new(images::worker));
+    add(
+        "image: client".to_owned(),
+        Box::new(|bench| images::copied(bench, "remora-client", "/remora", "lib/libamdhip64.so.6")),
+    );
+    add(
+        "image: provider".to_owned(),
+        Box::new(|bench| {
+            images::copied(bench, "remora-provider", "/run/remora", "lib/libaccelerator_amd.so")
+        }),
+    );
+    add("chart".to_owned(), Box::new(chart));
+    trials
+}
+
+/// The packed chart has the files that `cargo xtask conformance deploy` checks.
+fn chart(bench: &Bench<'_>) -> Result<String> {
+    let tree = Tree::empty(&bench.repo.downloads.join(format!("trees/chart.{}", std::process::id())))?;
+    tree.unpack(&dist::only(&bench.packages, ".tgz")?)?;
+    let mut diff = Command::new("diff");
+    diff.arg("-r").arg(bench.repo.root.join("deploy/helm/remora")).arg(tree.root().join("remora"));
+    step::output(&mut diff)?;
+    Ok("its files are those of deploy/helm/remora".to_owned())
+}
+
+/// Builds the packages twice; the bytes must be the same.
+fn reproduced(repo: &Repo) -> Result<PathBuf> {
+    let arguments = dist::Arguments::default();
+    let first = dist::run(repo, &arguments).and_then(|folder| dist::sums(&folder))?;
+    let folder = dist::run(repo, &arguments)?;
+    let second = dist::sums(&folder)?;
+    let differences: Vec<&str> =
+        second.lines().filter(|line| !first.lines().any(|other| other == *line)).collect();
+    if !differences.is_empty() {
+        bail!("a second run made other packages:\n{}", differences.join("\n"));
+    }
+    println!("ok      two runs make the same bytes");
+    Ok(folder)
+}

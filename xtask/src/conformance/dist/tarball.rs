@@ -1,0 +1,49 @@
+//! Trials of the portable tarball.
+
+use super::debs::passes;
+use super::{Bench, FIRST_RUN};
+use crate::dist;
+use crate::step;
+use crate::tree::Tree;
+use anyhow::{Result, bail};
+use std::time::Instant;
+
+/// Unpacks it into a bare tree and uses it from there; with `program`, also runs that.
+pub fn unpack_and_run(bench: &Bench<'_>, release: &str, runs_program: bool) -> Result<String> {
+    let tree = Tree::of(bench.repo, release, &["xz-utils"])?;
+    let archive = tree.put(&dist::only(&bench.packages, ".tar.xz")?)?;
+    tree.run(&["tar", "-C", "/opt", "-xf", &archive])?;
+    let listed = tree.run(&["sh", "-c", "ls -d /opt/remora-*"])?;
+    let folder = listed.trim();
+    let remora = format!("{folder}/bin/remora");
+    // Every symbol must resolve: the loader ends programs whose preloaded library lacks one.
+    for soname in crate::client_libs::SONAMES {
+        let preload = format!("LD_BIND_NOW=1 LD_PRELOAD={folder}/lib/remora/{soname} /bin/true");
+        let text = tree.run(&["sh", "-c", &preload])?;
+        if !text.trim().is_empty() {
+            bail!("{soname} does not load: {}", text.trim());
+        }
+    }
+    let started = Instant::now();
+    let script = format!(
+        "{remora} worker --device mi300x --listen 127.0.0.1:0 --ready >/trial/worker 2>&1 & \
+         for _ in $(seq 100); do grep -q 'listening on' /trial/worker && break; sleep 0.1; done; \
+         {remora} devices --worker $(sed -n 's/^listening on //p' /trial/worker | head -1)"
+    );
+    let devices = tree.run(&["sh", "-c", &script])?;
+    if !devices.contains("gfx942") {
+        bail!("`remora devices` printed:\n{devices}");
+    }
+    let mut found = format!("a worker answers after {}", step::seconds(started.elapsed()));
+    if runs_program {
+        let program = tree.put(&bench.program)?;
+        let started = Instant::now();
+        passes(&tree, &[&remora, "run", "--", &program])?;
+        let time = started.elapsed();
+        if time > FIRST_RUN {
+            bail!("the first program took {}", step::seconds(time));
+        }
+        found += &format!(", the first program took {}", step::seconds(time));
+    }
+    Ok(found)
+}

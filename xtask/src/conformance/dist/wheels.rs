@@ -1,0 +1,86 @@
+//! Trials of the wheels.
+
+use super::Bench;
+use super::debs::passes;
+use crate::dist;
+use crate::step;
+use crate::tree::Tree;
+use crate::venv;
+use anyhow::{Result, bail};
+use std::process::Command;
+use std::time::Instant;
+
+/// Prints what a tensor on a software GPU sums up to, with nothing but the wheels.
+const SUM: &str =
+    "import pyflame as pf; x = pf.tensor([1.0, 2.0, 3.0], device='rocm'); print(float((x * 2).sum()))";
+
+/// Installs both wheels into an environment of the release's Python, without a package index.
+pub fn install_and_use(bench: &Bench<'_>, release: &str) -> Result<String> {
+    let tree = Tree::of(bench.repo, release, &["python3", "python3-venv"])?;
+    let remora = tree.put(&dist::wheel(&bench.packages, "remora")?)?;
+    let pyflame = tree.put(&dist::wheel(&bench.packages, "pyflame")?)?;
+    let version = tree.run(&["python3", "--version"])?;
+    tree.run(&["python3", "-m", "venv", "/trial/v"])?;
+    let python = "/trial/v/bin/python";
+    let started = Instant::now();
+    let extra = format!("pyflame[gpu] @ file://{pyflame}");
+    tree.run(&[python, "-m", "pip", "install", "--no-index", "--find-links", "/trial", &extra])?;
+    let time = step::seconds(started.elapsed());
+    // The extra has brought the other wheel.
+    if !tree.run(&[python, "-m", "remora", "--version"])?.starts_with("remora ") {
+        bail!("`python -m remora --version` does not name the program ({remora})");
+    }
+    if release != "bullseye" {
+        // The program is compiled for a newer glibc than that release's.
+        let program = tree.put(&bench.program)?;
+        passes(&tree, &["/trial/v/bin/remora", "run", "--", &program])?;
+    }
+    let text = tree.run(&[python, "-c", SUM])?;
+    if text.trim() != "12.0" {
+        bail!("pyflame computed {} on the software GPU", text.trim());
+    }
+    Ok(format!("{}: pip installed both in {time}; a tensor is on a software GPU", version.trim()))
+}
+
+/// Checks of the wheels by the package index's own tools.
+pub fn audit(bench: &Bench<'_>) -> Result<String> {
+    let python = venv::with(bench.repo, "venv-dist", "conformance/dist/requirements.txt")?;
+    let wheels = [dist::wheel(&bench.packages, "remora")?, dist::wheel(&bench.packages, "pyflame")?];
+    let module = |name: &str| {
+        let mut command = Command::new(&python);
+        command.args(["-m", name]);
+        command
+    };
+    step::output(module("twine").args(["check", "--strict"]).args(&wheels))?;
+    for wheel in &wheels {
+        let text = step::output(module("auditwheel").arg("show").arg(wheel))?;
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Some((_, rest)) = flat.split_once("consistent with the following platform tag: \"") else {
+            bail!("auditwheel does not name a platform tag:\n{text}");
+        };
+        let tag = rest.split('"').next().unwrap_or_default();
+        let is_old = tag.strip_prefix("manylinux_2_").and_then(|rest| rest.split('_').next()?.parse().ok());
+        if is_old.is_none_or(|minor: u32| minor > 28) {
+            bail!("auditwheel says {tag} of {}:\n{text}", wheel.display());
+        }
+    }
+    step::output(module("abi3audit").args(["--strict"]).arg(&wheels[1]))?;
+    Ok("twine, auditwheel and abi3audit have no complaints".to_owned())
+}
+
+const VALIDATE: &str = "
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+with open(sys.argv[1]) as file:
+    problem = JsonStrictValidator(SchemaVersion.V1_5).validate_str(file.read())
+sys.exit(str(problem) if problem else 0)
+";
+
+/// The bill of materials against CycloneDX's schema.
+pub fn bill_of_materials(bench: &Bench<'_>) -> Result<String> {
+    let python = venv::with(bench.repo, "venv-dist", "conformance/dist/requirements.txt")?;
+    let bill = dist::only(&bench.packages, ".cdx.json")?;
+    step::output(Command::new(python).args(["-c", VALIDATE]).arg(&bill))?;
+    Ok("valid CycloneDX 1.5".to_owned())
+}
