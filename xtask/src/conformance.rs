@@ -17,6 +17,7 @@ pub mod tally;
 mod threads;
 pub mod userland;
 mod verdict;
+mod windows;
 
 use crate::build::{self, Built};
 use crate::compilers;
@@ -78,6 +79,8 @@ enum Suite {
     Onnx(onnx::Arguments),
     /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
     Opinfo(opinfo::Arguments),
+    /// The examples and more programs, built for Windows, under Wine against a Linux worker
+    Windows(windows::Arguments),
     /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -144,6 +147,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
+        Suite::Windows(arguments) => windows::run(repo, &toolchain, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

@@ -35,6 +35,7 @@ mod toolchain;
 mod torch;
 mod ui;
 mod venv;
+mod windows;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -68,6 +69,8 @@ enum Task {
     Picture(picture::Picture),
     /// Build pyflame's wheel, into target/wheels
     Wheel,
+    /// Build the client libraries for Windows, into target/windows
+    Windows,
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
@@ -104,6 +107,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Wheel => {
             pyflame::wheel(&repo).map(|wheel| step::progress(&format!("wheel: {}", wheel.display())))
         }
+        Task::Windows => windows::build(&repo).map(drop),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),
