@@ -45,6 +45,6 @@ fn link_one(archive: &Path, folder: &Path, dll: &str) -> Result<()> {
     linker.arg(&script).arg(archive);
     let library = folder.join(format!("lib{}.a", dll.trim_end_matches(".dll")));
     linker.arg(format!("-Wl,--out-implib,{}", library.display()));
-    linker.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,--no-insert-timestamp"]);
+    linker.args(["-Wl,--gc-sections", "-s", "-Wl,--no-insert-timestamp"]);
     checked(linker.args(SYSTEM_LIBRARIES)).with_context(|| format!("linking {dll} failed"))
 }

@@ -22,12 +22,13 @@ pub fn compile(
     folder: &Path,
 ) -> Result<Vec<Example>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let headers = compiler_headers()?;
+    let mut headers = vec![hip_headers(toolchain, &folder.join("include"))?];
+    headers.extend(compiler_headers()?);
     let mut programs = Vec::new();
     for source in sources {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let program = folder.join(format!("{name}.exe"));
-        let mut compile = compile_command(toolchain, &headers);
+        let mut compile = compile_command(toolchain, &headers, header);
         let inputs = Inputs::new().file(source)?.file(header)?.text(&step::command_line(&compile));
         let stamp = Stamp::new(program.with_extension("stamp"), inputs);
         if !stamp.is_fresh() || !program.exists() {
@@ -42,15 +43,22 @@ pub fn compile(
     Ok(programs)
 }
 
-fn compile_command(toolchain: &Toolchain, headers: &[PathBuf]) -> Command {
+fn compile_command(toolchain: &Toolchain, headers: &[PathBuf], header: &Path) -> Command {
     let names: Vec<&str> = ARCHITECTURES.iter().map(|(architecture, _)| *architecture).collect();
-    let mut command = toolchain.compile_hip(&names);
-    // The target also decides the size of `long` in kernels.
-    command.arg(TARGET).arg("-nostdinc++");
+    let command = toolchain.compile_hip(&names);
+    // Before HIP's own headers, which `compile_hip` names.
+    let mut ours = Command::new(&toolchain.clang);
     for folder in headers {
-        command.arg("-isystem").arg(folder);
+        ours.arg("-isystem").arg(folder);
     }
-    command
+    ours.args(command.get_args());
+    // The programs of the end-to-end tests use the header of the examples.
+    if let Some(folder) = header.parent() {
+        ours.arg("-I").arg(folder);
+    }
+    // The target also decides the size of `long` in kernels. The device libraries were built for Linux, with wchar_t of 4 bytes.
+    ours.args([TARGET, "-nostdinc++", "-Xarch_device", "-fno-short-wchar"]);
+    ours
 }
 
 /// Links with the static C++ runtime, so that the program needs no DLLs but ours and those of the system. HIP 6, as the headers.
@@ -60,9 +68,38 @@ fn link(object: &Path, dlls: &Path, program: &Path) -> Result<()> {
     checked(linker.args(["-lamdhip64_6", "-lhiprtc0604"]))
 }
 
+/// Copies HIP's headers, with one change: they take a `long` of 4 bytes for a sign of Microsoft's compiler, which clang with
+/// mingw-w64's headers is not.
+fn hip_headers(toolchain: &Toolchain, into: &Path) -> Result<PathBuf> {
+    let stamp = into.join(".complete");
+    if !stamp.exists() {
+        copy_folder(&toolchain.hip.join("include/hip"), &into.join("hip"))?;
+        let header = into.join("hip/amd_detail/amd_warp_functions.h");
+        let text = fs::read_to_string(&header).with_context(|| format!("cannot read {}", header.display()))?;
+        let text = text.replace("#ifndef _MSC_VER", "#if __SIZEOF_LONG__ == 8");
+        fs::write(&header, text).with_context(|| format!("cannot write {}", header.display()))?;
+        fs::write(&stamp, "").with_context(|| format!("cannot write {}", stamp.display()))?;
+    }
+    Ok(into.to_owned())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).with_context(|| format!("cannot write {}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// The folders of the C++ library's headers.
 fn compiler_headers() -> Result<Vec<PathBuf>> {
     let printed = step::output(Command::new(COMPILER).arg("-print-libgcc-file-name"))?;
     let base = Path::new(printed.trim()).parent().context("the compiler printed no path")?.join("include/c++");
-    Ok(vec![base.join("x86_64-w64-mingw32"), base.join("backward"), base])
+    Ok(vec![base.clone(), base.join("x86_64-w64-mingw32"), base.join("backward")])
 }
