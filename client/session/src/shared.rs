@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -196,7 +197,7 @@ impl Shared {
         cause: u16,
     ) -> Result<u64, Failure> {
         let inline = Header::BYTES + operation.size();
-        let thread = (flags == Flags::NONE).then(std::thread::current);
+        let thread = (flags == Flags::NONE).then(|| self.waiting_thread());
         loop {
             if self.ending.over.load(Ordering::Acquire) {
                 return Err(self.failure());
@@ -228,6 +229,15 @@ impl Shared {
                 }
                 Err(Full) => self.make_room()?,
             }
+        }
+    }
+
+    /// The thread to wake when a reply has arrived. At the end of a Windows process the calling thread has no handle any more; it
+    /// is then the only thread and reads for itself, so any handle will do.
+    fn waiting_thread(&self) -> Thread {
+        match self.sending.sender.thread() {
+            Some(sender) if cfg!(windows) && self.ending.closing.load(Ordering::Relaxed) => sender.clone(),
+            _ => std::thread::current(),
         }
     }
 
