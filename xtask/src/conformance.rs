@@ -18,6 +18,7 @@ pub mod tally;
 mod threads;
 pub mod userland;
 mod verdict;
+mod windows;
 
 use crate::build::{self, Built};
 use crate::compilers;
@@ -84,6 +85,8 @@ enum Suite {
     Docs,
     /// The packages of `cargo xtask dist`, installed, used and removed in bare Debian trees (needs root)
     Dist(dist::Arguments),
+    /// The examples and more programs, built for Windows, under Wine against a Linux worker
+    Windows(windows::Arguments),
     /// Images, chart, samples and units of deploy/, checked by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -155,6 +158,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             docs::run_tutorials(repo, &build()?, false)
         }
         Suite::Dist(arguments) => dist::run(repo, &toolchain, &build()?, arguments),
+        Suite::Windows(arguments) => windows::run(repo, &toolchain, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

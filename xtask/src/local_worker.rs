@@ -111,7 +111,8 @@ impl Drop for LocalWorker {
 }
 
 fn address_in(line: &str) -> Option<SocketAddr> {
-    line.trim().strip_prefix("listening on ")?.split_whitespace().next()?.parse().ok()
+    let address = line.trim().strip_prefix("listening on ")?.split_whitespace().next()?;
+    address.trim_start_matches("tls://").parse().ok()
 }
 
 #[cfg(test)]
@@ -125,6 +126,7 @@ mod tests {
             address_in("listening on 127.0.0.1:4711 (mi300x)").map(|address| address.port()),
             Some(4711)
         );
+        assert_eq!(address_in("listening on tls://127.0.0.1:4711").map(|address| address.port()), Some(4711));
         assert_eq!(address_in("connected to 127.0.0.1:4711"), None);
     }
 }

@@ -40,6 +40,7 @@ mod tree;
 mod tutorial;
 mod ui;
 mod venv;
+mod windows;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -77,6 +78,8 @@ enum Task {
     Docs(docs::Arguments),
     /// Build the packages of a release, with checksums and a bill of materials, into target/dist
     Dist(dist::Arguments),
+    /// Build the client libraries for Windows, into target/windows
+    Windows,
     /// Generate the pages that are derived from tables in the code
     Codegen(codegen::Arguments),
     /// Run the examples, the behaviour suite and the bench on an NVIDIA GPU
@@ -115,6 +118,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         }
         Task::Docs(arguments) => docs::run(&repo, &arguments),
         Task::Dist(arguments) => dist::run(&repo, &arguments).map(drop),
+        Task::Windows => windows::build(&repo).map(drop),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo).map(drop),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

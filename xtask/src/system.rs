@@ -43,6 +43,16 @@ pub fn missing() -> Result<Vec<&'static str>> {
     wanted.extend(
         BY_PROGRAM.iter().filter(|(program, _)| !has_program(program)).flat_map(|(_, packages)| *packages),
     );
+    not_installed(wanted)
+}
+
+/// Installs those of the packages that are not installed yet.
+pub fn ensure(repo: &Repo, packages: &[&'static str]) -> Result<()> {
+    let missing = not_installed(packages.to_vec())?;
+    if missing.is_empty() { Ok(()) } else { install(repo, &missing) }
+}
+
+fn not_installed(wanted: Vec<&'static str>) -> Result<Vec<&'static str>> {
     let Ok(output) =
         Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev} ${Package}\n"]).output()
     else {

@@ -3,7 +3,5 @@
 pub mod env;
 pub mod exit;
 mod host;
-mod last_thread;
 pub mod open;
-mod output;
 pub mod soname;

@@ -10,7 +10,6 @@ mod allocation;
 mod backpressure;
 mod copy_order;
 pub mod credit;
-pub mod descriptor;
 pub mod device;
 pub mod fence;
 pub mod handles;

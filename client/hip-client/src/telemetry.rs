@@ -1,7 +1,6 @@
 //! What a user can watch: messages, the trace file, the summary table.
 
 mod clock;
-pub mod demangle;
 pub mod members;
 pub mod observe;
 pub mod progress;

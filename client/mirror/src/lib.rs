@@ -6,8 +6,8 @@
 
 #![warn(missing_docs)]
 
+mod os;
 mod twin;
-mod written;
 
+pub use os::written::Tracker;
 pub use twin::{BODY_BYTES, Twin};
-pub use written::Tracker;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use wire::delta;
 
 use crate::Tracker;
+use crate::os::pages;
 
 /// Size at which a body of changes is passed on; it may be longer by one stretch.
 pub const BODY_BYTES: usize = 128 << 10;
@@ -42,14 +43,7 @@ impl Twin {
     /// # Safety
     /// The memory must stay readable and writable until the twin is dropped. Other threads may write it at any time.
     pub unsafe fn new(memory: *mut u8, bytes: usize, tracker: Option<&Arc<Tracker>>) -> io::Result<Twin> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh anonymous mapping affects no existing memory.
-        let twin = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), access, flags, -1, 0) };
-        if twin == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let twin = NonNull::new(twin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let twin = pages::map(bytes)?;
         let start = memory as u64;
         let fit = bytes >= WATCHED && start.is_multiple_of(BLOCK as u64);
         let tracker = tracker.filter(|tracker| {
@@ -192,7 +186,7 @@ impl Drop for Twin {
             tracker.forget(self.memory as u64, whole_blocks(self.bytes));
         }
         // SAFETY: the mapping is ours and nothing refers to it any more.
-        unsafe { libc::munmap(self.twin.as_ptr().cast(), self.bytes.max(1)) };
+        unsafe { pages::unmap(self.twin, self.bytes) };
     }
 }
 

@@ -218,6 +218,12 @@ impl Connection {
         self.shared.forget_after_fork();
     }
 
+    /// Whether no thread is in the middle of an operation of this session. Where threads end with the process before the last
+    /// library code runs, locks they held stay locked; [`close`](Self::close) would wait for those forever.
+    pub fn is_idle(&self) -> bool {
+        self.shared.is_idle()
+    }
+
     /// Ends the session: sends everything posted, then the worker frees the session's resources. Gives up at the
     /// deadline.
     pub fn close(&self, deadline: Duration) {

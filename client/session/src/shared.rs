@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +19,7 @@ use crate::link::handshake::Identity;
 use crate::link::liveness::Liveness;
 use crate::memory::mirrors::Mirrors;
 use crate::os::direct_copy::DirectCopy;
-use crate::os::fork;
+use crate::os::fork::Inherited;
 use crate::receive::callbacks::Callbacks;
 use crate::receive::deliveries::Deliveries;
 use crate::receive::incoming::Incoming;
@@ -97,8 +98,8 @@ pub struct Links {
     pub extra: ExtraLinks,
     /// Number of connections this session has had, so that two threads do not replace the same broken one.
     pub generation: AtomicU64,
-    /// The file descriptor of the first link, which a forked child closes without a lock; -1 for none.
-    descriptor: AtomicI32,
+    /// The descriptor of the first link, which a forked child closes without a lock.
+    inherited: Inherited,
 }
 
 /// Whether and why the session is over.
@@ -116,7 +117,7 @@ pub struct Ending {
 impl Links {
     /// Records the file descriptor of a new first link.
     pub fn note_descriptor(&self, link: &Link) {
-        self.descriptor.store(link.raw_fd(), Ordering::Release);
+        self.inherited.replace(link);
     }
 }
 
@@ -165,7 +166,7 @@ impl Shared {
                 endpoint: Mutex::new(config.endpoint.clone()),
                 extra: ExtraLinks::new(&config, &identity),
                 generation: AtomicU64::new(0),
-                descriptor: AtomicI32::new(link.raw_fd()),
+                inherited: Inherited::of(&link),
                 first: Mutex::new(link),
             },
             liveness,
@@ -196,7 +197,7 @@ impl Shared {
         cause: u16,
     ) -> Result<u64, Failure> {
         let inline = Header::BYTES + operation.size();
-        let thread = (flags == Flags::NONE).then(std::thread::current);
+        let thread = (flags == Flags::NONE).then(|| self.waiting_thread());
         loop {
             if self.ending.over.load(Ordering::Acquire) {
                 return Err(self.failure());
@@ -228,6 +229,15 @@ impl Shared {
                 }
                 Err(Full) => self.make_room()?,
             }
+        }
+    }
+
+    /// The thread to wake when a reply has arrived. At the end of a Windows process the calling thread has no handle any more; it
+    /// is then the only thread and reads for itself, so any handle will do.
+    fn waiting_thread(&self) -> Thread {
+        match self.sending.sender.thread() {
+            Some(sender) if cfg!(windows) && self.ending.closing.load(Ordering::Relaxed) => sender.clone(),
+            _ => std::thread::current(),
         }
     }
 
@@ -313,14 +323,24 @@ impl Shared {
         self.abandon("the session is closed");
     }
 
+    /// Whether none of the locks that [`close`](Self::close) takes is held.
+    pub fn is_idle(&self) -> bool {
+        !(self.ring.is_locked()
+            || self.sending.outgoing.is_locked()
+            || self.sending.lent.is_locked()
+            || self.receiving.incoming.is_locked()
+            || self.receiving.pending.is_locked()
+            || self.links.first.is_locked()
+            || self.ending.reason.is_locked())
+    }
+
     /// Ends the session in a forked child, which has no threads of it and must not use its parent's socket. Other threads
     /// may have held locks when the process forked, so only atomics are accessed.
     pub fn forget_after_fork(&self) {
         self.ending.over.store(true, Ordering::Release);
         self.ending.closing.store(true, Ordering::Release);
-        let descriptor = self.links.descriptor.swap(-1, Ordering::AcqRel);
         // SAFETY: the child's copy of the socket; the parent's stays open, and nothing in the child uses it.
-        unsafe { fork::close(descriptor) };
+        unsafe { self.links.inherited.close() };
     }
 
     pub fn statistics(&self) -> Statistics {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::threads::spawn_quietly;
+use crate::os::threads::spawn_quietly;
 
 /// Part of a transfer, which may borrow the caller's memory.
 pub(crate) type Task<'a> = Box<dyn FnOnce() -> io::Result<()> + Send + 'a>;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -47,7 +46,15 @@ impl Endpoint {
         let failed = |source| TransportError::Connect { endpoint: self.to_string(), source };
         let (host, port) = match self {
             Endpoint::Unix { path } => {
-                return Ok(Link::from_unix(UnixStream::connect(path).map_err(failed)?));
+                #[cfg(unix)]
+                return Ok(Link::from_unix(
+                    std::os::unix::net::UnixStream::connect(path).map_err(failed)?,
+                ));
+                #[cfg(not(unix))]
+                return Err(failed(std::io::Error::new(
+                    std::io::ErrorKind::Unsupported,
+                    format!("unix sockets such as {} exist on Linux only; use host:port", path.display()),
+                )));
             }
             Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => (host, *port),
         };

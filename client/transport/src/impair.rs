@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::os::timer;
 use crate::{Endpoint, Link};
 
 /// Limit on bytes in flight in one direction: more than the delay times any realistic bandwidth.
 const IN_FLIGHT_LIMIT: usize = 1 << 30;
 const BLOCK: usize = 256 << 10;
-/// Timer slack of threads that sleep until a block is due: delays may be only a few hundred microseconds.
-const TIMER_SLACK_NS: libc::c_ulong = 1000;
 /// Additional wake-up latency of an idle machine. The end of a long delay is therefore spent polling.
 const WAKING: Duration = Duration::from_micros(150);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -310,8 +309,8 @@ impl Queue {
     }
 
     fn drain(&self, to: &Link, delay: Duration) {
-        // SAFETY: sets a number of this thread; no memory is accessed.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
+        // Delays may be only a few hundred microseconds.
+        timer::sharpen();
         loop {
             let mut state = self.state.lock();
             while state.blocks.is_empty() && !state.closed {

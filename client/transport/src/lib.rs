@@ -17,9 +17,10 @@ mod error;
 
 mod link;
 mod listener;
+mod os;
+#[cfg(unix)]
 mod owner;
 mod striped_stream;
-mod threads;
 
 pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};
@@ -27,4 +28,4 @@ pub use error::TransportError;
 pub use link::{Link, Peer, Ready};
 pub use listener::Listener;
 pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};
-pub use threads::{quietly, spawn_quietly};
+pub use os::threads::{quietly, spawn_quietly};

@@ -2,8 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+#[cfg(unix)]
 use std::os::fd::{AsRawFd, RawFd};
+#[cfg(unix)]
 use std::os::unix::net::UnixListener;
+#[cfg(unix)]
 use std::path::PathBuf;
 
 use crate::{Endpoint, Link, TransportError};
@@ -13,6 +16,7 @@ use crate::{Endpoint, Link, TransportError};
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
+    #[cfg(unix)]
     /// A unix socket, whose file is removed when it closes.
     Unix {
         /// The socket.
@@ -34,6 +38,7 @@ impl Listener {
                     .collect();
                 Ok(Listener::Tcp(TcpListener::bind(addresses.as_slice()).map_err(failed)?))
             }
+            #[cfg(unix)]
             Endpoint::Unix { path } => {
                 if std::os::unix::net::UnixStream::connect(path)
                     .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
@@ -43,6 +48,8 @@ impl Listener {
                 let listener = UnixListener::bind(path).map_err(failed)?;
                 Ok(Listener::Unix { listener, path: path.clone() })
             }
+            #[cfg(not(unix))]
+            Endpoint::Unix { .. } => Err(failed(io::ErrorKind::Unsupported.into())),
         }
     }
 
@@ -53,6 +60,7 @@ impl Listener {
                 let (stream, address) = listener.accept()?;
                 Ok((Link::from_tcp(stream)?, address.to_string()))
             }
+            #[cfg(unix)]
             Listener::Unix { listener, path } => {
                 let (stream, _) = listener.accept()?;
                 Ok((Link::from_unix(stream), format!("unix:{}", path.display())))
@@ -67,6 +75,7 @@ impl Listener {
                 let address = listener.local_addr()?;
                 Ok(Endpoint::tcp(address.ip().to_string(), address.port()))
             }
+            #[cfg(unix)]
             Listener::Unix { path, .. } => Ok(Endpoint::Unix { path: path.clone() }),
         }
     }
@@ -75,11 +84,13 @@ impl Listener {
     pub fn is_local(&self) -> bool {
         match self {
             Listener::Tcp(listener) => listener.local_addr().is_ok_and(|address| address.ip().is_loopback()),
+            #[cfg(unix)]
             Listener::Unix { .. } => true,
         }
     }
 
     /// Number of the socket's descriptor.
+    #[cfg(unix)]
     pub fn raw_fd(&self) -> RawFd {
         match self {
             Listener::Tcp(listener) => listener.as_raw_fd(),
@@ -90,6 +101,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        #[cfg(unix)]
         if let Listener::Unix { path, .. } = self {
             // A failure is ignored: the file may be gone already.
             let _ = std::fs::remove_file(path);

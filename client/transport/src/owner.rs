@@ -1,7 +1,7 @@
 //! The peer of a connection: its address, and its user id if it is on this machine, as recorded by the kernel.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::Link;
@@ -32,7 +32,7 @@ impl Link {
     }
 
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let stream = TcpStream::from(self.socket().try_clone().ok()?);
+        let stream = self.socket().as_tcp().ok()?;
         Some((stream.local_addr().ok()?, stream.peer_addr().ok()?))
     }
 }
@@ -99,7 +99,7 @@ fn parse(answer: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
 
     use super::*;

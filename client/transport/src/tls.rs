@@ -20,7 +20,8 @@ use rustls::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::link::Socket;
+use crate::link::Wait;
+use crate::os::socket::Socket;
 use crate::{Link, TransportError};
 
 /// Limit on ciphertext buffered for a socket that is full.
@@ -249,7 +250,7 @@ impl Session {
         connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 
-    pub(crate) fn read(&self, socket: &Socket, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+    pub(crate) fn read(&self, socket: &Socket, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         let mut incoming = self.incoming.lock();
         loop {
             let mut connection = self.connection.lock();
@@ -264,7 +265,7 @@ impl Session {
                 drop(connection);
                 // Both are reset before a read that may fail: stale bytes must not be taken for new ones.
                 (incoming.start, incoming.end) = (0, 0);
-                incoming.end = socket.receive(&mut incoming.bytes, flags)?;
+                incoming.end = socket.receive(&mut incoming.bytes, wait)?;
                 connection = self.connection.lock();
             }
             // rustls consumes no more ciphertext at a time than a record's worth of plaintext; the rest waits.
@@ -276,7 +277,7 @@ impl Session {
                 // A reply of the TLS protocol itself. If a writer holds the lock, it sends the reply with its own bytes.
                 if let Some(mut outgoing) = self.ciphertext.try_lock() {
                     self.collect(&mut outgoing)?;
-                    outgoing.flush(socket, libc::MSG_DONTWAIT)?;
+                    outgoing.flush(socket, Wait::Never)?;
                 }
             }
         }
@@ -284,26 +285,26 @@ impl Session {
 
     pub(crate) fn write(&self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut outgoing = self.ciphertext.lock();
-        outgoing.flush(socket, 0)?;
+        outgoing.flush(socket, Wait::Forever)?;
         let taken = self.take(&mut outgoing, slices)?;
-        outgoing.flush(socket, 0)?;
+        outgoing.flush(socket, Wait::Forever)?;
         Ok(taken)
     }
 
     pub(crate) fn try_write(&self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut outgoing = self.ciphertext.lock();
-        if !outgoing.flush(socket, libc::MSG_DONTWAIT)? {
+        if !outgoing.flush(socket, Wait::Never)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let taken = self.take(&mut outgoing, slices)?;
-        outgoing.flush(socket, libc::MSG_DONTWAIT)?;
+        outgoing.flush(socket, Wait::Never)?;
         Ok(taken)
     }
 
     pub(crate) fn try_flush(&self, socket: &Socket) -> io::Result<bool> {
         let mut outgoing = self.ciphertext.lock();
         self.collect(&mut outgoing)?;
-        outgoing.flush(socket, libc::MSG_DONTWAIT)
+        outgoing.flush(socket, Wait::Never)
     }
 
     fn take(&self, outgoing: &mut Outgoing, slices: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -326,11 +327,11 @@ impl Session {
 
 impl Outgoing {
     /// Sends the buffered ciphertext; returns false if the socket took only part of it, which happens only without blocking.
-    fn flush(&mut self, socket: &Socket, flags: i32) -> io::Result<bool> {
+    fn flush(&mut self, socket: &Socket, wait: Wait) -> io::Result<bool> {
         while self.sent < self.bytes.len() {
-            match socket.send(&[IoSlice::new(&self.bytes[self.sent..])], flags) {
+            match socket.send(&[IoSlice::new(&self.bytes[self.sent..])], wait) {
                 Ok(bytes) => self.sent += bytes,
-                Err(error) if flags != 0 && error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if wait == Wait::Never && error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }

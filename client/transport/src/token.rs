@@ -2,11 +2,10 @@
 //! creates for programs of its own user.
 
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Endpoint;
+use crate::os::private_file;
 
 /// Minimum token length; shorter ones can be guessed.
 pub const MIN_TOKEN_BYTES: usize = 16;
@@ -48,41 +47,12 @@ pub fn read_private(path: &Path) -> Result<Vec<u8>, TokenError> {
     let unreadable = |source| TokenError::Unreadable { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     // Checks the open file, not the path, which may point elsewhere by now.
-    let data = file.metadata().map_err(unreadable)?;
-    let mode = data.permissions().mode() & 0o777;
-    if data.is_file() && mode & 0o077 != 0 && !is_ours_by_list(&file) {
+    if let Some(mode) = private_file::shared_mode(&file).map_err(unreadable)? {
         return Err(TokenError::Shared { path: path.to_owned(), mode });
     }
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, MAX_FILE_BYTES), &mut bytes).map_err(unreadable)?;
     Ok(bytes)
-}
-
-/// Whether the file's access control list grants access to no one but this process's user. systemd passes credentials to services
-/// this way, and the group bits of the mode are then the list's mask.
-fn is_ours_by_list(file: &std::fs::File) -> bool {
-    // Tags of linux/posix_acl.h.
-    const USER: u16 = 2;
-    const GROUP_OBJ: u16 = 4;
-    const GROUP: u16 = 8;
-    const OTHER: u16 = 0x20;
-    let mut list = [0u8; 512];
-    // SAFETY: the name is NUL-terminated and the buffer is writable for its length.
-    let bytes = unsafe {
-        let name = c"system.posix_acl_access";
-        libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), list.as_mut_ptr().cast(), list.len())
-    };
-    let Some(entries) = usize::try_from(bytes).ok().and_then(|bytes| list.get(4..bytes)) else {
-        return false;
-    };
-    // SAFETY: takes no arguments and cannot fail.
-    let own = unsafe { libc::geteuid() };
-    entries.chunks_exact(8).all(|entry| {
-        let tag = u16::from_le_bytes([entry[0], entry[1]]);
-        let may = u16::from_le_bytes([entry[2], entry[3]]) != 0;
-        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
-        !(may && ([GROUP_OBJ, GROUP, OTHER].contains(&tag) || tag == USER && id != own))
-    })
 }
 
 /// Reads a token file and trims white space around the token.
@@ -131,8 +101,7 @@ pub fn write_new(path: &Path, token: &str) -> Result<(), TokenError> {
         io::ErrorKind::AlreadyExists => TokenError::Exists { path: path.to_owned() },
         _ => TokenError::Unwritable { path: path.to_owned(), source },
     };
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = file.map_err(unwritable)?;
+    let mut file = private_file::create(path).map_err(unwritable)?;
     writeln!(file, "{token}").and_then(|()| file.sync_all()).map_err(unwritable)
 }
 
@@ -191,12 +160,9 @@ pub fn find_local(folders: &[PathBuf], endpoint: &Endpoint) -> Option<Vec<u8>> {
     if !is_loopback {
         return None;
     }
-    // SAFETY: takes no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
     folders.iter().map(|folder| local_path(folder, *port)).find_map(|path| {
         // A file of another user could make this program authenticate to that user's worker.
-        let owner = std::fs::metadata(&path).ok()?.uid();
-        (owner == user || owner == 0).then(|| read_file(&path).ok()).flatten()
+        private_file::is_trusted(&path).ok()?.then(|| read_file(&path).ok()).flatten()
     })
 }
 
@@ -227,8 +193,10 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_file_that_others_may_read_is_refused_and_says_how_to_fix_it() {
+        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         write_new(&path, "0123456789abcdef").unwrap();

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use hip_api::types::*;
 
 use crate::state::{registry, runtime};
-use crate::telemetry::demangle::demangled;
+use crate::os::demangle::demangled;
 use crate::telemetry::members::Members;
 
 /// Structs are truncated to this many characters.

@@ -5,6 +5,7 @@ use std::ffi::{c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set};
+use crate::os::memory::is_mapped;
 use crate::process::env;
 use crate::state::memory::{Allocation, Kind};
 use crate::state::mirroring::refuse;
@@ -97,7 +98,7 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
         return Err(hipErrorHostMemoryAlreadyRegistered);
     }
     // Unmapped memory could not be pinned either, and this library reads the range later.
-    if !is_there(address, bytes as u64) {
+    if !is_mapped(address, bytes as u64) {
         return Err(hipErrorInvalidValue);
     }
     if !env::mapped() {
@@ -112,23 +113,6 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
     runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
     runtime.memory.show(address, view);
     Ok(())
-}
-
-/// Whether a whole range is mapped in this process.
-fn is_there(address: u64, bytes: u64) -> bool {
-    const PAGE: u64 = 4096;
-    const PIECE: u64 = 1 << 30;
-    let (mut at, end) = (address & !(PAGE - 1), address + bytes);
-    let mut pages = vec![0; (end - at).min(PIECE).div_ceil(PAGE) as usize];
-    while at < end {
-        let piece = (end - at).min(PIECE);
-        // SAFETY: mincore does not access the range, and `pages` has a byte for each page of a piece.
-        if unsafe { libc::mincore(at as *mut c_void, piece as usize, pages.as_mut_ptr()) } != 0 {
-            return false;
-        }
-        at += piece;
-    }
-    true
 }
 
 pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {

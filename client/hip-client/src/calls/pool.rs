@@ -8,7 +8,7 @@ use hip_api::types::*;
 
 use super::{Status, ipc, set};
 use crate::graph::node::Work;
-use crate::state::descriptor::{self, Kind};
+use crate::os::descriptor::{self, Kind};
 use crate::state::objects::Pool;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::streams;

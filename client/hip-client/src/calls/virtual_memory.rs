@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::{Status, set};
 use crate::process::soname;
-use crate::state::descriptor::{self, Kind};
+use crate::os::descriptor::{self, Kind};
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::virtual_memory::GRANULARITY;
 

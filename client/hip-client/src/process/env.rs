@@ -172,6 +172,9 @@ pub fn config() -> Result<Config, String> {
 
 /// Folders where a worker without a configured token stores one for programs of the same user.
 fn local_tokens() -> Vec<PathBuf> {
+    if cfg!(windows) {
+        return token::local_folders(None, path("LOCALAPPDATA"), None);
+    }
     token::local_folders(path("XDG_RUNTIME_DIR"), path("XDG_STATE_HOME"), path("HOME"))
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use session::Connection;
 
 use super::{env, open};
+use crate::os::hooks;
 use crate::state::thread;
 use crate::telemetry::{observe, report};
 
@@ -27,22 +28,6 @@ pub fn register(connection: &'static Connection) {
     CURRENT.store(std::ptr::from_ref(connection).cast_mut(), Ordering::Release);
 }
 
-/// Called by the dynamic linker when it has loaded the library.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = loaded;
-
-extern "C" fn loaded() {
-    // SAFETY: the handler is a plain function of this library; it accesses only objects that are never freed.
-    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-}
-
-/// Called by the dynamic linker at exit, after every atexit handler and static destructor of the process, and after the
-/// destructors of libraries that depend on this one. The library is never unloaded earlier.
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static UNLOADED: extern "C" fn() = exiting;
-
 /// The process is running its exit handlers.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
@@ -52,8 +37,7 @@ pub fn notice_exit() {
     extern "C" fn notice() {
         EXITING.store(true, Ordering::Release);
     }
-    // SAFETY: the handler is a plain function of this library, which is never unloaded.
-    unsafe { libc::atexit(notice) };
+    hooks::at_exit(notice);
 }
 
 /// Whether the process is exiting, as far as this thread can tell.
@@ -61,11 +45,11 @@ pub fn notice_exit() {
 /// A thread that has run its thread-local destructors and still makes calls is running exit handlers, or is closing a
 /// library from its last destructors. The latter is rare, and its only cost is that the library's GPU code stays loaded.
 pub fn is_exiting() -> bool {
-    EXITING.load(Ordering::Acquire) || thread::has_ended()
+    EXITING.load(Ordering::Acquire) || hooks::is_exiting() || thread::has_ended()
 }
 
 /// Runs in the child after fork. Threads that do not exist here may hold locks, so only atomics are accessed.
-extern "C" fn forked() {
+pub extern "C" fn forked() {
     observe::forked();
     open::forget_failures_after_fork();
     let current = CURRENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -75,13 +59,16 @@ extern "C" fn forked() {
     }
 }
 
-extern "C" fn exiting() {
+/// Runs when the process exits, after everything else: see `os/`.
+pub extern "C" fn exiting() {
     // Keeps CURRENT set: running threads then find a closed session instead of opening a new one.
     // SAFETY: null or leaked.
     if let Some(connection) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
         // A panic must not unwind into C.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            connection.close(FAREWELL);
+            if hooks::THREADS_OUTLIVE_EXIT || connection.is_idle() {
+                connection.close(FAREWELL);
+            }
             if env::statistics() {
                 report::line(format_args!("{}", connection.statistics()));
             }

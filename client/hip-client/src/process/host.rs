@@ -5,7 +5,7 @@ use std::fmt;
 use session::Host;
 use wire::LateError;
 
-use super::{last_thread, output};
+use crate::os::{last_thread, output};
 use crate::telemetry::report;
 
 /// This process.

@@ -8,10 +8,10 @@ use session::arena::charge;
 use super::memory::{Allocation, Kind};
 use super::runtime::Runtime;
 use super::{Status, thread, variables};
+use crate::os::memory::{self as pages, PAGE};
 use crate::process::env;
 use crate::telemetry::report;
 
-const PAGE: usize = 4096;
 /// Kinds of memory on the wire.
 const MANAGED: u32 = 1;
 const PINNED: u32 = 2;
@@ -50,7 +50,7 @@ impl Runtime {
         let place = self.memory.reserve(bytes as u64, kind, index, flags, 0).ok_or(hipErrorOutOfMemory)?;
         let start = place.start as *mut c_void;
         // SAFETY: the pages lie in this session's reservation and were just reserved for this range alone.
-        if unsafe { libc::mprotect(start, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        if unsafe { pages::commit(start, length) }.is_err() {
             self.memory.remove(place.start);
             return Err(hipErrorOutOfMemory);
         }
@@ -131,7 +131,7 @@ impl Runtime {
             (allocation.start as *mut c_void, (allocation.bytes as usize).next_multiple_of(PAGE));
         if !self.memory.is_device_address(allocation.start) {
             // SAFETY: this library made the mapping, and this call has just removed it from the table.
-            unsafe { libc::munmap(start, length) };
+            unsafe { pages::unmap(start, length) };
             return Ok(());
         }
         if allocation.kind == Kind::Managed {
@@ -143,10 +143,8 @@ impl Runtime {
         } else {
             self.connection.mirrors().remove(allocation.start);
         }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they return to PROT_NONE
-        // without memory.
-        unsafe { libc::mmap(start, length, libc::PROT_NONE, flags, -1, 0) };
+        // SAFETY: the pages lie in this session's reservation and belonged to this range alone.
+        unsafe { pages::decommit(start, length) };
         Ok(())
     }
 
@@ -218,12 +216,7 @@ impl Runtime {
     pub fn allocate_unmapped(&self, bytes: usize, flags: u32) -> Result<*mut c_void, hipError_t> {
         let (index, _) = self.current()?;
         let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping replaces nothing.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(hipErrorOutOfMemory);
-        }
+        let start = pages::map(length).map_err(|_| hipErrorOutOfMemory)?;
         self.memory.insert(start as u64, bytes as u64, Kind::Host, index, flags, 0);
         Ok(start)
     }

@@ -18,6 +18,7 @@ use super::virtual_memory::VirtualMemory;
 use super::{thread, variables};
 use crate::graph::capture::Captures;
 use crate::graph::tables::GraphTables;
+use crate::os::hooks;
 use crate::process::{env, open};
 
 /// All state of a session.
@@ -100,8 +101,7 @@ fn forget_in_forked_children() {
         variables::forget_lock_after_fork();
     }
     ONCE.call_once(|| {
-        // SAFETY: the handler only stores to atomics and thread-local state.
-        unsafe { libc::pthread_atfork(None, None, Some(child)) };
+        hooks::at_fork(child);
     });
 }
 

@@ -6,11 +6,12 @@ use std::ffi::{CStr, c_char};
 
 use parking_lot::Mutex;
 
+use crate::os::memory::{self, PAGE};
+
 /// Address space reserved for managed variables; physical memory is used on demand.
 const POOL_BYTES: usize = 1 << 30;
 /// Far from program, heap, libraries and stack, and therefore most likely free on the worker too.
 const POOL_HINT: usize = 0x1f00_0000_0000;
-const PAGE: usize = 4096;
 
 /// One managed variable.
 #[derive(Clone, Debug)]
@@ -44,19 +45,13 @@ pub unsafe fn add(
 ) -> Option<*mut u8> {
     let mut pool = POOL.lock();
     if pool.base == 0 {
-        let (access, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-        );
-        // SAFETY: a fresh anonymous mapping replaces nothing; the address is only a hint.
-        let base = unsafe { libc::mmap(POOL_HINT as *mut _, POOL_BYTES, access, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        pool.base = base as usize;
+        pool.base = memory::map_pool(POOL_HINT, POOL_BYTES).ok()?;
     }
     let at = pool.used.checked_next_multiple_of(align.clamp(16, PAGE))?;
     let end = at.checked_add(bytes).filter(|end| *end <= POOL_BYTES)?;
+    // Whole pages, because `beyond` shares whole pages.
+    // SAFETY: inside the pool.
+    unsafe { memory::grow_pool(pool.base + at, bytes) }.ok()?;
     pool.used = end;
     let address = (pool.base + at) as *mut u8;
     // SAFETY: inside the pool, whose bytes from here on are unused; the caller guarantees what is read.

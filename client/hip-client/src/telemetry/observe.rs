@@ -16,6 +16,7 @@ use super::report;
 use super::summary::Summary;
 use super::tally::Tally;
 use super::trace_file::{self, Sent, Trace};
+use crate::os::thread::{identity, now};
 use crate::process::{env, soname};
 use crate::state::thread;
 
@@ -118,14 +119,6 @@ pub fn end(open: Box<Open>, failure: Option<&'static str>) {
 /// The observer of the session's traffic, if a trace or a summary was requested.
 pub fn traffic() -> Option<&'static dyn Traffic> {
     (settled() & (TRACE | SUMMARY) != 0).then_some(&Observer)
-}
-
-/// Nanoseconds of CLOCK_MONOTONIC, the trace's clock: it is system-wide, so traces of several processes align.
-fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes only to the local struct.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Records the traffic of a session in the trace, and in the tally of the calling thread.
@@ -255,14 +248,8 @@ fn row(trace: &Trace) -> u32 {
     if known == generation {
         return tid;
     }
-    let mut name = [0u8; 16];
-    // SAFETY: gettid returns a number; prctl writes at most 16 bytes, NUL included, to the array.
-    let tid = unsafe {
-        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-        libc::syscall(libc::SYS_gettid) as u32
-    };
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    trace.thread(tid, &String::from_utf8_lossy(name));
+    let (tid, name) = identity();
+    trace.thread(tid, &name);
     ROW.set((tid, generation));
     tid
 }
@@ -309,6 +296,7 @@ fn read() -> u32 {
 
 /// Runs in the child after fork. Threads that do not exist here may hold locks, so only atomics are accessed.
 pub fn forked() {
+    #[cfg(unix)]
     if let Some(trace) = trace() {
         // SAFETY: the child's copy of the file descriptor; the parent's stays open, and nothing in the child writes to
         // it.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
+#[cfg(unix)]
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 
@@ -15,8 +16,8 @@ use parking_lot::Mutex;
 use wire::{Opcode, Span, Spans, span_kind};
 
 use super::clock::{Clock, Reading};
-use super::demangle::demangled;
 use super::members::escape;
+use crate::os::demangle::demangled;
 
 /// The buffer is written to the file at this size, or on a flush.
 const BUFFER: usize = 64 << 10;
@@ -36,6 +37,7 @@ const PROCESSES: u32 = 1 << 22;
 pub struct Trace {
     pid: u32,
     path: PathBuf,
+    #[cfg(unix)]
     descriptor: RawFd,
     state: Mutex<State>,
 }
@@ -109,8 +111,7 @@ impl Trace {
     /// Starts a trace. Fails if another process is writing the file.
     pub fn create(path: &Path, program: &str) -> io::Result<Trace> {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
-        // SAFETY: takes an open file descriptor and accesses no memory.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        if file.try_lock().is_err() {
             let text = "another process is writing it; put %p (the process id) into its name";
             return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
         }
@@ -119,6 +120,7 @@ impl Trace {
             file.set_len(0)?;
         }
         let pid = std::process::id();
+        #[cfg(unix)]
         let descriptor = file.as_raw_fd();
         let state = State {
             file,
@@ -136,7 +138,13 @@ impl Trace {
             lost_there: 0,
             lost_here: 0,
         };
-        let trace = Trace { pid, path: path.to_owned(), descriptor, state: Mutex::new(state) };
+        let trace = Trace {
+            pid,
+            path: path.to_owned(),
+            #[cfg(unix)]
+            descriptor,
+            state: Mutex::new(state),
+        };
         let mut state = trace.state.lock();
         trace.name(&mut state, "process_name", pid, 0, program);
         trace.order(&mut state, pid, 0);
@@ -152,6 +160,7 @@ impl Trace {
         &self.path
     }
 
+    #[cfg(unix)]
     pub fn descriptor(&self) -> RawFd {
         self.descriptor
     }

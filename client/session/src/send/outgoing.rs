@@ -116,6 +116,11 @@ impl Sender {
         self.wake();
     }
 
+    /// The sender thread, once it runs.
+    pub fn thread(&self) -> Option<&Thread> {
+        self.thread.get()
+    }
+
     /// Whether the current thread is the sender thread.
     pub(super) fn is_current(&self) -> bool {
         self.thread.get().is_some_and(|thread| thread.id() == std::thread::current().id())

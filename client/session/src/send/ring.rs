@@ -131,6 +131,11 @@ impl Ring {
         })
     }
 
+    /// Whether a thread is appending.
+    pub fn is_locked(&self) -> bool {
+        self.tail.is_locked()
+    }
+
     /// The largest frame that is copied into the ring; larger ones lend their bodies.
     #[inline]
     pub fn largest(&self) -> usize {

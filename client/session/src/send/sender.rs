@@ -55,6 +55,12 @@ impl Shared {
         }
     }
 
+    /// Whether the current thread is the sender thread. At the end of a Windows process it has ended, and threads cannot be told
+    /// apart any more.
+    fn is_sender(&self) -> bool {
+        !(cfg!(windows) && self.ending.closing.load(Ordering::Relaxed)) && self.sending.sender.is_current()
+    }
+
     fn has_work(&self) -> bool {
         self.ring.appended() > self.sending.sender.sent()
             || self.sending.sender.acknowledgement.load(Ordering::Relaxed) != 0
@@ -171,13 +177,13 @@ impl Shared {
                 }
             })
         };
-        if self.sending.sender.is_current() { write() } else { self.liveness.holding_up(write) }
+        if self.is_sender() { write() } else { self.liveness.holding_up(write) }
     }
 
     /// Waits until the socket is writable. Reads meanwhile if no other thread does, because the worker may be blocked
     /// until we read.
     fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
-        if self.sending.sender.is_current() {
+        if self.is_sender() {
             return self.wait_until_writable(outgoing);
         }
         self.liveness.holding_up(|| self.wait_until_writable(outgoing))

@@ -1,0 +1,4 @@
+//! Linux.
+
+pub(crate) mod pages;
+pub(crate) mod written;

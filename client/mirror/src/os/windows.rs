@@ -1,0 +1,4 @@
+//! Windows.
+
+pub(crate) mod pages;
+pub(crate) mod written;

@@ -1,0 +1,11 @@
+//! What depends on the operating system: the same files, with the same items, for each system.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(crate) use unix::{private_file, socket, threads, timer};
+#[cfg(windows)]
+pub(crate) use windows::{private_file, socket, threads, timer};

@@ -1,0 +1,6 @@
+//! Linux.
+
+pub(crate) mod private_file;
+pub(crate) mod socket;
+pub(crate) mod threads;
+pub(crate) mod timer;
