@@ -35,7 +35,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "toolchain",
         variables: &["REMORA_TOOLCHAIN"],
-        default: "toolchain near the program, else the system's",
+        default: "toolchain near the program, else /opt/rocm",
         is_path: true,
         ..GENERAL
     },

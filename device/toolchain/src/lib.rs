@@ -15,8 +15,6 @@ const CLANGS: &[&str] = &[
     "/usr/lib/llvm-18/bin/clang++",
 ];
 const ROCM: &str = "/opt/rocm";
-/// Headers and device libraries of the distribution's packages.
-const SYSTEM: &str = "/usr";
 
 /// Paths of a complete toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +42,7 @@ pub enum ToolchainProblem {
 }
 
 impl Toolchain {
-    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`, then the system's packages.
+    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`.
     pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
         let mut roots: Vec<PathBuf> = Vec::new();
         match root {
@@ -54,16 +52,13 @@ impl Toolchain {
                 if let Ok(program) = std::env::current_exe() {
                     roots.extend(program.ancestors().skip(1).take(3).map(|dir| dir.join("toolchain")));
                 }
-                roots.extend([ROCM.into(), SYSTEM.into()]);
+                roots.push(ROCM.into());
             }
         }
         let hip = roots.iter().flat_map(|root| [root.join("hip/usr"), root.clone()]);
         let hip = first(hip, |dir| dir.join("include/hip/hip_runtime.h").is_file());
         let libs = roots.iter().flat_map(|root| {
-            let of_packages = ["device-libs/usr/lib", "lib"].map(|lib| llvm_bitcode(&root.join(lib)));
-            let others =
-                ["amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode"].map(|path| root.join(path));
-            of_packages.into_iter().flatten().chain(others)
+            llvm_bitcode(&root.join("device-libs/usr/lib")).into_iter().chain([root.join("amdgcn/bitcode")])
         });
         let libs = first(libs, |dir| dir.join("ocml.bc").is_file());
         let own = roots.iter().flat_map(|root| {
