@@ -147,7 +147,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
-        Suite::Dist(arguments) => dist::run(repo, &toolchain, &build()?, arguments),
+        Suite::Dist(arguments) => dist::run(repo, &toolchain, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }
