@@ -37,8 +37,8 @@ struct Bench<'a> {
     program: PathBuf,
 }
 
-/// A trial: name, and what is done. It returns what it found.
-type Trial = (String, Box<dyn Fn(&Bench<'_>) -> Result<String>>);
+/// What a trial does. It returns what it found.
+type Action = Box<dyn Fn(&Bench<'_>) -> Result<String>>;
 
 /// The releases that Debian packages are tried in.
 const RELEASES: &[&str] = &["bookworm", "trixie", "sid"];
@@ -88,9 +88,10 @@ fn program(repo: &Repo, toolchain: &Toolchain) -> Result<PathBuf> {
     compiled.into_iter().next().map(|example| example.program).context("the program was not compiled")
 }
 
-fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = Vec::new();
-    let mut add = |name: String, trial: Box<dyn Fn(&Bench<'_>) -> Result<String>>| trials.push((name, trial));
+/// Every trial, with its name.
+fn trials() -> Vec<(String, Action)> {
+    let mut trials = Vec::new();
+    let mut add = |name: String, trial: Action| trials.push((name, trial));
     add("debs: lintian".to_owned(), Box::new(debs::lintian));
     for release in RELEASES {
         add(format!("debs: {release}"), Box::new(|bench| debs::install_and_purge(bench, release)));
