@@ -8,7 +8,6 @@ use crate::stamp::{Inputs, Stamp};
 use crate::step;
 use anyhow::{Context, Result, bail};
 use hip_api::meta::version_script;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -25,31 +24,14 @@ const DEVELOPMENT: &[(&str, &str)] =
 /// System libraries that Rust's standard library needs.
 const SYSTEM_LIBRARIES: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// The C compiler that links them.
-#[derive(Debug, Clone)]
-pub struct Linker {
-    pub program: PathBuf,
-    /// Arguments before those of the link.
-    pub arguments: Vec<String>,
-    /// The PATH to run it with, if not this process's.
-    pub path: Option<OsString>,
-}
-
-/// Links every library into a folder with this machine's C compiler, unless they are up to date with this archive.
+/// Links every library into a folder, unless they are up to date with this archive.
 pub fn link(folder: &Path, archive: &Path, keep_debug_information: bool) -> Result<()> {
-    let linker = Linker { program: "cc".into(), arguments: Vec::new(), path: None };
-    link_with(&linker, folder, archive, keep_debug_information)
-}
-
-/// Like [`link`], with another C compiler.
-pub fn link_with(linker: &Linker, folder: &Path, archive: &Path, keep_debug_information: bool) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let _lock = Lock::take(&folder.join(".lock"))?;
     let mut inputs = Inputs::new()
         .text("objects, then archive")
         .file(archive)?
-        .text(if keep_debug_information { "debug" } else { "release" })
-        .text(&linker.arguments.join(" "));
+        .text(if keep_debug_information { "debug" } else { "release" });
     for soname in SONAMES {
         inputs = inputs.text(soname).text(&version_script(soname));
     }
@@ -59,7 +41,7 @@ pub fn link_with(linker: &Linker, folder: &Path, archive: &Path, keep_debug_info
     }
     let objects = own_objects(archive, &folder.join(".objects"))?;
     for soname in SONAMES {
-        link_one(linker, folder, &objects, archive, soname, keep_debug_information)?;
+        link_one(folder, &objects, archive, soname, keep_debug_information)?;
     }
     for (name, points_to) in DEVELOPMENT {
         let link = folder.join(name);
@@ -91,7 +73,6 @@ fn own_objects(archive: &Path, into: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn link_one(
-    linker: &Linker,
     folder: &Path,
     objects: &[PathBuf],
     archive: &Path,
@@ -103,8 +84,7 @@ fn link_one(
         .with_context(|| format!("cannot write {}", script.display()))?;
     // Linked to a temporary file and renamed, so that a process that has the old file mapped keeps it intact.
     let fresh = folder.join(format!(".{soname}.new"));
-    let mut cc = Command::new(&linker.program);
-    cc.args(&linker.arguments).envs(linker.path.iter().map(|path| ("PATH", path)));
+    let mut cc = Command::new("cc");
     cc.arg("-shared").arg("-o").arg(&fresh);
     cc.args(objects).arg(archive);
     cc.arg(format!("-Wl,--version-script={}", script.display()));
@@ -117,7 +97,7 @@ fn link_one(
         cc.arg("-Wl,--strip-debug");
     }
     cc.args(SYSTEM_LIBRARIES);
-    let output = cc.output().context("cannot start the C compiler, which links the client libraries")?;
+    let output = cc.output().context("cannot start the C compiler `cc`, which links the client libraries")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         bail!("linking {soname} failed ({})\n  command: {}\n{text}", output.status, step::command_line(&cc));

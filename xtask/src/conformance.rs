@@ -157,7 +157,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             docs::run(repo, &docs::Arguments { check: true })?;
             docs::run_tutorials(repo, &build()?, false)
         }
-        Suite::Dist(arguments) => dist::run(repo, &toolchain, &build()?, arguments),
+        Suite::Dist(arguments) => dist::run(repo, &toolchain, arguments),
         Suite::Windows(arguments) => windows::run(repo, &toolchain, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }

@@ -12,12 +12,12 @@ mod debs;
 mod elf;
 mod image;
 mod pages;
-mod portable;
 mod release;
 mod sbom;
 mod stage;
 mod sums;
 mod tarball;
+mod tools;
 mod wheel;
 
 use crate::build::{self, Built};
@@ -47,7 +47,7 @@ pub struct Arguments {
 pub enum Kind {
     /// Debian packages
     Deb,
-    /// The portable tarball
+    /// A tarball to unpack anywhere
     Tarball,
     /// Wheels of remora and pyflame
     Wheel,
@@ -91,15 +91,12 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
         }
         debs::build(&parts, &folder)?;
     }
-    if wanted(Kind::Tarball) || wanted(Kind::Wheel) {
-        let portable = portable::build(repo)?;
-        if wanted(Kind::Tarball) {
-            tarball::build(&parts, &portable, &folder)?;
-        }
-        if wanted(Kind::Wheel) {
-            wheel::build(&parts, &portable, &folder)?;
-            wheel::build_pyflame(&parts, &folder)?;
-        }
+    if wanted(Kind::Tarball) {
+        tarball::build(&parts, &folder)?;
+    }
+    if wanted(Kind::Wheel) {
+        wheel::build(&parts, &folder)?;
+        wheel::build_pyflame(&parts, &folder)?;
     }
     if wanted(Kind::Image) {
         image::build(&parts, &folder)?;

@@ -6,7 +6,6 @@ use crate::repo::Repo;
 use crate::step;
 use crate::venv;
 use anyhow::{Context, Result, bail};
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,33 +35,18 @@ pub fn environment(repo: &Repo) -> Result<PathBuf> {
     venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")
 }
 
-/// Builds the wheel for this system, in `target/wheels`.
+/// Builds the wheel, in `target/wheels`.
 pub fn wheel(repo: &Repo) -> Result<PathBuf> {
-    maturin(repo, &repo.target.join("wheels"), |_| ())
-}
-
-/// Builds the wheel for every system with this glibc or a newer one, in `target/portable/wheels`; its files have this time.
-/// `path` is a PATH with zig.
-pub fn portable_wheel(repo: &Repo, glibc: (u32, u32), path: &OsStr, time: u64) -> Result<PathBuf> {
-    maturin(repo, &repo.target.join("portable/wheels"), |maturin| {
-        let tag = format!("manylinux_{}_{}", glibc.0, glibc.1);
-        maturin.args(["--zig", "--compatibility", &tag, "--strip", "--target", "x86_64-unknown-linux-gnu"]);
-        maturin.env("CARGO_TARGET_DIR", repo.target.join("portable")).env("PATH", path);
-        maturin.env("SOURCE_DATE_EPOCH", time.to_string());
-    })
-}
-
-fn maturin(repo: &Repo, folder: &Path, adapt: impl Fn(&mut Command)) -> Result<PathBuf> {
     let python = environment(repo)?;
+    let folder = repo.target.join("wheels");
     if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     let mut maturin = Command::new(&python);
     maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(&python);
-    maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(folder);
-    adapt(&mut maturin);
+    maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(&folder);
     step::run_logged("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut wheels = entries
         .flatten()
         .map(|entry| entry.path())

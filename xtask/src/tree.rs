@@ -32,7 +32,12 @@ const BOOKKEEPING: &[&str] = &[
     "./etc/ld.so.cache",
     "./tmp",
     "./trial",
+    // Backups that systemd-sysusers leaves when it creates a user.
+    "./etc/shadow-",
+    "./etc/gshadow-",
+    // What programs keep for the user who ran them.
     "./root/.cache",
+    "./root/.local",
 ];
 
 /// A copy of a bare tree, removed when dropped.

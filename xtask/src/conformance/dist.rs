@@ -12,7 +12,7 @@ use crate::repo::Repo;
 use crate::step;
 use crate::toolchain::Toolchain;
 use crate::tree::{self, Tree};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -37,29 +37,25 @@ struct Bench<'a> {
     program: PathBuf,
 }
 
-/// A trial: name, and what is done. It returns what it found.
-type Trial = (String, Box<dyn Fn(&Bench<'_>) -> Result<String>>);
+/// What a trial does. It returns what it found.
+type Action = Box<dyn Fn(&Bench<'_>) -> Result<String>>;
 
 /// The releases that Debian packages are tried in.
 const RELEASES: &[&str] = &["bookworm", "trixie", "sid"];
-/// The releases that portable packages are tried in, and whether the example programs run there, which are compiled on Debian 12.
-const OLD_AND_NEW: &[(&str, bool)] = &[("bullseye", false), ("bookworm", true), ("trixie", true)];
+/// The releases that the tarball and the wheels are tried in.
+const LOOSE: &[&str] = &["bookworm", "trixie"];
 /// The program that is run after an installation.
 const PROGRAM: &str = "saxpy";
 /// The longest time from the end of an installation to the end of the first program.
 const FIRST_RUN: Duration = Duration::from_secs(10);
 
-pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Arguments) -> Result<()> {
+pub fn run(repo: &Repo, toolchain: &Toolchain, arguments: &Arguments) -> Result<()> {
     tree::require_root()?;
     let packages = match arguments.built {
         true => dist::folder(repo),
         false => reproduced(repo)?,
     };
-    let examples = examples::compile_all(repo, toolchain, built)?;
-    let Some(program) = examples.into_iter().find(|example| example.name == PROGRAM) else {
-        bail!("there is no example {PROGRAM} to run");
-    };
-    let bench = Bench { repo, packages, program: program.program };
+    let bench = Bench { repo, packages, program: program(repo, toolchain)? };
     let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|text| name.contains(text));
     let mut failed = Vec::new();
     step::heading("trials of the packages");
@@ -78,21 +74,33 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     Ok(())
 }
 
-fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = Vec::new();
-    let mut add = |name: String, trial: Box<dyn Fn(&Bench<'_>) -> Result<String>>| trials.push((name, trial));
+/// Compiles the program that is run after an installation.
+fn program(repo: &Repo, toolchain: &Toolchain) -> Result<PathBuf> {
+    let set = examples::Set {
+        title: "the program of the trials",
+        sources: vec![repo.root.join("examples/hip").join(format!("{PROGRAM}.hip"))],
+        folder: repo.target.join("examples/hip"),
+        header: examples::header(repo),
+        options: Vec::new(),
+    };
+    let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+    let compiled = examples::compile_set(toolchain, &built, &set)?;
+    compiled.into_iter().next().map(|example| example.program).context("the program was not compiled")
+}
+
+/// Every trial, with its name.
+fn trials() -> Vec<(String, Action)> {
+    let mut trials = Vec::new();
+    let mut add = |name: String, trial: Action| trials.push((name, trial));
     add("debs: lintian".to_owned(), Box::new(debs::lintian));
     for release in RELEASES {
         add(format!("debs: {release}"), Box::new(|bench| debs::install_and_purge(bench, release)));
     }
-    for (release, runs_program) in OLD_AND_NEW {
-        add(
-            format!("tarball: {release}"),
-            Box::new(|bench| tarball::unpack_and_run(bench, release, *runs_program)),
-        );
+    for release in LOOSE {
+        add(format!("tarball: {release}"), Box::new(|bench| tarball::unpack_and_run(bench, release)));
     }
     add("wheels: audit".to_owned(), Box::new(wheels::audit));
-    for (release, _) in OLD_AND_NEW {
+    for release in LOOSE {
         add(format!("wheels: {release}"), Box::new(|bench| wheels::install_and_use(bench, release)));
     }
     add("bill of materials".to_owned(), Box::new(wheels::bill_of_materials));

@@ -10,10 +10,12 @@ use std::fs;
 use std::path::Path;
 
 /// Debian's copyright file.
-pub fn debian(repo: &Repo) -> Result<String> {
+pub fn debian(repo: &Repo, release: &Release) -> Result<String> {
     let path = repo.root.join("LICENSE-MIT");
     let mit = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let holder = mit.lines().find_map(|line| line.strip_prefix("Copyright (c) ")).unwrap_or("Remora");
+    let holder =
+        mit.lines().find_map(|line| line.strip_prefix("Copyright (c) ")).unwrap_or("the Remora authors");
+    let year = release.year()?;
     let body: String = mit.lines().skip_while(|line| !line.starts_with("Permission")).map(indent).collect();
     Ok(format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
@@ -21,7 +23,7 @@ Upstream-Name: remora
 Comment: The licences of the libraries that are compiled into the programs are in THIRD-PARTY.gz.
 
 Files: *
-Copyright: {holder}
+Copyright: {year} {holder}
 License: MIT or Apache-2.0
 
 License: MIT

@@ -36,7 +36,11 @@ impl Deb {
     pub fn build(&self, parts: &Parts<'_>, stage: &Stage, into: &Path) -> Result<PathBuf> {
         let release = &parts.release;
         let docs = format!("usr/share/doc/{}", self.name);
-        stage.bytes(&format!("{docs}/copyright"), copyright::debian(parts.repo)?.as_bytes(), FILE)?;
+        stage.bytes(
+            &format!("{docs}/copyright"),
+            copyright::debian(parts.repo, release)?.as_bytes(),
+            FILE,
+        )?;
         let changelog = copyright::changelog(release, self.name, MAINTAINER)?;
         stage.compressed(&format!("{docs}/changelog.gz"), changelog.as_bytes())?;
         let size = installed_size(&stage.root)?;

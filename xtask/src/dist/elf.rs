@@ -79,7 +79,7 @@ fn glibc(symbol: &str) -> Result<(u32, u32)> {
     }
 }
 
-/// Copies a program or library without its debug information. With `debug`, the folder for debug information by build ID, keeps that
+/// Replaces a staged copy of a program or library by one without debug information. With `debug`, the folder for debug information by build ID, keeps that
 /// there, where debuggers look for it.
 pub fn strip(from: &Path, to: &Path, debug: Option<&Path>) -> Result<()> {
     let mut strip = Command::new("objcopy");
@@ -95,7 +95,11 @@ pub fn strip(from: &Path, to: &Path, debug: Option<&Path>) -> Result<()> {
         step::output(&mut keep)?;
         strip.arg(format!("--add-gnu-debuglink={}", place.display()));
     }
-    step::output(strip.arg(from).arg(to)).map(drop)
+    let permissions = |path: &Path| format!("cannot set the permissions of {}", path.display());
+    let staged = fs::metadata(to).with_context(|| permissions(to))?.permissions();
+    step::output(strip.arg(from).arg(to))?;
+    // objcopy gives it the permissions of its input.
+    fs::set_permissions(to, staged).with_context(|| permissions(to))
 }
 
 /// The build ID of a program or library, in hexadecimal.

@@ -43,6 +43,11 @@ impl Release {
         self.date("--rfc-email")
     }
 
+    /// The year, for copyright notices.
+    pub fn year(&self) -> Result<String> {
+        self.date("+%Y")
+    }
+
     fn date(&self, format: &str) -> Result<String> {
         let mut date = Command::new("date");
         date.arg("--utc").arg(format!("--date=@{}", self.time)).arg(format).env("LC_ALL", "C");

@@ -1,4 +1,4 @@
-//! The portable tarball: unpack it anywhere and run `bin/remora`.
+//! The tarball: unpack it anywhere and run `bin/remora`.
 
 use super::Parts;
 use super::archive;
@@ -14,11 +14,11 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 /// Builds `remora-VERSION-x86_64-linux.tar.xz`.
-pub fn build(parts: &Parts<'_>, portable: &Built, into: &Path) -> Result<PathBuf> {
+pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     let name = format!("remora-{}-x86_64-linux", parts.release.version);
     let stage = Stage::new(parts.work.join("tarball"))?;
-    files(portable, &stage, &format!("{name}/bin"), &format!("{name}/lib/remora"))?;
-    let provider = portable.lib.join(provider_lib::NAME);
+    files(&parts.built, &stage, &format!("{name}/bin"), &format!("{name}/lib/remora"))?;
+    let provider = parts.built.lib.join(provider_lib::NAME);
     let place = stage.file(&provider, &format!("{name}/lib/remora/{}", provider_lib::NAME), FILE)?;
     elf::strip(&provider, &place, None)?;
     pages::add(&parts.built.remora, &stage, &name, &parts.work)?;
@@ -37,14 +37,16 @@ pub fn build(parts: &Parts<'_>, portable: &Built, into: &Path) -> Result<PathBuf
     Ok(path)
 }
 
-/// Adds the program and the client libraries, without debug information.
-pub fn files(built: &Built, stage: &Stage, programs: &str, libraries: &str) -> Result<()> {
+/// Adds the program and the client libraries, without debug information; returns them.
+pub fn files(built: &Built, stage: &Stage, programs: &str, libraries: &str) -> Result<Vec<PathBuf>> {
     let remora = stage.file(&built.remora, &format!("{programs}/remora"), PROGRAM)?;
     elf::strip(&built.remora, &remora, None)?;
+    let mut files = vec![remora];
     for name in client_libs::SONAMES.iter().chain([&audit_lib::NAME]) {
         let from = built.lib.join(name);
         let to = stage.file(&from, &format!("{libraries}/{name}"), FILE)?;
         elf::strip(&from, &to, None)?;
+        files.push(to);
     }
-    Ok(())
+    Ok(files)
 }

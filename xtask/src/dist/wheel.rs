@@ -2,10 +2,10 @@
 
 use super::Parts;
 use super::copyright;
-use super::portable::{self, GLIBC};
+use super::elf::Needs;
 use super::stage::{FILE, Stage};
 use super::tarball;
-use crate::build::Built;
+use super::tools;
 use crate::pyflame;
 use crate::step;
 use anyhow::{Context, Result, bail};
@@ -13,32 +13,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the wheel with the files of the portable build.
-pub fn build(parts: &Parts<'_>, portable: &Built, into: &Path) -> Result<PathBuf> {
+/// Builds the wheel.
+pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     let version = parts.release.version;
     let stage = Stage::new(parts.work.join("wheel"))?;
     for name in ["__init__.py", "__main__.py"] {
         let from = parts.repo.root.join("deploy/python/remora").join(name);
         stage.file(&from, &format!("remora/{name}"), FILE)?;
     }
-    tarball::files(portable, &stage, "remora/bin", "remora/lib")?;
+    let files = tarball::files(&parts.built, &stage, "remora/bin", "remora/lib")?;
+    let tag = tag(Needs::of(&files)?.glibc);
     let info = format!("remora-{version}.dist-info");
     let text = |name: &str, text: &str| stage.bytes(&format!("{info}/{name}"), text.as_bytes(), FILE);
     text("METADATA", &metadata(version))?;
-    text(
-        "WHEEL",
-        &format!("Wheel-Version: 1.0\nGenerator: remora\nRoot-Is-Purelib: false\nTag: {}\n", tag()),
-    )?;
+    text("WHEEL", &format!("Wheel-Version: 1.0\nGenerator: remora\nRoot-Is-Purelib: false\nTag: {tag}\n"))?;
     text("entry_points.txt", "[console_scripts]\nremora = remora.__main__:main\n")?;
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         stage.file(&parts.repo.root.join(licence), &format!("{info}/licenses/{licence}"), FILE)?;
     }
     text("licenses/THIRD-PARTY", &copyright::third_party(&parts.shipped)?)?;
-    let python = portable::tools(parts.repo)?;
+    let python = tools::python(parts.repo)?;
     let mut pack = Command::new(python);
     pack.args(["-m", "wheel", "pack", "--dest-dir"]).arg(into).arg(&stage.root);
     step::output(pack.env("SOURCE_DATE_EPOCH", zip_time(parts.release.time).to_string()))?;
-    let path = into.join(format!("remora-{version}-{}.whl", tag()));
+    let path = into.join(format!("remora-{version}-{tag}.whl"));
     if !path.exists() {
         bail!("`wheel pack` did not make {}", path.display());
     }
@@ -46,8 +44,8 @@ pub fn build(parts: &Parts<'_>, portable: &Built, into: &Path) -> Result<PathBuf
 }
 
 /// Any Python 3, on any Linux with this glibc.
-fn tag() -> String {
-    format!("py3-none-manylinux_{}_{}_x86_64", GLIBC.0, GLIBC.1)
+fn tag((major, minor): (u32, u32)) -> String {
+    format!("py3-none-manylinux_{major}_{minor}_x86_64")
 }
 
 /// Times in zip archives start in 1980.
@@ -83,12 +81,10 @@ No compiler, driver or ROCm is needed:
     )
 }
 
-/// Copies pyflame's wheel, which maturin makes for the same glibc.
+/// Builds pyflame's wheel with maturin.
 pub fn build_pyflame(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
-    let path = portable::path(parts.repo)?;
-    let wheel = pyflame::portable_wheel(parts.repo, GLIBC, &path, zip_time(parts.release.time))?;
-    let name = wheel.file_name().context("a wheel without a name")?;
-    let path = into.join(name);
+    let wheel = pyflame::wheel(parts.repo)?;
+    let path = into.join(wheel.file_name().context("a wheel without a name")?);
     fs::copy(&wheel, &path).with_context(|| format!("cannot copy {}", wheel.display()))?;
     Ok(path)
 }

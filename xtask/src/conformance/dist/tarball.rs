@@ -1,4 +1,4 @@
-//! Trials of the portable tarball.
+//! Trials of the tarball.
 
 use super::debs::passes;
 use super::{Bench, FIRST_RUN};
@@ -8,8 +8,8 @@ use crate::tree::Tree;
 use anyhow::{Result, bail};
 use std::time::Instant;
 
-/// Unpacks it into a bare tree and uses it from there; with `program`, also runs that.
-pub fn unpack_and_run(bench: &Bench<'_>, release: &str, runs_program: bool) -> Result<String> {
+/// Unpacks it into a bare tree and uses it from there.
+pub fn unpack_and_run(bench: &Bench<'_>, release: &str) -> Result<String> {
     let tree = Tree::of(bench.repo, release, &["xz-utils"])?;
     let archive = tree.put(&dist::only(&bench.packages, ".tar.xz")?)?;
     tree.run(&["tar", "-C", "/opt", "-xf", &archive])?;
@@ -34,16 +34,13 @@ pub fn unpack_and_run(bench: &Bench<'_>, release: &str, runs_program: bool) -> R
     if !devices.contains("gfx942") {
         bail!("`remora devices` printed:\n{devices}");
     }
-    let mut found = format!("a worker answers after {}", step::seconds(started.elapsed()));
-    if runs_program {
-        let program = tree.put(&bench.program)?;
-        let started = Instant::now();
-        passes(&tree, &[&remora, "run", "--", &program])?;
-        let time = started.elapsed();
-        if time > FIRST_RUN {
-            bail!("the first program took {}", step::seconds(time));
-        }
-        found += &format!(", the first program took {}", step::seconds(time));
+    let answer = step::seconds(started.elapsed());
+    let program = tree.put(&bench.program)?;
+    let started = Instant::now();
+    passes(&tree, &[&remora, "run", "--", &program])?;
+    let time = started.elapsed();
+    if time > FIRST_RUN {
+        bail!("the first program took {}", step::seconds(time));
     }
-    Ok(found)
+    Ok(format!("a worker answers after {answer}, the first program took {}", step::seconds(time)))
 }
