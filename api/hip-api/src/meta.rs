@@ -337,7 +337,8 @@ pub const DLLS: [(&str, &str); 6] = [
 /// Module definition file of a DLL: its exports, without the C++ names of ELF programs.
 pub fn module_definition(dll: &str) -> Option<String> {
     let (_, soname) = DLLS.iter().find(|(name, _)| *name == dll)?;
-    let names = exports(soname).into_iter().map(|(symbol, _)| symbol).filter(|symbol| !symbol.starts_with("_Z"));
+    let names =
+        exports(soname).into_iter().map(|(symbol, _)| symbol).filter(|symbol| !symbol.starts_with("_Z"));
     let list: String = names.map(|symbol| format!("    {symbol}\n")).collect();
     Some(format!("LIBRARY {dll}\nEXPORTS\n{list}"))
 }

@@ -47,9 +47,7 @@ impl Endpoint {
         let (host, port) = match self {
             Endpoint::Unix { path } => {
                 #[cfg(unix)]
-                return Ok(Link::from_unix(
-                    std::os::unix::net::UnixStream::connect(path).map_err(failed)?,
-                ));
+                return Ok(Link::from_unix(std::os::unix::net::UnixStream::connect(path).map_err(failed)?));
                 #[cfg(not(unix))]
                 return Err(failed(std::io::Error::new(
                     std::io::ErrorKind::Unsupported,

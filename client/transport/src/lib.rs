@@ -27,5 +27,5 @@ pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
 pub use link::{Link, Peer, Ready};
 pub use listener::Listener;
-pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};
 pub use os::threads::{quietly, spawn_quietly};
+pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};

@@ -331,7 +331,9 @@ impl Outgoing {
         while self.sent < self.bytes.len() {
             match socket.send(&[IoSlice::new(&self.bytes[self.sent..])], wait) {
                 Ok(bytes) => self.sent += bytes,
-                Err(error) if wait == Wait::Never && error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if wait == Wait::Never && error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(false);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// System libraries that Rust's standard library and the client need.
-const SYSTEM_LIBRARIES: &[&str] = &["-lws2_32", "-lbcrypt", "-lntdll", "-luserenv", "-lsynchronization", "-ladvapi32"];
+const SYSTEM_LIBRARIES: &[&str] =
+    &["-lws2_32", "-lbcrypt", "-lntdll", "-luserenv", "-lsynchronization", "-ladvapi32"];
 
 /// Links every DLL into the folder, unless they are up to date with this archive.
 pub fn link(archive: &Path, folder: &Path) -> Result<()> {

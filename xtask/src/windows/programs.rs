@@ -57,7 +57,8 @@ fn compile_command(toolchain: &Toolchain, headers: &[PathBuf], header: &Path) ->
         ours.arg("-I").arg(folder);
     }
     // The target also decides the size of `long` in kernels. The device libraries were built for Linux, with wchar_t of 4 bytes.
-    ours.args([TARGET, "-nostdinc++", "-Xarch_device", "-fno-short-wchar"]);
+    // Without F16C, clang calls conversion functions of libgcc that take half floats in other registers.
+    ours.args([TARGET, "-nostdinc++", "-Xarch_device", "-fno-short-wchar", "-Xarch_host", "-mf16c"]);
     ours
 }
 
@@ -75,7 +76,8 @@ fn hip_headers(toolchain: &Toolchain, into: &Path) -> Result<PathBuf> {
     if !stamp.exists() {
         copy_folder(&toolchain.hip.join("include/hip"), &into.join("hip"))?;
         let header = into.join("hip/amd_detail/amd_warp_functions.h");
-        let text = fs::read_to_string(&header).with_context(|| format!("cannot read {}", header.display()))?;
+        let text =
+            fs::read_to_string(&header).with_context(|| format!("cannot read {}", header.display()))?;
         let text = text.replace("#ifndef _MSC_VER", "#if __SIZEOF_LONG__ == 8");
         fs::write(&header, text).with_context(|| format!("cannot write {}", header.display()))?;
         fs::write(&stamp, "").with_context(|| format!("cannot write {}", stamp.display()))?;
@@ -100,6 +102,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 /// The folders of the C++ library's headers.
 fn compiler_headers() -> Result<Vec<PathBuf>> {
     let printed = step::output(Command::new(COMPILER).arg("-print-libgcc-file-name"))?;
-    let base = Path::new(printed.trim()).parent().context("the compiler printed no path")?.join("include/c++");
+    let base =
+        Path::new(printed.trim()).parent().context("the compiler printed no path")?.join("include/c++");
     Ok(vec![base.clone(), base.join("x86_64-w64-mingw32"), base.join("backward")])
 }

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 
 use hip_api::types::*;
 
-use crate::state::{registry, runtime};
 use crate::os::demangle::demangled;
+use crate::state::{registry, runtime};
 use crate::telemetry::members::Members;
 
 /// Structs are truncated to this many characters.

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::process::soname;
 use crate::os::descriptor::{self, Kind};
+use crate::process::soname;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::virtual_memory::GRANULARITY;
 

@@ -54,7 +54,8 @@ pub unsafe fn grow_pool(_start: usize, _bytes: usize) -> io::Result<()> {
 }
 
 fn mapped(hint: *mut c_void, bytes: usize, more: i32) -> io::Result<*mut c_void> {
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more);
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more);
     // SAFETY: a fresh anonymous mapping replaces nothing; the address is only a hint.
     let start = unsafe { libc::mmap(hint, bytes, access, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start) }

@@ -5,9 +5,8 @@ use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::{CloseHandle, HANDLE, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::Memory::{
-    CreateFileMappingW, FILE_MAP_READ, FILE_MAP_WRITE, MEM_RELEASE, MEM_RESERVE,
-    MEMORY_MAPPED_VIEW_ADDRESS, MapViewOfFileEx, PAGE_NOACCESS, PAGE_READWRITE, UnmapViewOfFile, VirtualAlloc,
-    VirtualFree,
+    CreateFileMappingW, FILE_MAP_READ, FILE_MAP_WRITE, MEM_RELEASE, MEM_RESERVE, MEMORY_MAPPED_VIEW_ADDRESS,
+    MapViewOfFileEx, PAGE_NOACCESS, PAGE_READWRITE, UnmapViewOfFile, VirtualAlloc, VirtualFree,
 };
 
 /// How often to look for room: between the search and the mapping another thread may take it.
@@ -26,7 +25,14 @@ impl DoubleMapping {
         let (high, low) = ((bytes as u64 >> 32) as u32, bytes as u32);
         // SAFETY: a new section of the paging file, without a name.
         let section = unsafe {
-            CreateFileMappingW(INVALID_HANDLE_VALUE, std::ptr::null(), PAGE_READWRITE, high, low, std::ptr::null())
+            CreateFileMappingW(
+                INVALID_HANDLE_VALUE,
+                std::ptr::null(),
+                PAGE_READWRITE,
+                high,
+                low,
+                std::ptr::null(),
+            )
         };
         if section.is_null() {
             return Err(io::Error::last_os_error());

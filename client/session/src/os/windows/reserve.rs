@@ -3,7 +3,9 @@
 
 use std::io;
 
-use windows_sys::Win32::System::Memory::{MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, VirtualAlloc, VirtualFree};
+use windows_sys::Win32::System::Memory::{
+    MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, VirtualAlloc, VirtualFree,
+};
 
 /// The first base tried: far from program, heap, libraries and stack, and free on a Linux worker too.
 const FIRST_BASE: u64 = 0x2000_0000_0000;

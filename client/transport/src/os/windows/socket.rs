@@ -182,7 +182,8 @@ impl Socket {
 
     /// Whether the peer or the network has closed the connection.
     pub(crate) fn has_ended(&self) -> bool {
-        if self.poll(winsock::POLLRDNORM, 0) & (winsock::POLLHUP | winsock::POLLERR | winsock::POLLNVAL) != 0 {
+        if self.poll(winsock::POLLRDNORM, 0) & (winsock::POLLHUP | winsock::POLLERR | winsock::POLLNVAL) != 0
+        {
             return true;
         }
         let mut byte = 0u8;
@@ -235,13 +236,7 @@ impl Socket {
     fn option(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
         // SAFETY: the value is readable for its size.
         let failed = unsafe {
-            winsock::setsockopt(
-                self.raw(),
-                level,
-                name,
-                (&raw const value).cast(),
-                size_of::<i32>() as i32,
-            )
+            winsock::setsockopt(self.raw(), level, name, (&raw const value).cast(), size_of::<i32>() as i32)
         };
         if failed == 0 { Ok(()) } else { Err(last_error()) }
     }
@@ -264,14 +259,17 @@ pub(crate) fn wait(
         }
     }
     // SAFETY: the first `count` entries are valid, for the duration of the call.
-    let ready = unsafe { winsock::WSAPoll(polls.as_mut_ptr(), count as u32, slice.as_millis().max(1) as i32) };
+    let ready =
+        unsafe { winsock::WSAPoll(polls.as_mut_ptr(), count as u32, slice.as_millis().max(1) as i32) };
     if ready < 0 {
         return Err(last_error());
     }
     // A broken link is reported as ready, so that the caller's operation returns the error.
-    let ended = |socket: Option<&Socket>| socket.is_some_and(|socket| socket.is_shut_down.load(Ordering::Acquire));
+    let ended =
+        |socket: Option<&Socket>| socket.is_some_and(|socket| socket.is_shut_down.load(Ordering::Acquire));
     let mut answers = polls.iter().take(count).map(|poll| poll.revents != 0);
-    let mut next = |socket: Option<&Socket>| socket.is_some() && (answers.next() == Some(true) || ended(socket));
+    let mut next =
+        |socket: Option<&Socket>| socket.is_some() && (answers.next() == Some(true) || ended(socket));
     Ok(Ready { readable: next(readable), writable: next(writable) })
 }
 
