@@ -7,7 +7,7 @@ pub mod wine;
 use crate::repo::Repo;
 use crate::step;
 use crate::system;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -22,11 +22,11 @@ pub fn folder(repo: &Repo) -> PathBuf {
     repo.target.join("windows")
 }
 
-/// Installs the compilers and builds the DLLs.
+/// Installs the C compiler and builds the DLLs.
 pub fn build(repo: &Repo) -> Result<PathBuf> {
     step::heading("building the client for Windows");
     system::ensure(repo, PACKAGES)?;
-    add_target(repo)?;
+    check_target(repo)?;
     let mut cargo = repo.cargo();
     cargo.args(["build", "--release", "--package", "hip-client", "--lib", "--target", TARGET]);
     // C code of dependencies is compiled with the same flavour as ours; Debian's unversioned names may be another one.
@@ -40,16 +40,16 @@ pub fn build(repo: &Repo) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Installs Rust's standard library for the target, if it is missing.
-fn add_target(repo: &Repo) -> Result<()> {
+/// Fails unless the compiler has Rust's standard library for the target.
+fn check_target(repo: &Repo) -> Result<()> {
     let sysroot = step::output(Command::new("rustc").current_dir(&repo.root).args(["--print", "sysroot"]))?;
-    if PathBuf::from(sysroot.trim()).join("lib/rustlib").join(TARGET).exists() {
-        return Ok(());
+    let library = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(TARGET);
+    if !library.is_dir() {
+        bail!(
+            "the client for Windows needs Rust's standard library for {TARGET}; {} not found. It is a component of the Rust \
+             toolchain: install it where you got the toolchain from",
+            library.display()
+        );
     }
-    let mut rustup = Command::new("rustup");
-    rustup.current_dir(&repo.root).args(["target", "add", TARGET]);
-    step::run_logged("rustup target add", &mut rustup, &repo.logs().join("windows-rustup.log")).context(
-        "the client for Windows needs Rust's standard library for it: `rustup target add x86_64-pc-windows-gnu`, \
-         or the package of your distribution that has it",
-    )
+    Ok(())
 }

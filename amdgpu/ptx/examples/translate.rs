@@ -13,6 +13,7 @@ use ptx::{Mode, Options, Target};
 
 /// Stack of a lane where the compiler could not determine its size.
 const STACK_BYTES: u32 = 4096;
+const LONGEST_NAME: usize = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -59,7 +60,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         match result {
             Ok((form, translation)) => {
-                let path = Path::new(folder).join(format!("{}.ptx", translation.entry));
+                // Names of C++ templates can be longer than a file's name may be.
+                let name: String = translation.entry.chars().take(LONGEST_NAME).collect();
+                let path = Path::new(folder).join(format!("{name}.ptx"));
                 fs::write(path.with_extension("form"), form)?;
                 fs::write(&path, &translation.text)?;
                 println!("{}: {} lines", kernel.name, translation.text.lines().count());
