@@ -13,6 +13,10 @@ fn bit_of(f: &Function, word: Value) -> Option<Value> {
 /// The low words of a sum whose carry a bit is.
 fn carried(f: &Function, bit: Value) -> Option<(Value, Value)> {
     let compared = operands_of(f, bit, &Operation::Compare(Compare::LessUnsigned))?;
+    // The carry of a sum of doubles belongs to a third word.
+    if f.kind(compared[0]) != Kind::Word {
+        return None;
+    }
     let (x, y) = pair_of(f, compared[0], Binary::Add)?;
     (compared[1] == x || compared[1] == y).then_some((x, y))
 }
@@ -69,4 +73,42 @@ pub fn pack(f: &Function, low: Value, high: Value) -> Option<Value> {
     };
     let whole = is_low(first, x) && is_low(second, y) || is_low(first, y) && is_low(second, x);
     whole.then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::{Bytes, Fragment, run_fragment};
+
+    /// `third + 1` if the sum of two doubles carries, as counters of more than 64 bits do it.
+    #[test]
+    fn the_carry_of_a_sum_of_doubles_is_not_that_of_its_low_words() {
+        let mut function = Function { name: "k".into(), ..Function::default() };
+        let block = function.add_block(0);
+        let mut b = Builder { function: &mut function, block, address: 0 };
+        let mut word = |number| b.input(Input::Register(Register::Vector(number)));
+        let words = [word(0), word(1), word(2), word(3), word(4)];
+        let (x, y) = (b.pack(words[0], words[1]), b.pack(words[2], words[3]));
+        let sum = b.binary(Binary::Add, x, y);
+        let carry = b.compare(Compare::LessUnsigned, sum, x);
+        let (one, zero) = (b.word(1), b.word(0));
+        let bit = b.select(carry, one, zero);
+        let third = b.binary(Binary::Add, words[4], bit);
+        b.append(Operation::Observe(Register::Vector(5)), &[third], &[]);
+        crate::verify(&function).unwrap();
+
+        for (x, y) in [(u64::MAX, 1), (0xffff_ffff, 1), (u64::MAX, u64::MAX), (0, 0), (5 << 32, 3 << 32)] {
+            let words = [x as u32, (x >> 32) as u32, y as u32, (y >> 32) as u32, 7];
+            let read = |register: Register, _: usize| match register {
+                Register::Vector(number) => words[usize::from(number)].into(),
+                _ => 0,
+            };
+            let (mut local, mut private, mut memory) = (Vec::new(), vec![Vec::new(); 64], Bytes::default());
+            let fragment =
+                Fragment { register: &read, local: &mut local, private: &mut private, memory: &mut memory };
+            let (observed, _) = run_fragment(&function, fragment, 1000).unwrap();
+            let wanted = 7 + u64::from(x.checked_add(y).is_none());
+            assert_eq!(observed[0].1[0], wanted, "{x:#x} + {y:#x}");
+        }
+    }
 }
