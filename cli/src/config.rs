@@ -7,7 +7,7 @@ mod settings;
 mod show;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -49,7 +49,7 @@ impl Configuration {
         for path in paths {
             let text = match std::fs::read_to_string(path) {
                 Ok(text) => text,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
+                Err(error) if is_absent(path, &error) && !required => {
                     configuration.absent.push(path.clone());
                     continue;
                 }
@@ -84,6 +84,16 @@ impl Configuration {
     pub fn paths(&self) -> String {
         let paths: Vec<String> = self.files.iter().map(|file| file.path.display().to_string()).collect();
         paths.join(" and ")
+    }
+}
+
+/// Whether there is no such file, or its folder belongs to another user, as the home folder of a service that root starts may.
+fn is_absent(path: &Path, error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotFound, PermissionDenied};
+    match error.kind() {
+        NotFound => true,
+        PermissionDenied => path.metadata().is_err_and(|error| error.kind() == PermissionDenied),
+        _ => false,
     }
 }
 
