@@ -5,7 +5,7 @@
 //! skipped, and the result says so. Only `--fetch` uses the network.
 
 mod advisories;
-mod graph;
+pub mod graph;
 mod policy;
 
 use crate::repo::Repo;

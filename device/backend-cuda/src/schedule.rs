@@ -82,8 +82,8 @@ struct Queue {
 #[derive(Default)]
 pub(crate) struct Schedule {
     state: Mutex<State>,
-    /// Held by the thread that gives commands to the driver, so that they keep their order. Taken and released with `state` locked:
-    /// the holder looks for more commands before it lets go, so whoever finds it locked can leave a command here.
+    /// Lock of the thread that passes commands to the driver; it keeps their order. Locked and unlocked while `state` is locked. The
+    /// holder checks the queues again before it unlocks, so a thread that finds it locked only queues its command.
     turn: Mutex<()>,
     pub(crate) submitter: Submitter,
 }

@@ -58,16 +58,20 @@ impl Graph {
         }
         let metadata: Metadata =
             serde_json::from_str(metadata).context("cannot parse the output of cargo metadata")?;
-        let compiled: BTreeSet<(&str, &str)> = tree
-            .lines()
-            .filter_map(|line| {
-                let mut words = line.split(' ');
-                Some((words.next()?, words.next()?.strip_prefix('v')?))
-            })
-            .collect();
+        let compiled = compiled(tree);
         let is_compiled = |it: &Crate| compiled.contains(&(it.name.as_str(), it.version.as_str()));
         Ok(Graph { crates: metadata.packages.into_iter().filter(is_compiled).collect() })
     }
+}
+
+/// Names and versions of the crates that `cargo tree` lists.
+pub fn compiled(tree: &str) -> BTreeSet<(&str, &str)> {
+    tree.lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            Some((words.next()?, words.next()?.strip_prefix('v')?))
+        })
+        .collect()
 }
 
 /// Whether cargo failed because the lock file does not match the manifests.

@@ -1,10 +1,11 @@
 //! The third-party code in the packages: crates that are compiled into programs and libraries, and npm packages in the pages.
 
+use crate::audit::graph::compiled;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -150,13 +151,7 @@ fn crates(metadata: &str, tree: &str, lock: &str) -> Result<Vec<Component>> {
         .iter()
         .filter_map(|it| Some(((it.name.as_str(), it.version.as_str()), it.checksum.as_ref()?)))
         .collect();
-    let compiled: BTreeSet<(&str, &str)> = tree
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split(' ');
-            Some((words.next()?, words.next()?.strip_prefix('v')?))
-        })
-        .collect();
+    let compiled = compiled(tree);
     let shipped: BTreeMap<&str, &Package> = metadata
         .packages
         .iter()

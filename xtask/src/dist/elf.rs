@@ -108,7 +108,7 @@ fn build_id(file: &Path) -> Result<String> {
     let id = text.lines().find_map(|line| line.trim().strip_prefix("Build ID: "));
     id.filter(|id| id.len() > 2 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .map(str::to_owned)
-        .with_context(|| format!("{} has no build ID; the linker must be told to add one", file.display()))
+        .with_context(|| format!("{} has no build ID; link it with --build-id", file.display()))
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ impl Shared {
         }
     }
 
-    /// Whether the current thread is the sender thread. At the end of a Windows process it has ended, and threads cannot be told
-    /// apart any more.
+    /// Whether the current thread is the sender thread. Always false while a Windows process exits: Windows has ended the sender
+    /// thread by then, and `std::thread::current` is no longer reliable.
     fn is_sender(&self) -> bool {
         !(cfg!(windows) && self.ending.closing.load(Ordering::Relaxed)) && self.sending.sender.is_current()
     }
