@@ -9,7 +9,7 @@ use crate::setup;
 use crate::step;
 use crate::toolchain::Toolchain;
 use anyhow::{Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -37,7 +37,10 @@ impl Backend {
 pub struct Arguments {
     /// Run on software GPUs, or on this machine's NVIDIA GPU
     #[arg(long, value_enum, default_value_t)]
-    backend: Backend,
+    pub backend: Backend,
+    /// Run the programs of this folder, made by `gpu bundle`, instead of building them; needs no Rust
+    #[arg(long, value_name = "FOLDER")]
+    pub bundle: Option<PathBuf>,
 }
 
 /// A worker that the examples run on: architecture, description, arguments of `remora worker`.
@@ -74,14 +77,19 @@ pub fn show(repo: &Repo, toolchain: &Toolchain, built: &Built, backend: Backend)
     let examples = examples::compile_all(repo, toolchain, built)?;
     let targets = backend.targets();
     let logs = repo.logs();
-    let wrong = report(
+    all_right(
         &Programs { remora: &built.remora, lib: &built.lib, logs: &logs, worker: &[] },
         targets,
         &examples,
-    )?;
+    )
+}
+
+/// Runs every example on every target, prints the table and fails if any run failed.
+pub fn all_right(programs: &Programs<'_>, targets: &[Target], examples: &[Example]) -> Result<()> {
+    let wrong = report(programs, targets, examples)?;
     let runs = targets.len() * examples.len();
     if wrong > 0 {
-        bail!("{wrong} of {runs} runs failed; their output is in {}", logs.display());
+        bail!("{wrong} of {runs} runs failed; their output is in {}", programs.logs.display());
     }
     println!("{runs} runs of {} programs, all right", examples.len());
     Ok(())
@@ -151,7 +159,6 @@ fn table(rows: &[Row<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use std::time::Duration;
 
     #[test]

@@ -160,12 +160,26 @@ fn make_part(repo: &Repo, toolchain: &Toolchain, part: Part, base: &Path) -> Res
     part::pack(part, &staged, base).map(drop)
 }
 
-/// Runs the tests of a bundle, those of some kinds or all.
-fn test(folder: &Path, arguments: &TestArguments) -> Result<()> {
+/// `demo --bundle`: runs the examples of a bundle.
+pub fn demo(folder: &Path, backend: demo::Backend) -> Result<()> {
+    let (folder, logs) = open(folder)?;
+    let (remora, lib) = (folder.join("remora"), folder.join("lib"));
+    let programs = demo::Programs { remora: &remora, lib: &lib, logs: &logs, worker: &[] };
+    demo::all_right(&programs, backend.targets(), &bundled_examples(&folder, "")?)
+}
+
+/// Unpacks the parts of a bundle and returns the paths of the bundle and of its logs.
+fn open(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
     let logs = folder.join("logs");
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     part::unpack_all(&folder)?;
+    Ok((folder, logs))
+}
+
+/// Runs the tests of a bundle, those of some kinds or all.
+fn test(folder: &Path, arguments: &TestArguments) -> Result<()> {
+    let (folder, logs) = open(folder)?;
     let (remora, lib) = (folder.join("remora"), folder.join("lib"));
     let programs = demo::Programs { remora: &remora, lib: &lib, logs: &logs, worker: &arguments.worker };
     let (targets, only) = (arguments.backend.targets(), arguments.only.as_str());

@@ -107,6 +107,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Gpu(task) => gpu::run(&repo, &task),
         Task::Setup => setup::run(&repo).map(drop),
         Task::Build(arguments) => build::run(&repo, &arguments).map(drop),
+        Task::Demo(demo::Arguments { bundle: Some(folder), backend }) => gpu::demo(&folder, backend),
         Task::Demo(arguments) => demo::run(&repo, &arguments),
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
