@@ -74,8 +74,12 @@ fn remedy_for(release: &str) -> String {
     }
 }
 
-/// Systems whose packages [`Toolchain::find`] finds.
-const PACKAGES: &[(&str, &str)] = &[("arch", "pacman -S rocm-hip-sdk")];
+/// Systems with packages that [`Toolchain::find`] finds. Debian's own packages of HIP cannot compile for every software GPU, so
+/// releases of Remora have one.
+const PACKAGES: &[(&str, &str)] = &[
+    ("debian", concat!("apt install ./remora-compiler_", env!("CARGO_PKG_VERSION"), "_amd64.deb")),
+    ("arch", "pacman -S rocm-hip-sdk"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -84,7 +88,11 @@ mod tests {
     #[test]
     fn the_remedy_is_a_command_of_the_system() {
         assert!(remedy_for("ID=\"manjaro\"\nID_LIKE=\"arch\"\n").starts_with("`pacman"));
-        for other in ["", "ID=debian\n"] {
+        let ubuntu = "NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n";
+        for debian in ["ID=debian\n", ubuntu] {
+            assert!(remedy_for(debian).starts_with("`apt install ./remora-compiler_"), "{debian}");
+        }
+        for other in ["", "ID=fedora\n"] {
             assert!(remedy_for(other).contains("REMORA_TOOLCHAIN"), "{other}");
         }
     }

@@ -90,6 +90,7 @@ impl Opcode {
             | Opcode::Output
             | Opcode::Callback
             | Opcode::LateError
+            | Opcode::Translating
             | Opcode::MirrorChanged
             | Opcode::EventReached
             | Opcode::StreamReached => Effect::None,

@@ -293,6 +293,8 @@ macro_rules! for_each_operation {
             0x0f02 Push Callback { token: u64, status: i32 } => {};
             /// A posted request failed.
             0x0f03 Push LateError { request_id: u32, function: u16, code: i32, text: String } => {};
+            /// A launch waits for the translation of this kernel; none if the translation has ended. For progress reports only.
+            0x0f04 Push Translating { kernel: String } => {};
             /// Device changes in mirrored memory. Sent before the completion of the work that made them. `taken` is the number of
             /// the last MirrorWrite applied before memory was compared.
             0x0f20 Push MirrorChanged { taken: u64 } + body => {};

@@ -26,7 +26,7 @@ const PINNED: &str = "\
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
 0x0a00 RecordWatched 0x0a01 QueryWatched 0x0a02 QueryEventWatched 0x0a03 Reach 0x0a10 WriteKept 0x0a11 WriteKnown \
 0x0a20 Packed \
-0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError \
+0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError 0x0f04 Translating \
 0x0f20 MirrorChanged 0x0f30 EventReached 0x0f31 StreamReached";
 
 #[test]

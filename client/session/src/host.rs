@@ -24,6 +24,9 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// Writes what a kernel printed, to standard output (1) or standard error (2).
     fn output(&self, _descriptor: u32, _text: &[u8]) {}
 
+    /// A launch waits on the worker for the translation of this kernel. `None`: the translation has ended.
+    fn translating(&self, _kernel: Option<&str>) {}
+
     /// Runs about once a second on an idle thread of the session, unless a host function is outstanding.
     fn idle(&self) {}
 

@@ -3,13 +3,13 @@
 mod simulated;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use session::{Config, Connection, Window};
-use simulated::{BAD_ADDRESS, Simulated};
+use session::{Config, Connection, Host, Window};
+use simulated::{BAD_ADDRESS, Simulated, TRANSLATED_FUNCTION};
 use transport::greet;
 use transport::impair::{Impair, Impairment};
 use transport::tls::{Identity, Trust};
@@ -112,6 +112,23 @@ fn a_failed_call_returns_its_error_and_a_failed_post_a_late_one() {
     let late = connection.take_late_error().unwrap();
     assert_eq!((late.code, late.function), (1, 3));
     assert!(connection.take_late_error().is_none());
+}
+
+#[test]
+fn a_translation_on_the_worker_is_reported_with_its_end() {
+    #[derive(Debug)]
+    struct Listener(Mutex<Vec<Option<String>>>);
+    impl Host for Listener {
+        fn translating(&self, kernel: Option<&str>) {
+            self.0.lock().unwrap().push(kernel.map(str::to_owned));
+        }
+    }
+    let host: &'static Listener = Box::leak(Box::new(Listener(Mutex::default())));
+    let worker = Simulated::start();
+    let (connection, _) = open_as(Config { endpoint: worker.endpoint.clone(), host, ..Config::default() });
+    launch(&connection, TRANSLATED_FUNCTION, 0);
+    connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
+    assert_eq!(*host.0.lock().unwrap(), [Some("saxpy".to_owned()), None]);
 }
 
 #[test]

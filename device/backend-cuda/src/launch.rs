@@ -135,7 +135,12 @@ impl Shared {
         };
         // What others wait for must not wait for a translation.
         let gpu = &self.gpus[device as usize];
-        let compiled = self.programs.get(gpu, &function, launch, stack, || self.waiter.wake())?;
+        let report = |kernel: Option<&str>| {
+            if let Some(notifier) = self.notifier.get() {
+                notifier.translating(kernel);
+            }
+        };
+        let compiled = self.programs.get(gpu, &function, launch, stack, || self.waiter.wake(), &report)?;
         self.permit(&compiled, lds)?;
         let blocks = counts.iter().product::<u32>();
         let cooperative = launch.cooperative || compiled.facts.cooperative;

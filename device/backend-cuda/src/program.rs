@@ -151,7 +151,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The compiled form of a kernel for a launch. Translates it at the first launch with these assumptions, and calls `slow` before
-    /// that. The context of `gpu` must be current.
+    /// that. `report` receives the name of a kernel that is not in the cache, then `None`. The context of `gpu` must be current.
     pub(crate) fn get(
         &self,
         gpu: &Gpu,
@@ -159,6 +159,7 @@ impl Programs {
         launch: &Launch,
         stack: u32,
         slow: impl FnOnce(),
+        report: &dyn Fn(Option<&str>),
     ) -> Result<Arc<Compiled>, DeviceError> {
         let mut recent = function.recent.lock();
         if let Some((key, compiled)) = &*recent
@@ -174,7 +175,7 @@ impl Programs {
         }
         drop(recent);
         slow();
-        let made = self.make(gpu, &function.module, &function.kernel, &key.1).map(Arc::new);
+        let made = self.make(gpu, &function.module, &function.kernel, &key.1, report).map(Arc::new);
         translations.known.insert(key, made.clone());
         if translations.preloaded.insert(launch.block) {
             self.preload(gpu, &function.module, launch.block, &mut translations);
@@ -202,14 +203,21 @@ impl Programs {
                 && !kernel.has_arg(&ArgKind::HiddenHostcallBuffer);
             let key = (kernel.entry_address, Key::probable(kernel, block));
             if is_small && begin.elapsed() < PRELOAD_TIME && !translations.known.contains_key(&key) {
-                let made = self.make(gpu, module, kernel, &key.1).map(Arc::new);
+                // Small kernels take no time worth a report.
+                let made = self.make(gpu, module, kernel, &key.1, &|_| ()).map(Arc::new);
                 translations.known.insert(key, made);
             }
         }
     }
 
-    fn make(&self, gpu: &Gpu, module: &Module, kernel: &Kernel, key: &Key) -> Result<Compiled, DeviceError> {
-        let begin = Instant::now();
+    fn make(
+        &self,
+        gpu: &Gpu,
+        module: &Module,
+        kernel: &Kernel,
+        key: &Key,
+        report: &dyn Fn(Option<&str>),
+    ) -> Result<Compiled, DeviceError> {
         let name = self.name(gpu, module, kernel, key);
         if let Some((facts, cubin)) = self.cache.as_ref().and_then(|cache| cache.get(&name)) {
             match Compiled::load(&self.functions, &cubin, facts) {
@@ -217,6 +225,22 @@ impl Programs {
                 Err(error) => tracing::warn!("a cached translation of {} is not used: {error}", kernel.name),
             }
         }
+        report(Some(&kernel.name));
+        let made = self.translate(gpu, module, kernel, key, &name);
+        report(None);
+        made
+    }
+
+    /// Translates and compiles a kernel, and adds it to the cache under this name.
+    fn translate(
+        &self,
+        gpu: &Gpu,
+        module: &Module,
+        kernel: &Kernel,
+        key: &Key,
+        name: &str,
+    ) -> Result<Compiled, DeviceError> {
+        let begin = Instant::now();
         let target = ptx::Target { sm: gpu.capability, ptx: ptx_version(self.driver_version) };
         let code = module.code(kernel);
         let code =
@@ -242,7 +266,7 @@ impl Programs {
             compiled.attribute(&self.functions, function::LOCAL_BYTES),
         );
         if let Some(cache) = &self.cache {
-            cache.put(&name, &compiled.facts, &cubin);
+            cache.put(name, &compiled.facts, &cubin);
         }
         Ok(compiled)
     }

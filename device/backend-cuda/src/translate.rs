@@ -63,6 +63,8 @@ impl Translator for Lifter {
         let mut function =
             lift::lift(*arch, code, kernel, assumptions).map_err(|refusal| refusal.to_string())?;
         lift::optimize(&mut function, assumptions);
+        // A defect of the lifter is refused here by name; the driver would report it as unreadable PTX, or compute wrong values.
+        lift::verify(&function).map_err(|reason| format!("the lifted form is inconsistent: {reason}"))?;
         let options = ptx::Options { block: assumptions.block, ..ptx::Options::default() };
         let it = ptx::translate(&function, target, &options).map_err(|refusal| refusal.to_string())?;
         let items = assumptions.block.map_or(1024, |block| block.iter().product());

@@ -87,6 +87,10 @@ pub trait Notifier: Send + Sync {
     fn error_output(&self, text: &[u8]) {
         self.output(text);
     }
+    /// The first launch of a kernel waits for its translation, which may take long. `None`: the translation has ended.
+    fn translating(&self, kernel: Option<&str>) {
+        let _ = kernel;
+    }
     /// A stream has executed a command while [`Device::record_spans`] is on. Called before the completion of that command is
     /// reported, if the back end has the times by then; otherwise later, at the latest when recording is turned off.
     fn spent(&self, span: &Span) {

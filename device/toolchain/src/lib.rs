@@ -15,6 +15,8 @@ const CLANGS: &[&str] = &[
     "/usr/lib/llvm-18/bin/clang++",
 ];
 const ROCM: &str = "/opt/rocm";
+/// Folders of a toolchain below those that contain the program: in the repository, and as the package `remora-compiler` installs it.
+const PLACES: [&str; 2] = ["toolchain", "lib/remora/toolchain"];
 
 /// Paths of a complete toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,8 @@ pub enum ToolchainProblem {
 }
 
 impl Toolchain {
-    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`.
+    /// Searches `root` if given, else the folders `toolchain` and `lib/remora/toolchain` next to and above the program, then
+    /// `/opt/rocm`.
     pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
         let mut roots: Vec<PathBuf> = Vec::new();
         match root {
@@ -50,7 +53,8 @@ impl Toolchain {
             Some(root) => roots.push(root.canonicalize().unwrap_or_else(|_| root.to_owned())),
             None => {
                 if let Ok(program) = std::env::current_exe() {
-                    roots.extend(program.ancestors().skip(1).take(3).map(|dir| dir.join("toolchain")));
+                    let near = program.ancestors().skip(1).take(3);
+                    roots.extend(near.flat_map(|dir| PLACES.map(|place| dir.join(place))));
                 }
                 roots.push(ROCM.into());
             }

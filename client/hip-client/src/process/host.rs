@@ -6,7 +6,7 @@ use session::Host;
 use wire::LateError;
 
 use crate::os::{last_thread, output};
-use crate::telemetry::report;
+use crate::telemetry::{progress, report};
 
 /// This process.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,10 @@ impl Host for Process {
 
     fn output(&self, descriptor: u32, text: &[u8]) {
         output::write(descriptor, text);
+    }
+
+    fn translating(&self, kernel: Option<&str>) {
+        progress::translating(kernel);
     }
 
     fn idle(&self) {

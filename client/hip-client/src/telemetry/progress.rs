@@ -1,8 +1,9 @@
-//! Progress of long uploads and compilations: one line on a terminal, rewritten in place and removed at the end.
+//! Progress of long uploads, compilations and translations: one line on a terminal, rewritten in place and removed at the end.
 //!
 //! Shown only if `remora run` asks for it (`REMORA_PROGRESS`) and stderr is a terminal, so nothing of it is ever in a log. Short
 //! operations show nothing.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 /// The smallest upload that is watched.
 const LARGE: usize = 16 << 20;
+/// The characters of a kernel's name that are shown; names of C++ templates have thousands.
+const LONGEST_NAME: usize = 60;
 /// Moves to the start of the line and erases it.
 const ERASE: &str = "\r\x1b[K";
 
@@ -70,11 +73,11 @@ struct State {
 
 impl Waiting {
     /// `None` if progress is off.
-    pub fn start(what: &'static str) -> Option<Waiting> {
-        is_on().then(|| Waiting::watch(what))
+    pub fn start(what: impl Into<Cow<'static, str>>) -> Option<Waiting> {
+        is_on().then(|| Waiting::watch(what.into()))
     }
 
-    fn watch(what: &'static str) -> Waiting {
+    fn watch(what: Cow<'static, str>) -> Waiting {
         let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
         let watched = Arc::clone(&shared);
         // Without the thread there is no line, which is no error.
@@ -105,6 +108,18 @@ impl Drop for Waiting {
             write(format_args!("{ERASE}"));
         }
     }
+}
+
+/// The worker translates a kernel that is launched for the first time, or has done so.
+pub fn translating(kernel: Option<&str>) {
+    static SHOWN: Mutex<Option<Waiting>> = Mutex::new(None);
+    let waiting = kernel.and_then(|kernel| Waiting::start(format!("translating kernel {}", printable(kernel))));
+    *SHOWN.lock() = waiting;
+}
+
+/// The start of a name that the worker sent, without control characters, which could write anything to the terminal.
+fn printable(name: &str) -> String {
+    name.chars().filter(|character| !character.is_control()).take(LONGEST_NAME).collect()
 }
 
 fn is_on() -> bool {
@@ -140,6 +155,12 @@ impl fmt::Display for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_name_cannot_control_the_terminal() {
+        assert_eq!(printable("saxpy\x1b[2J\r\n"), "saxpy[2J");
+        assert_eq!(printable(&"k".repeat(5000)).len(), LONGEST_NAME);
+    }
 
     #[test]
     fn the_share_is_a_percentage_and_a_rate() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wire::{
     Ack, Callback, Deliver, EventReached, Failure, Field, Header, LateError, MirrorChanged, Opcode, Output,
-    StreamReached, WireError, decode_request, widen,
+    StreamReached, Translating, WireError, decode_request, widen,
 };
 
 use super::incoming::{Arrived, Incoming, OutgoingLock, ReadError};
@@ -309,6 +309,10 @@ impl Shared {
             Opcode::LateError => {
                 let (error, _) = decode_request::<LateError>(&payload)?;
                 self.arrivals.late.add(self.config.host, error);
+            }
+            Opcode::Translating => {
+                let (Translating { kernel }, _) = decode_request(&payload)?;
+                self.config.host.translating(Some(kernel.as_str()).filter(|kernel| !kernel.is_empty()));
             }
             Opcode::Spans => {
                 let (spans, _) = decode_request(&payload)?;

@@ -19,6 +19,8 @@ pub const MEMORY: usize = 64 << 20;
 pub const BAD_ADDRESS: u64 = 0xbad;
 /// Launching this function prints.
 pub const PRINTING_FUNCTION: u64 = 0xfeed;
+/// Launching this function reports a translation and its end.
+pub const TRANSLATED_FUNCTION: u64 = 0xfeee;
 
 #[derive(Debug, Default)]
 pub struct State {
@@ -316,6 +318,10 @@ impl Session {
                 state.launches += 1;
                 if launch.function == PRINTING_FUNCTION {
                     self.push(&Output { fd: 1 }, b"printed by a kernel\n");
+                }
+                if launch.function == TRANSLATED_FUNCTION {
+                    self.push(&Translating { kernel: "saxpy".to_owned() }, &[]);
+                    self.push(&Translating { kernel: String::new() }, &[]);
                 }
                 self.reply(header, &reply::Launch {}, &[]);
             }

@@ -8,6 +8,9 @@ use wire::MAX_DELIVER_PIECE;
 use crate::outgoing::Outgoing;
 use crate::outgoing::watches::Watches;
 
+/// The characters of a kernel's name that are sent for a progress report; this push does not wait for space.
+const LONGEST_NAME: usize = 200;
+
 /// Forwards events from the device's threads to the client. Holds the sending half weakly, because that holds the device.
 pub(crate) struct DeviceEvents {
     outgoing: Weak<Outgoing>,
@@ -31,6 +34,13 @@ impl Notifier for DeviceEvents {
             // The host function may read memory that earlier work changed.
             outgoing.tell_changes();
             outgoing.outbox.push(&wire::Callback { token, status }, &[]);
+        }
+    }
+
+    fn translating(&self, kernel: Option<&str>) {
+        if let Some(outgoing) = self.outgoing.upgrade() {
+            let kernel = kernel.unwrap_or_default().chars().take(LONGEST_NAME).collect();
+            outgoing.outbox.push_at_once(&wire::Translating { kernel }, &[]);
         }
     }
 
