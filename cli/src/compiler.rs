@@ -77,7 +77,7 @@ fn remedy_for(release: &str) -> String {
 /// Systems with packages that [`Toolchain::find`] finds. Debian's own packages of HIP cannot compile for every software GPU, so
 /// releases of Remora have one.
 const PACKAGES: &[(&str, &str)] = &[
-    ("debian", concat!("apt install ./remora-compiler_", env!("CARGO_PKG_VERSION"), "_amd64.deb")),
+    ("debian", concat!("apt install ./remora-compiler_", env!("CARGO_PKG_VERSION"), "_all.deb")),
     ("arch", "pacman -S rocm-hip-sdk"),
 ];
 
