@@ -126,17 +126,39 @@ fn a_session_whose_process_dies_is_an_error_and_not_a_hang() {
     let worker = Worker::start();
     let steady = Running::start(&mut Program::test("steady").on(&worker));
     steady.wait_for_line("round 0");
+    kill_executor(&worker);
+    steady.wait_for_line("FAIL steady");
+    let ended = steady.finish();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "one line gives the reason:\n{}", ended.stderr);
+    assert!(ended.stderr.contains("the session's process died: signal: 9 (SIGKILL)"), "{}", ended.stderr);
+    Program::example("vector_add").run(&worker, &[]).expect_silent_success();
+}
+
+/// Kills the process of a worker's only session.
+fn kill_executor(worker: &Worker) {
     let processes = worker.processes();
     let executor = processes.iter().find(|(pid, _)| *pid != worker.pid()).expect("the session has a process");
     let pid = libc::pid_t::try_from(executor.0).unwrap();
     // SAFETY: kill takes no pointers; the process has the marker of this test's worker.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
-    steady.wait_for_line("FAIL steady");
-    let ended = steady.finish();
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "one line gives the reason:\n{}", ended.stderr);
-    assert!(ended.stderr.contains("session"), "{}", ended.stderr);
-    Program::example("vector_add").run(&worker, &[]).expect_silent_success();
+}
+
+#[test]
+fn a_program_whose_session_is_lost_goes_on_after_a_reset_of_the_device() {
+    let worker = Worker::start();
+    let program = Running::start(Program::test("starts_over").on(&worker).arg("2"));
+    for loss in 1..=2 {
+        program.wait_for_line(&format!("computing {loss}"));
+        kill_executor(&worker);
+        program.wait_for_line(&format!("reset {loss}"));
+    }
+    let ended = program.finish();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    ended.expect_line("PASS starts_over");
+    let said = |text: &str| ended.stderr.matches(text).count();
+    assert_eq!((said("SIGKILL"), said("hipDeviceReset opened a new one")), (2, 2), "{}", ended.stderr);
+    eventually("its sessions are gone", || worker.status().sessions().is_empty());
 }
 
 fn rounds(steady: &Running) -> usize {

@@ -348,8 +348,9 @@ impl Supervisor {
             return reject(RejectCode::Full, text);
         }
         let gone = || match self.sessions.departed().ask(hello.session_id) {
-            Some(DepartedSession { killed: true, .. }) => {
-                reject(RejectCode::OutOfMemory, oom::TEXT.to_owned())
+            Some(DepartedSession { death: Some(death), .. }) => {
+                let (code, text) = death.reason();
+                reject(code, text)
             }
             Some(DepartedSession { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
             Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),

@@ -9,7 +9,7 @@ use super::{Status, set, set_if_wanted, text};
 use crate::abi::exports;
 use crate::process::soname;
 use crate::state::device::Device;
-use crate::state::runtime::{existing, runtime};
+use crate::state::runtime::{existing, replace, runtime};
 use crate::state::thread;
 
 pub unsafe fn hipInit(flags: c_uint) -> Status {
@@ -333,11 +333,14 @@ pub unsafe fn hipDeviceSynchronize() -> Status {
     runtime.call(&wire::SynchronizeDevice { device: device.ordinal }).map(|_| ())
 }
 
-/// Frees the program's resources on the device; its streams and events become invalid, as HIP specifies.
+/// Frees the program's resources on the device; its streams and events become invalid, as HIP specifies. If the session is lost,
+/// opens a new one: the program can go on without a restart.
 pub unsafe fn hipDeviceReset() -> Status {
     let runtime = runtime()?;
     let (index, device) = runtime.current()?;
-    runtime.call(&wire::ResetDevice { device: device.ordinal })?;
+    if let Err(error) = runtime.call(&wire::ResetDevice { device: device.ordinal }) {
+        return if runtime.is_lost() { replace(runtime) } else { Err(error) };
+    }
     runtime.reset_device(index);
     device.settings.flags.store(0, Ordering::Relaxed);
     device.settings.cache_config.store(0, Ordering::Relaxed);

@@ -20,6 +20,7 @@ use crate::graph::capture::Captures;
 use crate::graph::tables::GraphTables;
 use crate::os::hooks;
 use crate::process::{env, open};
+use crate::telemetry::report;
 
 /// All state of a session.
 #[derive(Debug)]
@@ -90,6 +91,22 @@ fn make() -> Result<&'static Runtime, hipError_t> {
     Ok(runtime)
 }
 
+/// Abandons a session that is lost and opens a new one. Handles and device addresses of the old one become invalid, as with every
+/// reset of a device. The old state is kept: other threads may be using it.
+pub fn replace(lost: &Runtime) -> Result<(), hipError_t> {
+    {
+        let _making = MAKING.lock();
+        // Another thread may have replaced it already.
+        if existing().is_some_and(|current| std::ptr::eq(current, lost)) {
+            RUNTIME.store(std::ptr::null_mut(), Ordering::Release);
+        }
+    }
+    thread::forget_streams();
+    let fresh = runtime()?;
+    report::line(format_args!("the session was lost; hipDeviceReset opened a new one, {}", wire::SessionId(fresh.session)));
+    Ok(())
+}
+
 /// A forked child has only one thread and must not use its parent's socket: it opens a new session on its next call.
 fn forget_in_forked_children() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -157,6 +174,11 @@ impl Runtime {
             device.current_pool.store(pool, Ordering::Relaxed);
         }
         Ok(runtime)
+    }
+
+    /// Whether the session ended without the program's request.
+    pub fn is_lost(&self) -> bool {
+        self.connection.ending().is_some_and(|failure| failure.status != session::status::CLOSED)
     }
 
     /// Creates a memory pool; returns its handle.

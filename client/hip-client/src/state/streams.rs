@@ -49,7 +49,7 @@ impl Runtime {
     fn per_thread_stream(&self) -> Result<u64, hipError_t> {
         let (device, _) = self.current()?;
         let create = || self.create_stream(hipStreamDefault, 0, Vec::new());
-        thread::default_stream(device, create, destroy_thread_stream)
+        thread::default_stream(self.session, device, create, destroy_thread_stream)
     }
 
     /// Creates a stream on the current device.
@@ -188,9 +188,9 @@ pub fn spt(stream: hipStream_t) -> hipStream_t {
     if stream.is_null() { hipStreamPerThread } else { stream }
 }
 
-/// Destroys the per-thread stream of a thread that ends.
-fn destroy_thread_stream(stream: u64) {
-    if let Some(runtime) = existing()
+/// Destroys the per-thread stream of a thread that ends, unless its session was lost.
+fn destroy_thread_stream(session: u64, stream: u64) {
+    if let Some(runtime) = existing().filter(|runtime| runtime.session == session)
         && let Some(gone) = runtime.tables.streams.remove(stream)
     {
         runtime.forget_credit(&gone.credit);

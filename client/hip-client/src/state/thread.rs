@@ -22,12 +22,13 @@ pub struct CallConfiguration {
 #[derive(Debug)]
 struct OwnedStream {
     id: u64,
-    destroy: fn(u64),
+    session: u64,
+    destroy: fn(u64, u64),
 }
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
-        (self.destroy)(self.id);
+        (self.destroy)(self.session, self.id);
     }
 }
 
@@ -162,20 +163,25 @@ pub fn context() -> Option<u64> {
     CONTEXTS.with_borrow(|it| it.last().copied())
 }
 
-/// This thread's default stream on `device`, created by `make` on first use and destroyed by `destroy` with the thread.
+/// This thread's default stream on a device of a session, created by `make` on first use and destroyed by `destroy` with the
+/// thread.
 pub fn default_stream(
+    session: u64,
     device: usize,
     make: impl FnOnce() -> Result<u64, hipError_t>,
-    destroy: fn(u64),
+    destroy: fn(u64, u64),
 ) -> Result<u64, hipError_t> {
-    let known =
-        STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.id));
+    let known = STREAMS.with_borrow(|it| {
+        let mine = |(of, stream): &&(usize, OwnedStream)| *of == device && stream.session == session;
+        it.iter().find(mine).map(|(_, stream)| stream.id)
+    });
     if let Some(stream) = known {
         return Ok(stream);
     }
+    forget_streams_except(session);
     let stream = make()?;
     clean_up_at_end();
-    STREAMS.with_borrow_mut(|it| it.push((device, OwnedStream { id: stream, destroy })));
+    STREAMS.with_borrow_mut(|it| it.push((device, OwnedStream { id: stream, session, destroy })));
     Ok(stream)
 }
 
@@ -183,6 +189,14 @@ pub fn default_stream(
 pub fn forget_streams() {
     let streams = STREAMS.with_borrow_mut(|it| std::mem::take(&mut **it));
     for (_, stream) in streams {
+        std::mem::forget(stream);
+    }
+}
+
+/// The same for streams of other sessions, which were lost and replaced.
+fn forget_streams_except(session: u64) {
+    let lost = STREAMS.with_borrow_mut(|it| it.extract_if(.., |(_, stream)| stream.session != session).collect::<Vec<_>>());
+    for (_, stream) in lost {
         std::mem::forget(stream);
     }
 }

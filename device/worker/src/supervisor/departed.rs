@@ -4,15 +4,40 @@
 //! that the session is gone.
 
 use std::collections::HashMap;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use wire::RejectCode;
+
+use super::oom;
 
 const MOST: usize = 4096;
 /// How long [`DepartedSessions::redirect`] waits for a session that is just leaving.
 const DEPARTURE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A client is considered waiting if it asked within this time; a waiting client asks more often.
 const ASKING: Duration = Duration::from_secs(60);
+
+/// The end of a session's process that was not requested.
+#[derive(Clone, Debug)]
+pub(crate) enum Death {
+    /// The kernel killed it because memory ran out.
+    OutOfMemory,
+    /// It was killed by a signal or exited with an error.
+    Status(ExitStatus),
+}
+
+impl Death {
+    /// Code and text for the session's client.
+    pub(crate) fn reason(&self) -> (RejectCode, String) {
+        match self {
+            Death::OutOfMemory => (RejectCode::OutOfMemory, oom::TEXT.to_owned()),
+            Death::Status(status) => {
+                (RejectCode::UnknownSession, format!("the session's process died: {status}"))
+            }
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct DepartedSession {
@@ -23,17 +48,17 @@ pub(crate) struct DepartedSession {
     pub(crate) endpoint: Option<String>,
     /// When its client last asked for it.
     pub(crate) asked: Instant,
-    /// Whether its process was killed for lack of memory, so that the session no longer exists.
-    pub(crate) killed: bool,
+    /// Why its process died, so that the session no longer exists.
+    pub(crate) death: Option<Death>,
 }
 
 impl DepartedSession {
     pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> DepartedSession {
-        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), killed: false }
+        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), death: None }
     }
 
-    pub(crate) fn killed(tenant: String, secret: [u8; 32]) -> DepartedSession {
-        DepartedSession { killed: true, ..DepartedSession::new(tenant, secret, None) }
+    pub(crate) fn dead(tenant: String, secret: [u8; 32], death: Death) -> DepartedSession {
+        DepartedSession { death: Some(death), ..DepartedSession::new(tenant, secret, None) }
     }
 }
 
@@ -79,7 +104,7 @@ impl DepartedSessions {
         let deadline = Instant::now() + DEPARTURE_TIMEOUT;
         let mut sessions = self.sessions.lock();
         loop {
-            if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| !departed.killed) {
+            if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| departed.death.is_none()) {
                 departed.endpoint = Some(endpoint);
                 return true;
             }
@@ -91,7 +116,7 @@ impl DepartedSessions {
 
     /// Whether a client waits for its session to come back.
     pub(crate) fn has_suspended(&self) -> bool {
-        let waits = |it: &DepartedSession| !it.killed && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        let waits = |it: &DepartedSession| it.death.is_none() && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
         self.sessions.lock().values().any(|(_, departed)| waits(departed))
     }
 }
@@ -114,7 +139,7 @@ mod tests {
         departed.remove(7);
         assert!(departed.find(7).is_none());
         let departed = DepartedSessions::default();
-        departed.insert(1, DepartedSession::killed(String::new(), [1; 32]));
-        assert!(!departed.has_suspended() && departed.ask(1).is_some_and(|it| it.killed));
+        departed.insert(1, DepartedSession::dead(String::new(), [1; 32], Death::OutOfMemory));
+        assert!(!departed.has_suspended() && departed.ask(1).is_some_and(|it| it.death.is_some()));
     }
 }

@@ -21,7 +21,7 @@ use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::broker::Broker;
 use crate::supervisor::child;
 use crate::supervisor::compiler_process::CompilerProcess;
-use crate::supervisor::departed::{DepartedSession, DepartedSessions};
+use crate::supervisor::departed::{Death, DepartedSession, DepartedSessions};
 use crate::supervisor::oom;
 use crate::supervisor::tenants::{Tenant, Who};
 
@@ -463,12 +463,17 @@ impl Sessions {
         let ended = reap(child);
         // Frees the seat only now: the process has exited and uses no shared device any more.
         drop(seat);
-        let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
+        let death = match &ended {
+            Ok(status) if oom::was_killed(*status, &kills) => Some(Death::OutOfMemory),
+            Ok(status) if !status.success() => Some(Death::Status(*status)),
+            _ => None,
+        };
         let mut sessions = self.sessions.lock();
         let session = sessions.remove(&id);
-        if let Some(session) = session.as_ref().filter(|_| killed) {
+        if let (Some(session), Some(death)) = (&session, &death) {
             // Before the session leaves the map as other threads see it.
-            self.departed.insert(id, DepartedSession::killed(tenant.name.clone(), session.secret));
+            let dead = DepartedSession::dead(tenant.name.clone(), session.secret, death.clone());
+            self.departed.insert(id, dead);
         }
         drop(sessions);
         self.gone.notify_all();
@@ -477,8 +482,10 @@ impl Sessions {
             Ok(status) if status.success() => {
                 tracing::info!("session {} of {client} ended", wire::SessionId(id))
             }
-            Ok(_) if killed => tracing::error!("session {} of {client}: {}", wire::SessionId(id), oom::TEXT),
-            Ok(status) => tracing::error!("session {} of {client} crashed: {status}", wire::SessionId(id)),
+            Ok(status) => {
+                let text = death.map_or_else(|| status.to_string(), |death| death.reason().1);
+                tracing::error!("session {} of {client}: {text}", wire::SessionId(id));
+            }
             Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }
     }

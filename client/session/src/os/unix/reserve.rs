@@ -8,8 +8,9 @@ use std::io;
 const INSTRUMENTED: bool = cfg!(watched);
 /// The first base tried: far from program, heap, libraries and stack on every Linux in use.
 const FIRST_BASE: u64 = if INSTRUMENTED { 0x0020_0000_0000 } else { 0x2000_0000_0000 };
-const BASE_STEP: u64 = if INSTRUMENTED { 0x0010_0000_0000 } else { 0x0800_0000_0000 };
-const BASES: u64 = if INSTRUMENTED { 4 } else { 8 };
+const BASE_STEP: u64 = if INSTRUMENTED { 0x0010_0000_0000 } else { 0x0400_0000_0000 };
+/// The range of a lost session stays reserved, so this is also the number of sessions that a process can have in turn.
+const BASES: u64 = if INSTRUMENTED { 4 } else { 16 };
 /// Largest first; systems that limit the address space get a smaller range.
 const SIZES: &[u64] = if INSTRUMENTED { &[64 << 30] } else { &[4 << 40, 1 << 40, 256 << 30, 64 << 30] };
 

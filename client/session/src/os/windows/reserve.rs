@@ -9,8 +9,9 @@ use windows_sys::Win32::System::Memory::{
 
 /// The first base tried: far from program, heap, libraries and stack, and free on a Linux worker too.
 const FIRST_BASE: u64 = 0x2000_0000_0000;
-const BASE_STEP: u64 = 0x0800_0000_0000;
-const BASES: u64 = 8;
+const BASE_STEP: u64 = 0x0400_0000_0000;
+/// The range of a lost session stays reserved, so this is also the number of sessions that a process can have in turn.
+const BASES: u64 = 16;
 /// Largest first; systems that limit the address space get a smaller range. Smaller than on Linux: Wine keeps a byte per page, so
 /// that 4 TiB would use 1 GiB of memory.
 const SIZES: &[u64] = &[1 << 40, 256 << 30, 64 << 30];
