@@ -19,6 +19,8 @@ pub struct Config {
     pub token: Option<Vec<u8>>,
     /// Trusted CA or fingerprint, for a TLS endpoint.
     pub trust: Option<Trust>,
+    /// Workers to try if that one does not accept the session, in this order.
+    pub others: Vec<Candidate>,
     /// Timeout of the first connection, and of each attempt to replace a broken one.
     pub connect_timeout: Duration,
     /// Reconnects after the worker has been silent for this long. `None`: waits for the system to report a broken
@@ -38,6 +40,17 @@ pub struct Config {
     pub host: &'static dyn Host,
     /// The observer of a trace or summary, if one was requested.
     pub traffic: Option<&'static dyn Traffic>,
+}
+
+/// A worker, and what it takes to connect to it.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The worker.
+    pub endpoint: Endpoint,
+    /// Its token, if it wants one.
+    pub token: Option<Vec<u8>>,
+    /// Trusted CA or fingerprint, for a TLS endpoint.
+    pub trust: Option<Trust>,
 }
 
 /// Limits of unacknowledged requests. Both are powers of two.
@@ -64,6 +77,7 @@ impl Default for Config {
             endpoint: Endpoint::tcp("127.0.0.1", DEFAULT_PORT),
             token: None,
             trust: None,
+            others: Vec::new(),
             connect_timeout: Duration::from_secs(3),
             silence_timeout: Some(DEFAULT_SILENCE_TIMEOUT),
             strict: false,
@@ -94,12 +108,14 @@ pub enum OpenError {
         source: io::Error,
     },
     /// No worker accepted the session.
-    #[error("no session with a worker at {endpoint}: {}", source.line())]
+    #[error("no session with a worker at {endpoint}: {}{others}", source.line())]
     Connect {
-        /// The worker's address.
+        /// The address of the first worker.
         endpoint: Endpoint,
         /// The transport's reason.
         source: TransportError,
+        /// The same of the other workers in the list, as text.
+        others: String,
     },
     /// The system has no random numbers.
     #[error("{}", .0.line())]

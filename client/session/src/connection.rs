@@ -36,8 +36,8 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a session. Installs no exit hook, and prints only the notice that it waits for a worker.
-    pub fn open(config: Config) -> Result<(Connection, Welcome), OpenError> {
-        let (link, identity, welcome) = handshake::open(&config)?;
+    pub fn open(mut config: Config) -> Result<(Connection, Welcome), OpenError> {
+        let (link, identity, welcome) = handshake::open(&mut config)?;
         let shared = Shared::new(config, link, identity, &welcome)?;
         shared.start_sender().map_err(|source| OpenError::Thread { name: "sender", source })?;
         if let Err(source) = shared.start_heartbeat() {

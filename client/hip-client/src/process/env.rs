@@ -9,7 +9,7 @@ use transport::tls::Trust;
 use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use session::upload::When;
-use session::{Config, DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT, UploadPolicy};
+use session::{Candidate, Config, DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT, UploadPolicy};
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -100,8 +100,10 @@ pub fn program() -> String {
 
 /// The configuration of the session, without its host and observer.
 pub fn config() -> Result<Config, String> {
+    let list = text("REMORA_WORKER").unwrap_or_default();
+    let mut list = list.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty());
     // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
-    let (url, worker) = match text("REMORA_WORKER") {
+    let (url, worker) = match list.next() {
         Some(url) if Address::is_url(&url) => (Some(("REMORA_WORKER", url)), None),
         worker => (text("REMORA_URL").map(|url| ("REMORA_URL", url)), worker),
     };
@@ -129,6 +131,7 @@ pub fn config() -> Result<Config, String> {
         }
         (None, None) => whole.as_ref().and_then(|whole| whole.token.clone()).map(String::into_bytes),
     };
+    let others = list.map(|item| candidate(&item, token.as_deref())).collect::<Result<Vec<_>, _>>()?;
     let token = token.or_else(|| token::find_local(&local_tokens(), &endpoint));
     let trust = match text("REMORA_TLS_CA") {
         Some(value) => Some(
@@ -137,6 +140,10 @@ pub fn config() -> Result<Config, String> {
         ),
         None => whole.as_ref().and_then(Address::trust),
     };
+    let others = others
+        .into_iter()
+        .map(|other| Candidate { trust: other.trust.or_else(|| trust.clone()), ..other })
+        .collect();
     let connect_timeout = match text("REMORA_CONNECT_TIMEOUT") {
         Some(value) => parse_duration(&value)
             .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", not a number of seconds"))?,
@@ -160,6 +167,7 @@ pub fn config() -> Result<Config, String> {
         endpoint,
         token,
         trust,
+        others,
         connect_timeout,
         silence_timeout,
         strict: strict(),
@@ -168,6 +176,22 @@ pub fn config() -> Result<Config, String> {
         links,
         ..Config::default()
     })
+}
+
+/// A further worker of the list in `REMORA_WORKER`. Its URL's token comes before the one of the environment.
+fn candidate(text: &str, token: Option<&[u8]>) -> Result<Candidate, String> {
+    let failed = |error: transport::TransportError| format!("REMORA_WORKER: {error}");
+    let (endpoint, own, trust) = match Address::is_url(text) {
+        true => {
+            let address = text.parse::<Address>().map_err(failed)?;
+            let trust = address.trust();
+            (address.endpoint, address.token.map(String::into_bytes), trust)
+        }
+        false => (text.parse::<Endpoint>().map_err(failed)?, None, None),
+    };
+    let token = own.or_else(|| token.map(<[u8]>::to_vec));
+    let token = token.or_else(|| token::find_local(&local_tokens(), &endpoint));
+    Ok(Candidate { endpoint, token, trust })
 }
 
 /// Folders where a worker without a configured token stores one for programs of the same user.

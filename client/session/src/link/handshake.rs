@@ -6,7 +6,7 @@ use transport::greet::{self, Credentials};
 use transport::{Endpoint, Link, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
-use crate::config::{Config, OpenError};
+use crate::config::{Candidate, Config, OpenError};
 use crate::os::reserve::Reservation;
 
 /// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
@@ -35,12 +35,11 @@ pub struct Identity {
     _arena: Reservation,
 }
 
-/// Connects and opens a new session.
-pub fn open(config: &Config) -> Result<(Link, Identity, Welcome), OpenError> {
+/// Connects and opens a new session. `config` then names the worker that accepted it.
+pub fn open(config: &mut Config) -> Result<(Link, Identity, Welcome), OpenError> {
     let reservation = Reservation::find().map_err(OpenError::Reserve)?;
-    let hello =
-        || Ok(Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? });
-    let (link, welcome, distance) = connect_first(config, hello)?;
+    let (base, bytes) = (reservation.base(), reservation.bytes());
+    let (link, welcome, distance) = connect_first(config, (base, bytes))?;
     let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
         reservation
     } else {
@@ -127,39 +126,56 @@ pub fn is_away(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
 }
 
-/// Makes the first connection. A worker that cannot be reached may be starting, so attempts continue until the connect
-/// timeout.
-fn connect_first(
-    config: &Config,
-    hello: impl Fn() -> Result<Hello, TransportError>,
-) -> Result<(Link, Welcome, Duration), OpenError> {
+/// Makes the first connection, to the first worker of the list that accepts the session. Workers that cannot be reached may be
+/// starting, so attempts continue until the connect timeout.
+fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, Welcome, Duration), OpenError> {
     let start = Instant::now();
     let mut pause = FIRST_PAUSE;
     let mut notified = false;
+    let own = Candidate {
+        endpoint: config.endpoint.clone(),
+        token: config.token.clone(),
+        trust: config.trust.clone(),
+    };
+    let candidates: Vec<Candidate> = [own].into_iter().chain(config.others.clone()).collect();
+    // A worker that does not answer at all must leave time for the others.
+    let share = config.connect_timeout / candidates.len() as u32;
     loop {
+        let mut errors = Vec::new();
+        for candidate in &candidates {
+            let Candidate { endpoint, token, trust } = candidate.clone();
+            (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
+            let hello = hello(config).map_err(OpenError::Nonce)?;
+            let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
+            let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
+            match connect_within::<Welcome>(config, &config.endpoint, &hello, None, left) {
+                Ok(connected) => return Ok(connected),
+                Err(error) => {
+                    config.host.debug(format_args!("{}: {}", candidate.endpoint, error.line()));
+                    errors.push(error);
+                }
+            }
+        }
         let left = config.connect_timeout.saturating_sub(start.elapsed());
-        let error = match connect_within::<Welcome>(
-            config,
-            &config.endpoint,
-            &hello().map_err(OpenError::Nonce)?,
-            None,
-            left,
-        ) {
-            Ok(connected) => return Ok(connected),
-            Err(error) => error,
-        };
-        let left = config.connect_timeout.saturating_sub(start.elapsed());
-        if left <= pause || !is_worth_another_attempt(&error) {
-            return Err(OpenError::Connect { endpoint: config.endpoint.clone(), source: error });
+        if left <= pause || !errors.iter().any(is_worth_another_attempt) {
+            return Err(refused(&candidates, errors));
         }
         if !notified && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
             notified = true;
             let seconds = left.as_secs_f64();
-            config.host.line(format_args!("waiting for a worker: {}; {seconds:.0} s left", error.line()));
+            let reason = errors.first().map(TransportError::line).unwrap_or_default();
+            config.host.line(format_args!("waiting for a worker: {reason}; {seconds:.0} s left"));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// The reasons of all workers of the list, which has at least one.
+fn refused(candidates: &[Candidate], mut errors: Vec<TransportError>) -> OpenError {
+    let rest = candidates[1..].iter().zip(&errors[1..]);
+    let others = rest.map(|(other, error)| format!("; at {}: {}", other.endpoint, error.line())).collect();
+    OpenError::Connect { endpoint: candidates[0].endpoint.clone(), source: errors.swap_remove(0), others }
 }
 
 /// Whether a worker that is starting or a network that is coming up could be the cause. A wrong token, a TLS failure or a
