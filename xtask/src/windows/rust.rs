@@ -54,6 +54,8 @@ pub fn cargo_build(repo: &Repo) -> Command {
     // C code of dependencies is compiled with the same flavour as ours; Debian's unversioned names may be another one.
     cargo.env("CC_x86_64_pc_windows_gnu", C_COMPILER);
     cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", C_COMPILER);
+    // Without the time of linking, so that equal sources make equal programs.
+    cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS", "-Clink-arg=-Wl,--no-insert-timestamp");
     cargo
 }
 
