@@ -105,6 +105,7 @@ impl Job<'_> {
     }
 
     /// A program whose GPU targets are known.
+    #[cfg(unix)]
     pub fn with_targets<'a>(
         command: &'a [OsString],
         targets: Vec<TargetId>,

@@ -3,10 +3,12 @@
 //! The usual toolchain has no standard library for the target, and installing one would change it. Debian's `-web` packages follow
 //! current Rust, and have the sources of the standard library; its dependencies come from the crate registry.
 
+use crate::env;
 use crate::repo::Repo;
 use crate::step;
 use crate::system;
 use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,9 +56,21 @@ pub fn cargo_build(repo: &Repo) -> Command {
     // C code of dependencies is compiled with the same flavour as ours; Debian's unversioned names may be another one.
     cargo.env("CC_x86_64_pc_windows_gnu", C_COMPILER);
     cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", C_COMPILER);
-    // Without the time of linking, so that equal sources make equal programs.
-    cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS", "-Clink-arg=-Wl,--no-insert-timestamp");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(repo).join(OsStr::new("\u{1f}")));
     cargo
+}
+
+/// Flags that make equal programs from equal sources: without the time of linking, and without paths of this machine.
+fn flags(repo: &Repo) -> Vec<OsString> {
+    let sources = env::cargo_home().map(|home| (home.join("registry/src"), "/usr/src/cargo"));
+    let replaced = sources.into_iter().chain([(repo.root.clone(), "/usr/src/remora")]).map(|(from, to)| {
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(from);
+        flag.push("=");
+        flag.push(to);
+        flag
+    });
+    [OsString::from("-Clink-arg=-Wl,--no-insert-timestamp")].into_iter().chain(replaced).collect()
 }
 
 /// The folder of what such a build makes.
