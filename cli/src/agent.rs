@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use agent::{Config, PushConfig, SoftwareGpu, WorkerTls};
 use anyhow::{Context, Result, ensure};
+use worker_status::parse_bytes;
 
 use crate::env::Environment;
-use crate::worker::parse_bytes;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

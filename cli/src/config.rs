@@ -15,9 +15,6 @@ use file::ConfigFile;
 pub use settings::Variables;
 pub use show::{Arguments, show};
 
-/// The system's configuration file.
-pub const SYSTEM_FILE: &str = "/etc/remora/config.toml";
-
 /// Which files to read, from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Files {

@@ -1,5 +1,8 @@
 //! Environment variables of the command line, read once at start.
 
+#[cfg(unix)]
+mod services;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,30 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use transport::{Address, DEFAULT_PORT, Endpoint, tls, token};
 
-use crate::config::{Files, SYSTEM_FILE, Variables};
-
-/// Name prefixes of the variables that session processes inherit. Hostile code in a session can read all of them, so none may be secret.
-const EXECUTOR_VARIABLES: &[&str] = &[
-    "REMORA_LOG",
-    "REMORA_NATIVE",
-    "REMORA_LEVEL",
-    "REMORA_TEST_",
-    "HIP_",
-    "HSA_",
-    "ROC",
-    "AMD_",
-    "GPU_",
-    "CUDA_",
-    "LD_LIBRARY_PATH",
-    "RUST_",
-    "LANG",
-    "LC_",
-    "TZ",
-    "MALLOC_",
-    "GLIBC_TUNABLES",
-    "ASAN_",
-    "TSAN_",
-];
+use crate::config::{Files, Variables};
+use crate::os::folders;
+use crate::os::library::Loader;
+#[cfg(unix)]
+use services::Services;
 
 /// The value of a variable that is set and not empty.
 pub fn variable(name: &str) -> Option<OsString> {
@@ -44,7 +28,16 @@ pub fn is_set(name: &str) -> bool {
 
 /// The home folder.
 pub fn home() -> Option<PathBuf> {
-    variable("HOME").map(PathBuf::from)
+    folders::home(&path_of)
+}
+
+/// The system's configuration file.
+pub fn system_file() -> PathBuf {
+    folders::system_file(&path_of)
+}
+
+fn path_of(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from)
 }
 
 /// The configuration files to read.
@@ -53,10 +46,7 @@ pub fn config_files() -> Files {
         Some(value) if value == "off" => Files::Off,
         Some(path) => Files::Named(path.into()),
         None => {
-            let folder = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-            let folder = folder.or_else(|| home().map(|home| home.join(".config")));
-            let user = folder.map(|folder| folder.join("remora/config.toml"));
-            Files::Usual(user.into_iter().chain([SYSTEM_FILE.into()]).collect())
+            Files::Usual(folders::user_file(&path_of).into_iter().chain([system_file()]).collect())
         }
     }
 }
@@ -74,26 +64,23 @@ pub struct Environment {
     token_file: Option<PathBuf>,
     admin_token: Option<String>,
     admin_token_file: Option<PathBuf>,
-    dstack_token: Option<String>,
     tls_ca: Option<String>,
     connect_timeout: Option<String>,
     pub library_dir: Option<PathBuf>,
+    #[cfg(unix)]
     pub toolchain: Option<PathBuf>,
+    #[cfg(unix)]
+    services: Services,
     pub log: Option<String>,
     pub log_format: Option<String>,
     /// REMORA_PROGRESS, which `remora run` sets for the program if it is not set.
     pub progress: Option<String>,
-    pub loader_path: Option<OsString>,
-    pub loader_audit: Option<OsString>,
+    pub loader: Loader,
     pub search_path: Option<OsString>,
     /// URL of the board for `remora submit`, and the API key for it.
     pub board: Option<String>,
     pub board_key: Option<String>,
-    cache_home: Option<PathBuf>,
-    data_home: Option<PathBuf>,
-    state_home: Option<PathBuf>,
-    runtime_dir: Option<PathBuf>,
-    home: Option<PathBuf>,
+    local_tokens: Vec<PathBuf>,
 }
 
 impl Environment {
@@ -119,38 +106,23 @@ impl Environment {
             token_file: path("REMORA_TOKEN_FILE"),
             admin_token: text("REMORA_ADMIN_TOKEN"),
             admin_token_file: path("REMORA_ADMIN_TOKEN_FILE"),
-            dstack_token: text("DSTACK_TOKEN"),
             tls_ca: text("REMORA_TLS_CA"),
             connect_timeout: text("REMORA_CONNECT_TIMEOUT"),
             library_dir: path("HIP_REMOTE_LIB_DIR"),
+            #[cfg(unix)]
             toolchain: path("REMORA_TOOLCHAIN"),
+            #[cfg(unix)]
+            services: Services::read(&text, &path),
             log: text("REMORA_LOG"),
             log_format: text("REMORA_LOG_FORMAT"),
             progress: text("REMORA_PROGRESS"),
-            loader_path: std::env::var_os("LD_LIBRARY_PATH"),
-            loader_audit: std::env::var_os("LD_AUDIT"),
+            loader: Loader::read(),
             search_path: std::env::var_os("PATH"),
             board: text("REMORA_BOARD"),
             board_key: text("REMORA_BOARD_KEY"),
-            cache_home: path("XDG_CACHE_HOME"),
-            data_home: path("XDG_DATA_HOME"),
-            state_home: path("XDG_STATE_HOME"),
-            runtime_dir: path("XDG_RUNTIME_DIR"),
-            home: path("HOME"),
+            local_tokens: folders::local_tokens(&path_of),
             file,
         }
-    }
-
-    /// The variables that session processes inherit.
-    pub fn executor_variables(&self) -> Vec<(OsString, OsString)> {
-        let is_given = |name: &OsString| {
-            let name = name.to_string_lossy();
-            EXECUTOR_VARIABLES.iter().any(|start| name.starts_with(start))
-        };
-        let of_file = ["REMORA_LOG", "REMORA_LOG_FORMAT"]
-            .into_iter()
-            .filter_map(|name| Some((name.into(), self.file.get(name)?.into())));
-        std::env::vars_os().filter(|(name, _)| is_given(name)).chain(of_file).collect()
     }
 
     /// The environment with the worker from the command line applied. The token and certificate pin of a URL replace those of the
@@ -245,14 +217,7 @@ impl Environment {
 
     /// Folders in which a worker without a configured token stores a generated one for programs of the same user.
     pub fn local_tokens(&self) -> Vec<PathBuf> {
-        token::local_folders(self.runtime_dir.clone(), self.state_home.clone(), self.home.clone())
-    }
-
-    /// The token for a dstack server.
-    pub fn dstack_token(&self, file: Option<&std::path::Path>) -> Result<Option<String>> {
-        let Some(path) = file else { return Ok(self.dstack_token.clone()) };
-        let token = String::from_utf8(read_token(path)?);
-        token.map(Some).with_context(|| format!("token file {} is not text", path.display()))
+        self.local_tokens.clone()
     }
 
     pub fn trust(&self) -> Result<Option<tls::Trust>> {
@@ -270,48 +235,6 @@ impl Environment {
         let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
         Duration::from_secs_f64(seconds.unwrap_or(3.0).min(3600.0))
     }
-
-    /// Cache folder of the run-time compiler (hiprtc).
-    pub fn compile_cache(&self) -> Option<PathBuf> {
-        Some(self.cache()?.join("compile"))
-    }
-
-    /// Cache folder of uploads.
-    pub fn upload_cache(&self) -> Option<PathBuf> {
-        Some(self.cache()?.join("uploads"))
-    }
-
-    /// Folder of a board's database.
-    pub fn board_data(&self) -> Option<PathBuf> {
-        let base =
-            self.data_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
-        base.map(|base| base.join("remora/board"))
-    }
-
-    /// Folder of an agent's state.
-    pub fn agent_data(&self) -> Option<PathBuf> {
-        let base =
-            self.state_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/state")));
-        base.map(|base| base.join("remora/agent"))
-    }
-
-    /// Cache folder of the board's compiled code.
-    pub fn board_cache(&self) -> Option<PathBuf> {
-        Some(self.cache()?.join("board"))
-    }
-
-    fn cache(&self) -> Option<PathBuf> {
-        let base = self.cache_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
-        base.map(|base| base.join("remora"))
-    }
-}
-
-fn read_token(path: &std::path::Path) -> Result<Vec<u8>> {
-    let mut token =
-        std::fs::read(path).with_context(|| format!("cannot read token file {}", path.display()))?;
-    token.truncate(token.trim_ascii_end().len());
-    anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
-    Ok(token)
 }
 
 #[cfg(test)]

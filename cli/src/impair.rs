@@ -21,14 +21,14 @@ pub struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     delay: f64,
     /// Bandwidth in bytes per second in each direction, such as 12M [default: unlimited]
-    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = worker_status::parse_bytes)]
     bandwidth: Option<u64>,
     /// Close the first connection after BYTES bytes. Repeatable: the second value applies to the second connection, and so on
-    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = worker_status::parse_bytes)]
     cut: Vec<u64>,
     /// Stop forwarding on the first connection after BYTES bytes, but keep it open. Repeatable: the second value applies to the second
     /// connection, and so on
-    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = worker_status::parse_bytes)]
     silence: Vec<u64>,
 }
 

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result};
 use transport::Endpoint;
-use worker::{InspectError, Status, WorkerAddress};
+use worker_client::{InspectError, WorkerAddress};
+use worker_status::Status;
 
 use crate::env::Environment;
 

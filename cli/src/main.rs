@@ -1,35 +1,52 @@
 //! `remora`: runs HIP programs on remote or emulated GPUs, and manages workers, agents and boards.
 
-mod agent;
 mod architecture;
-mod board;
-mod compiler;
 mod config;
 mod devices;
 mod doctor;
-mod dstack;
-mod emulate;
 mod env;
 mod harness;
 mod impair;
 mod inspect;
-mod judge;
 mod library;
 mod log;
-mod machine;
 mod migrate;
+mod os;
 mod output;
 mod overview;
 mod run;
-mod sample;
-mod serve;
 mod shell;
-mod starter;
 mod submit;
 mod token;
 mod top;
-mod trial;
 mod version;
+
+// Workers, agents and boards run on Linux only.
+#[cfg(unix)]
+mod agent;
+#[cfg(unix)]
+mod board;
+#[cfg(unix)]
+mod compiler;
+#[cfg(unix)]
+mod dstack;
+#[cfg(unix)]
+mod emulate;
+#[cfg(unix)]
+mod judge;
+#[cfg(unix)]
+mod machine;
+#[cfg(unix)]
+mod models;
+#[cfg(unix)]
+mod sample;
+#[cfg(unix)]
+mod serve;
+#[cfg(unix)]
+mod starter;
+#[cfg(unix)]
+mod trial;
+#[cfg(unix)]
 mod worker;
 
 use std::ffi::OsString;
@@ -51,7 +68,7 @@ use env::Environment;
   REMORA_TOKEN       token shared with the worker, or REMORA_TOKEN_FILE a file that contains it
   REMORA_ADMIN_TOKEN token for the administration of a worker, or REMORA_ADMIN_TOKEN_FILE a file that contains it
   REMORA_TLS_CA      certificate to trust with tls://: a PEM file, or sha256:FINGERPRINT
-  HIP_REMOTE_LIB_DIR folder of the client's libamdhip64.so.*
+  HIP_REMOTE_LIB_DIR folder of the client's libraries
   REMORA_TOOLCHAIN   folder with clang, HIP headers and device libraries for hiprtc
   REMORA_LOG         log filter, such as `info` or `worker=debug`
   REMORA_LOG_FORMAT  text or json
@@ -68,24 +85,31 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a built-in sample on a software GPU, to see that everything works; needs no GPU and no compiler
+    #[cfg(unix)]
     Try(trial::Arguments),
     /// Write a HIP program to start from, and say how to build and run it
+    #[cfg(unix)]
     New(starter::Arguments),
     /// Run a HIP program on a worker, or, if none is given, on a software GPU of the architecture it was built for
     Run(run::Arguments),
     /// Run a HIP program on a local software GPU, and trace, profile or check its kernels
+    #[cfg(unix)]
     Emulate(emulate::Arguments),
     /// Start a worker, which offers GPUs to programs on this or other machines
+    #[cfg(unix)]
     Worker(worker::Arguments),
     /// Create tokens for workers
     Token(token::Arguments),
     /// Start the node agent, which allocates shares of this machine's GPUs over HTTP and runs a limited worker for each
+    #[cfg(unix)]
     Agent(agent::Arguments),
     /// Start the kernel board, a server that checks and benchmarks submitted HIP kernels, with a web UI and an HTTP API
+    #[cfg(unix)]
     Serve(serve::Arguments),
     /// Submit a kernel to a board and show the progress of its check and benchmark
     Submit(submit::Arguments),
     /// Administer a board: users, keys, bans, rejudging, draining of devices
+    #[cfg(unix)]
     Board(board::Arguments),
     /// List the GPUs of a worker: name, architecture, memory, compute units, clocks, load
     Devices(devices::Arguments),
@@ -113,18 +137,23 @@ enum Command {
     #[command(hide = true)]
     Man(shell::ManArguments),
     /// Run the built-in sample against the worker in the environment (started by `remora try`)
+    #[cfg(unix)]
     #[command(hide = true)]
     Sample,
     /// Judge one submission, read as JSON from standard input (started by the board)
+    #[cfg(unix)]
     #[command(hide = true)]
     Judge(judge::Arguments),
     /// Serve one session (started by the worker)
+    #[cfg(unix)]
     #[command(hide = true)]
     Executor,
     /// Compile for one session (started by the worker)
+    #[cfg(unix)]
     #[command(hide = true)]
     Compiler,
     /// Load AMD's HIP runtime and list its GPUs (started by the doctor and by the agent)
+    #[cfg(unix)]
     #[command(hide = true)]
     ProbeHip {
         library: Option<std::path::PathBuf>,
@@ -133,6 +162,7 @@ enum Command {
         addresses: bool,
     },
     /// Load NVIDIA's driver and list its GPUs (started by the doctor)
+    #[cfg(unix)]
     #[command(hide = true)]
     ProbeCuda { library: Option<std::path::PathBuf> },
 }
@@ -188,17 +218,26 @@ fn dispatch(
     log::start(environment, default_filter(&command));
     let done = match command {
         Command::Run(arguments) => return run::run(&arguments, environment),
+        #[cfg(unix)]
         Command::Emulate(arguments) => return emulate::emulate(&arguments, environment),
+        #[cfg(unix)]
         Command::Try(arguments) => return trial::try_out(&arguments, environment),
         Command::Submit(arguments) => return submit::submit(&arguments, environment),
         Command::Doctor(arguments) => return doctor::examine(&arguments, environment),
+        #[cfg(unix)]
         Command::ProbeHip { library, addresses } => return doctor::probe_hip(library.as_deref(), addresses),
+        #[cfg(unix)]
         Command::ProbeCuda { library } => return doctor::probe_cuda(library.as_deref()),
+        #[cfg(unix)]
         Command::New(arguments) => starter::write(&arguments, environment),
+        #[cfg(unix)]
         Command::Worker(arguments) => worker::run(&arguments, environment),
         Command::Token(arguments) => token::run(&arguments),
+        #[cfg(unix)]
         Command::Agent(arguments) => agent::run(&arguments, environment),
+        #[cfg(unix)]
         Command::Serve(arguments) => serve::serve(&arguments, environment),
+        #[cfg(unix)]
         Command::Board(arguments) => board::administer(&arguments, environment),
         Command::Devices(arguments) => devices::show(&arguments, environment),
         Command::Top(arguments) => top::top(&arguments, environment),
@@ -213,9 +252,13 @@ fn dispatch(
         Command::Version(arguments) => version::print(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
+        #[cfg(unix)]
         Command::Sample => sample::run(),
+        #[cfg(unix)]
         Command::Judge(arguments) => judge::judge(&arguments, environment),
+        #[cfg(unix)]
         Command::Executor => ::worker::execute().map_err(anyhow::Error::from),
+        #[cfg(unix)]
         Command::Compiler => ::worker::serve_compiler().map_err(anyhow::Error::from),
     };
     done.map(|()| ExitCode::SUCCESS)
@@ -224,6 +267,7 @@ fn dispatch(
 /// The log filter if none is configured: servers log at level info, other commands only warnings and errors.
 fn default_filter(command: &Command) -> &'static str {
     match command {
+        #[cfg(unix)]
         Command::Worker(_)
         | Command::Executor
         | Command::Compiler

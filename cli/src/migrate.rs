@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use transport::Endpoint;
 use wire::SessionId;
-use worker::WorkerAddress;
+use worker_client::WorkerAddress;
 
 use crate::env::Environment;
 use crate::inspect;
@@ -79,7 +79,7 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
     let file = tempfile::NamedTempFile::new_in(folder)
         .with_context(|| format!("cannot create a file in {}", folder.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    let taken = ::worker::snapshot(&from, session.0, patience(arguments.patience)?, &mut out)?;
+    let taken = worker_client::snapshot(&from, session.0, patience(arguments.patience)?, &mut out)?;
     let file = out.into_inner().context("cannot write the session")?;
     file.as_file().sync_all().context("cannot write the session")?;
     file.persist(&arguments.out).with_context(|| format!("{}", arguments.out.display()))?;
@@ -96,11 +96,11 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
     let to = named(arguments.worker.as_deref(), environment)?;
     let file = File::open(&arguments.file).with_context(|| format!("{}", arguments.file.display()))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let session = SessionId(::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
+    let session = SessionId(worker_client::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
         let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
-        ::worker::redirect(&from, session.0, &client_endpoint)?;
+        worker_client::redirect(&from, session.0, &client_endpoint)?;
     }
     print_line(&format!("session {session} continues at {}", to.endpoint))
 }
@@ -115,7 +115,7 @@ pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Resul
         None => tenant_of(session.0, &from)?,
     };
     let patience = patience(arguments.patience)?;
-    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&client_endpoint))?;
+    worker_client::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&client_endpoint))?;
     print_line(&format!("session {session} was moved to {client_endpoint}"))
 }
 
@@ -141,7 +141,7 @@ fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
 fn tenant_of(session: u64, from: &WorkerAddress) -> Result<Option<String>> {
     let status = from.inspect()?;
     let found = status.sessions.into_iter().find(|it| it.id == session).map(|it| it.tenant);
-    Ok(found.filter(|tenant| !tenant.is_empty() && tenant != ::worker::DEFAULT_TENANT))
+    Ok(found.filter(|tenant| !tenant.is_empty() && tenant != worker_status::DEFAULT_TENANT))
 }
 
 /// Resolves a session ID or `pid:N`.

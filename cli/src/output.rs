@@ -1,10 +1,12 @@
 //! Macros for standard output and standard error.
 //!
-//! `println!` panics if the reader of a pipe has exited, as `head` does. These macros end the command by SIGPIPE, like other programs. The
-//! signal is not reset to its default action for the whole process, because a worker or board must survive a client that closes its socket.
+//! `println!` panics if the reader of a pipe has exited, as `head` does. These macros end the command, on Linux by SIGPIPE, like other
+//! programs. The signal is not reset to its default action for the whole process, because a worker or board must survive a client that closes its socket.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
+
+pub use crate::os::standard_output::end_by_broken_pipe;
 
 /// Prints to standard output.
 macro_rules! out {
@@ -36,15 +38,4 @@ pub fn print(text: fmt::Arguments<'_>) {
             std::process::exit(1);
         }
     }
-}
-
-/// Ends the process by SIGPIPE, the default effect of a write to a closed pipe.
-pub fn end_by_broken_pipe() -> ! {
-    // SAFETY: sets the default action, which runs no code of this process, and raises the signal in this thread.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        libc::raise(libc::SIGPIPE);
-    }
-    // Reached only if the signal is blocked.
-    std::process::exit(128 + libc::SIGPIPE)
 }

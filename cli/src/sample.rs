@@ -14,7 +14,7 @@ use hip_api::hip_functions;
 use hip_api::types::{hipError_t, hipMemcpyDeviceToHost, hipMemcpyHostToDevice, hipSuccess};
 use libloading::Library;
 
-use crate::library;
+use crate::os::library::NAMES;
 use crate::output::outln;
 
 /// The kernel for every architecture that software GPUs have, as clang's bundle.
@@ -73,7 +73,7 @@ pub fn run() -> Result<()> {
 
 /// Loads the newest client library by its name; `remora try` has set the library path.
 fn open() -> Result<(Library, Hip)> {
-    let name = library::SONAMES.last().copied().unwrap_or_default();
+    let name = NAMES.last().copied().unwrap_or_default();
     // SAFETY: Remora's own library; loading it starts no thread and has no effect on this process.
     let library = unsafe { Library::new(name) }.with_context(|| format!("cannot load {name}"))?;
     let address = |name: &'static CStr| {

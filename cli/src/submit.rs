@@ -2,15 +2,16 @@
 
 mod report;
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use board_contract::{Endpoint, Status, SubmitBody};
-use board_server::client::{Client, Progress};
+use board_client::{Client, Progress};
 
 use crate::env::Environment;
+use crate::os;
 use report::Report;
 
 /// Maximum size of a source in bytes; the server rejects larger ones.
@@ -68,7 +69,7 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         language: Some("hip".to_owned()),
         endpoint: Some(arguments.endpoint.clone()),
     };
-    let mut report = Report::new(std::io::stdout().is_terminal() && !arguments.json);
+    let mut report = Report::new(os::standard_output::is_terminal() && !arguments.json);
     let last = client.run(&body, |progress| {
         let text = match progress {
             Progress::Event { json, .. } if arguments.json => format!("{json}\n"),

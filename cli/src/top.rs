@@ -1,21 +1,20 @@
 //! `remora top`: monitors a worker.
 
-mod screen;
 mod table;
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint};
-use worker::Status;
+use worker_status::Status;
 
 use crate::env::Environment;
 use crate::inspect::inspect;
+use crate::os;
+use crate::os::screen::Screen;
 use crate::output::out;
-use screen::Screen;
 use table::View;
 
 #[derive(Debug, clap::Args)]
@@ -53,7 +52,7 @@ pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
         let view = View::new(inspect(&endpoint, environment)?, Some(&before));
         return print(&if arguments.json { view.json() } else { view.text(&endpoint, None) });
     }
-    let is_live = std::io::stdout().is_terminal() && !arguments.json;
+    let is_live = os::standard_output::is_terminal() && !arguments.json;
     // Blocks signals before other threads start, which must inherit the mask.
     let mut screen = if is_live { Some(Screen::open()?) } else { None };
     std::thread::scope(|scope| {

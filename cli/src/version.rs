@@ -1,10 +1,9 @@
 //! `remora version`: the versions of the program, of the protocol and of the HIP libraries that it stands in for.
 
 use anyhow::Result;
-use backend_emulator::MODELS;
 use serde_json::json;
 
-use crate::library;
+use crate::os::library::NAMES;
 use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
@@ -16,19 +15,25 @@ pub struct Arguments {
 
 pub fn print(arguments: &Arguments) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
-    let models: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
+    #[cfg(unix)]
+    let models: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();
+    // Software GPUs run on Linux only.
+    #[cfg(windows)]
+    let models: Vec<&str> = Vec::new();
     if arguments.json {
         let all = json!({
             "version": version,
             "protocol": wire::MAX_VERSION,
-            "client_libraries": library::SONAMES,
+            "client_libraries": NAMES,
             "software_gpus": models,
         });
         outln!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
     outln!("remora {version}, protocol {}", wire::MAX_VERSION);
-    outln!("client libraries: {}", library::SONAMES.join(", "));
-    outln!("software GPUs: {}", models.join(", "));
+    outln!("client libraries: {}", NAMES.join(", "));
+    if !models.is_empty() {
+        outln!("software GPUs: {}", models.join(", "));
+    }
     Ok(())
 }

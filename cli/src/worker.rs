@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-pub use worker::parse_bytes;
 use worker::{
     BackendConfig, CompilerConfig, DeviceConfig, LedgerConfig, LimitConfig, Qos, SessionConfig, TokenConfig,
     UploadConfig, WorkerConfig,
 };
+use worker_status::parse_bytes;
 
 use crate::compiler::{self, Need};
 use crate::env::Environment;

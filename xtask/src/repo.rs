@@ -67,7 +67,12 @@ impl Repo {
 
     /// A cargo command in the working tree.
     pub fn cargo(&self) -> Command {
-        let mut command = Command::new(env::cargo());
+        self.cargo_at(Path::new(&env::cargo()))
+    }
+
+    /// A command in the working tree, of a cargo other than the one that runs this program.
+    pub fn cargo_at(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(&self.root);
         // `cargo run` describes this crate to us. Build scripts that depend on these variables would run again, and their
         // dependents be recompiled, whenever cargo is called by hand in between.

@@ -7,7 +7,6 @@
 pub mod accounts;
 pub mod admin;
 mod app;
-pub mod client;
 pub mod config;
 mod devices;
 mod error;

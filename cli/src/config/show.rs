@@ -8,7 +8,8 @@ use transport::Address;
 
 use super::options::{self, SERVICES};
 use super::settings::SETTINGS;
-use super::{Configuration, SYSTEM_FILE};
+use super::Configuration;
+use crate::env;
 use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ pub fn show(
         outln!("not found: {}", path.display());
     }
     if configuration.files.is_empty() && configuration.absent.is_empty() {
-        outln!("no file is read: REMORA_CONFIG=off (the system's file is {SYSTEM_FILE})");
+        outln!("no file is read: REMORA_CONFIG=off (the system's file is {})", env::system_file().display());
     }
     let width = |text: fn(&Row) -> usize| rows.iter().map(text).max().unwrap_or(0);
     let (keys, values) = (width(|row| row.key.len()), width(|row| row.value.len().min(48)));

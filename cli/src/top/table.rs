@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use transport::Endpoint;
-use worker::{SessionStatus, Status};
+use worker_status::{SessionStatus, Status};
 
 use crate::devices::{bytes, duration};
 
@@ -150,7 +150,7 @@ fn fitted(mut lines: Vec<String>, size: Option<(usize, usize)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use worker::DeviceStatus;
+    use worker_status::DeviceStatus;
 
     fn status(uptime_ms: u64, requests: u64) -> Status {
         let session = SessionStatus {

@@ -73,20 +73,20 @@ impl Worker {
         }
     }
 
-    pub fn status(&self) -> worker::Status {
+    pub fn status(&self) -> worker_status::Status {
         self.status_with(None)
     }
 
-    pub fn status_with(&self, token: Option<&[u8]>) -> worker::Status {
+    pub fn status_with(&self, token: Option<&[u8]>) -> worker_status::Status {
         let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
         let credentials = greet::Credentials { token, secret: None };
         let status: wire::Status =
             greet::greet(&self.connect(), &hello, &credentials, TIMEOUT, TIMEOUT).unwrap();
-        worker::Status::from_json(&status.text).unwrap()
+        worker_status::Status::from_json(&status.text).unwrap()
     }
 
     /// Polls the status until `wanted` returns true, and returns how long that took.
-    pub fn wait_until(&self, what: &str, wanted: impl Fn(&worker::Status) -> bool) -> Duration {
+    pub fn wait_until(&self, what: &str, wanted: impl Fn(&worker_status::Status) -> bool) -> Duration {
         let start = Instant::now();
         loop {
             let status = self.status();

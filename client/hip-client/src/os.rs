@@ -1,6 +1,7 @@
 //! Everything that depends on the operating system: memory, modules, exit, standard streams, threads. The same files, with the
 //! same items, for each system.
 
+pub mod object_kind;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

@@ -1,48 +1,13 @@
 //! Resource limits of a worker, as its operator configures them.
 
 use serde::{Deserialize, Serialize};
+use worker_status::Qos;
 
 use crate::machine::machine_memory;
 
 /// Host memory that a worker may use in addition to its device memory limit. Code objects, compilers and small buffers need it,
 /// however small the GPU share is.
 pub const HOST_ALLOWANCE: u64 = 512 << 20;
-
-/// Quality-of-service class, from the lowest to the highest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Qos {
-    /// Least CPU time under contention.
-    Low,
-    /// The default.
-    #[default]
-    Medium,
-    /// As much CPU time as other processes of the machine.
-    High,
-    /// Like `High`.
-    Critical,
-}
-
-impl Qos {
-    /// Name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Qos::Low => "low",
-            Qos::Medium => "medium",
-            Qos::High => "high",
-            Qos::Critical => "critical",
-        }
-    }
-
-    /// Niceness steps that the class adds. Each step divides the scheduler weight by 1.25.
-    fn steps(self) -> i32 {
-        match self {
-            Qos::Critical | Qos::High => 0,
-            Qos::Medium => 2,
-            Qos::Low => 5,
-        }
-    }
-}
 
 /// Why a limit configuration is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -115,13 +80,22 @@ impl LimitConfig {
     /// Two fixed shares of 25 % and 75 % have the weights 1 to 3.
     fn weight(&self) -> f64 {
         let request = self.request.or(self.compute).unwrap_or(100.0).clamp(0.1, 100.0);
-        request * 1.25f64.powi(-self.qos.steps())
+        request * 1.25f64.powi(-niceness_steps(self.qos))
     }
 
     /// The niceness that corresponds to the weight. One step changes the weight by a factor of 1.25.
     pub fn niceness(&self) -> i32 {
         let steps = (100.0 / self.weight()).ln() / 1.25f64.ln();
         (steps.round() as i32).clamp(0, 19)
+    }
+}
+
+/// Niceness steps that a class adds. Each step divides the scheduler weight by 1.25.
+fn niceness_steps(qos: Qos) -> i32 {
+    match qos {
+        Qos::Critical | Qos::High => 0,
+        Qos::Medium => 2,
+        Qos::Low => 5,
     }
 }
 

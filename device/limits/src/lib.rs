@@ -15,7 +15,7 @@ mod memory;
 mod pace;
 mod page;
 
-pub use config::{HOST_ALLOWANCE, LimitConfig, LimitError, Qos};
+pub use config::{HOST_ALLOWANCE, LimitConfig, LimitError};
 pub use gate::Gate;
 pub use host::{HostCharge, HostMemory};
 pub use ledger::{Ledger, LedgerError};
@@ -23,6 +23,7 @@ pub use machine::{OutOfMemoryKills, machine_memory};
 pub use memory::Exhausted;
 pub use pace::{BURST, Pace};
 pub use page::{Account, Page, SessionSlot};
+pub use worker_status::Qos;
 
 /// Nanoseconds of the monotonic clock, which all processes of the machine share.
 pub fn now() -> u64 {

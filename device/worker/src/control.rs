@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compile::task::CompilerConfig;
 use crate::config::SessionConfig;
-use crate::status::SessionReport;
+use crate::session_report::SessionReport;
 
 const MAX_DATAGRAM: usize = 64 << 10;
 /// Handle of memory that sessions share: 32 random bytes that only the offering client receives.

@@ -6,7 +6,6 @@
 
 #![warn(missing_docs)]
 
-mod administration;
 /// Run-time compilation: compilers in the sandbox, and the service process that runs them.
 mod compile;
 mod config;
@@ -23,13 +22,11 @@ mod request;
 mod seat;
 /// The process of one session, its snapshots and its migration.
 mod session;
-mod status;
+mod session_report;
 mod store;
 /// The listening process: connections, tokens, limits, and the table of sessions.
 mod supervisor;
-mod worker_address;
 
-pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
 pub use compile::compiler::Compiler;
 pub use compile::service::serve_compiler;
 pub use compile::task::{
@@ -42,12 +39,10 @@ pub use limits::{LimitConfig, LimitError, Qos};
 pub use rehearsal::{rehearse, rehearse_arrival};
 pub use session::executor::execute;
 pub use session::snapshot::SnapshotError;
-pub use status::{DeviceLimits, DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
 pub use supervisor::ledgers::LedgerConfig;
 pub use supervisor::probe::{DeviceSummary, probe};
 pub use supervisor::supervise;
-pub use supervisor::tokens::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
+pub use supervisor::tokens::{Role, TokenConfig, TokensError, read_tokens};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use wire::SessionId;
-pub use worker_address::{InspectError, WorkerAddress};

@@ -1,6 +1,5 @@
 //! The session's process: serves one client, and moves to another worker on request.
 
-pub(crate) mod chunks;
 mod control_thread;
 pub(crate) mod executor;
 mod housekeeping;

@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
+use worker_status::{DeviceStatus, Status};
 
 use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
-use crate::status::{DeviceStatus, Status};
 use crate::supervisor::departed::DepartedSession;
 use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
 use crate::supervisor::handshakes::{Caps, HandshakeSlot, Handshakes, Origin};
@@ -408,9 +408,9 @@ impl Supervisor {
         };
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
             let used =
-                |report: &crate::status::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
+                |report: &crate::session_report::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
             let load =
-                |report: &crate::status::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
+                |report: &crate::session_report::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
             DeviceStatus {
                 ordinal: at as u32,
                 name: device.name.clone(),

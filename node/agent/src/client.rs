@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use worker::SessionStatus;
+use worker_status::SessionStatus;
 
 use crate::process;
 

@@ -45,7 +45,7 @@ pub enum AgentError {
     #[error("{source}: {}", cause(.source))]
     Silent {
         #[from]
-        source: worker::InspectError,
+        source: worker_client::InspectError,
     },
     #[error("the agent is stopping")]
     Stopping,

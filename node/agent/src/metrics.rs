@@ -224,7 +224,7 @@ impl Agent {
             .filter_map(|it| Some((self.allocation_labels(it), self.samples.of(&it.id)?)))
             .flat_map(|(own, sample)| {
                 let sessions = sample.status.sessions.clone().into_iter().map(move |session| {
-                    let (id, pid) = (worker::SessionId(session.id).to_string(), session.pid.to_string());
+                    let (id, pid) = (wire::SessionId(session.id).to_string(), session.pid.to_string());
                     let named = labels(&[("session", &id), ("client", &session.client), ("pid", &pid)]);
                     (format!("{own},{named}"), session)
                 });

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use worker::{Status, WorkerAddress};
+use worker_client::WorkerAddress;
+use worker_status::Status;
 
 use crate::agent::Agent;
 use crate::provider::Health;
@@ -47,7 +48,7 @@ impl WorkerSample {
         };
         let traffic = |status: &Status| {
             let sum =
-                |bytes: fn(&worker::SessionStatus) -> u64| status.sessions.iter().map(bytes).sum::<u64>();
+                |bytes: fn(&worker_status::SessionStatus) -> u64| status.sessions.iter().map(bytes).sum::<u64>();
             (sum(|session| session.bytes_received), sum(|session| session.bytes_sent))
         };
         let (now, then) = (traffic(&status), before.map_or((0, 0), |it| traffic(&it.status)));
@@ -134,7 +135,7 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
-    use worker::{DeviceLimits, DeviceStatus, SessionStatus};
+    use worker_status::{DeviceLimits, DeviceStatus, SessionStatus};
 
     use super::*;
 

@@ -10,7 +10,9 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use worker::{SessionId, SessionStatus, StoppedSession, WorkerAddress};
+use wire::SessionId;
+use worker_client::{StoppedSession, WorkerAddress};
+use worker_status::SessionStatus;
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
@@ -253,7 +255,7 @@ fn save(
     folder: &Path,
 ) -> Result<Saved, AgentError> {
     let failed = |source| AgentError::Io { path: folder.to_owned(), source };
-    let refused = |error: worker::MoveError| {
+    let refused = |error: worker_client::MoveError| {
         AgentError::Refused(format!(
             "session {} of {} cannot be saved and keeps running: {error}",
             SessionId(session.id),
@@ -265,7 +267,7 @@ fn save(
     let path = folder.join(format!("{}-{}{ENDING}", SessionId(session.id), process.unwrap_or(0)));
     let write = || -> Result<StoppedSession, AgentError> {
         let mut out = BufWriter::with_capacity(1 << 20, private(&beside, true).map_err(failed)?);
-        let taken = worker::snapshot(place, session.id, PATIENCE, &mut out).map_err(refused)?;
+        let taken = worker_client::snapshot(place, session.id, PATIENCE, &mut out).map_err(refused)?;
         out.flush().and_then(|()| out.get_ref().sync_all()).map_err(failed)?;
         std::fs::rename(&beside, &path).map_err(failed)?;
         Ok(taken)
@@ -287,7 +289,7 @@ fn goes_on(place: &WorkerAddress, session: u64) -> bool {
 fn resume(place: &WorkerAddress, saved: &Saved) -> Result<(), AgentError> {
     let failed = |source| AgentError::Io { path: saved.path.clone(), source };
     let file = File::open(&saved.path).map_err(failed)?;
-    worker::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {
+    worker_client::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {
         AgentError::Refused(format!(
             "session {} cannot be resumed and stays saved: {error}",
             SessionId(saved.session)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use limits::LimitConfig;
 use transport::Endpoint;
-use worker::WorkerAddress;
+use worker_client::WorkerAddress;
 
 use crate::allocation::Allocation;
 use crate::certificate::Certificate;

@@ -22,7 +22,7 @@ pub fn compile(
     folder: &Path,
 ) -> Result<Vec<Example>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut headers = vec![hip_headers(toolchain, &folder.join("include"))?];
+    let mut headers = vec![hip_headers(toolchain, &folder.join("include"))?, wrappers(toolchain)?];
     headers.extend(compiler_headers()?);
     let mut programs = Vec::new();
     for source in sources {
@@ -97,6 +97,13 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// clang's headers around those of the C++ library, which declare `operator new` for kernels. clang adds their folder itself, but
+/// after the folders that are named here.
+fn wrappers(toolchain: &Toolchain) -> Result<PathBuf> {
+    let printed = step::output(Command::new(&toolchain.clang).arg("-print-resource-dir"))?;
+    Ok(Path::new(printed.trim()).join("include/cuda_wrappers"))
 }
 
 /// The folders of the C++ library's headers.

@@ -8,7 +8,8 @@ use hip_api::types::*;
 
 use super::{Status, ipc, set};
 use crate::graph::node::Work;
-use crate::os::descriptor::{self, Kind};
+use crate::os::descriptor;
+use crate::os::object_kind::Kind;
 use crate::state::objects::Pool;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::streams;
@@ -236,6 +237,9 @@ pub unsafe fn hipMemPoolExportToShareableHandle(
     kind: hipMemAllocationHandleType,
     flags: c_uint,
 ) -> Status {
+    if !descriptor::SUPPORTED {
+        return Err(hipErrorNotSupported);
+    }
     let found = find(runtime()?, pool)?;
     if shareable.is_null() || flags != 0 || kind != hipMemHandleTypePosixFileDescriptor || !found.shareable {
         return Err(hipErrorInvalidValue);
@@ -253,6 +257,9 @@ pub unsafe fn hipMemPoolImportFromShareableHandle(
     kind: hipMemAllocationHandleType,
     flags: c_uint,
 ) -> Status {
+    if !descriptor::SUPPORTED {
+        return Err(hipErrorNotSupported);
+    }
     if pool.is_null() || flags != 0 || kind != hipMemHandleTypePosixFileDescriptor {
         return Err(hipErrorInvalidValue);
     }

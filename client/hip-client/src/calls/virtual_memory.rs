@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::{Status, set};
-use crate::os::descriptor::{self, Kind};
+use crate::os::descriptor;
+use crate::os::object_kind::Kind;
 use crate::process::soname;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::virtual_memory::GRANULARITY;
@@ -237,6 +238,9 @@ pub unsafe fn hipMemExportToShareableHandle(
     kind: hipMemAllocationHandleType,
     flags: u64,
 ) -> Status {
+    if !descriptor::SUPPORTED {
+        return Err(hipErrorNotSupported);
+    }
     if shareable.is_null() || flags != 0 || kind != hipMemHandleTypePosixFileDescriptor {
         return Err(hipErrorInvalidValue);
     }
@@ -256,6 +260,9 @@ pub unsafe fn hipMemImportFromShareableHandle(
     shareable: *mut c_void,
     kind: hipMemAllocationHandleType,
 ) -> Status {
+    if !descriptor::SUPPORTED {
+        return Err(hipErrorNotSupported);
+    }
     if handle.is_null() || kind != hipMemHandleTypePosixFileDescriptor {
         return Err(hipErrorInvalidValue);
     }

@@ -7,7 +7,7 @@ use transport::{Endpoint, Link, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::config::{Candidate, Config, OpenError};
-use crate::os::reserve::Reservation;
+use crate::memory::reservation::Reservation;
 
 /// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
 const WELCOME_PATIENCE: Duration = Duration::from_secs(30);

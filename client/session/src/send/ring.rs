@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use wire::{Sink, WireError};
 
-use crate::os::double_mapping::DoubleMapping;
+use crate::send::double_mapping::DoubleMapping;
 
 /// One frame: a range of the ring, optionally followed by lent bytes.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use limits::{HostMemory, SessionSlot};
 use parking_lot::Mutex;
 use transport::{Link, greet};
 use wire::{ReceiveCounter, RejectCode};
+use worker_client::ChunkReader;
 
 use crate::compile::client::CompileClient;
 use crate::config::{BackendConfig, SessionConfig};
@@ -23,7 +24,6 @@ use crate::outgoing::Outgoing;
 use crate::request::Dispatcher;
 use crate::request::exchange::Exchange;
 use crate::seat::occupy_seat;
-use crate::session::chunks::ChunkReader;
 use crate::session::control_thread::decode_hello;
 use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};

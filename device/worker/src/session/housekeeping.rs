@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use transport::Link;
 
 use crate::session::shared::Shared;
-use crate::status::SessionReport;
+use crate::session_report::SessionReport;
 
 /// Period of the housekeeping thread.
 const TICK: Duration = Duration::from_millis(50);

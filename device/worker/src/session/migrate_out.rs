@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use backend::{Device, DeviceError, Holding, Scope};
 use transport::{Link, TransportError, greet};
 use wire::{FinishMove, MAX_HANDSHAKE_BYTES, decision};
+use worker_client::ChunkWriter;
 
 use crate::request::Dispatcher;
 use crate::request::exchange::Exchange;
 use crate::request::graphs::Graphs;
-use crate::session::chunks::ChunkWriter;
 use crate::session::manifest::{self, Manifest};
 use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
 

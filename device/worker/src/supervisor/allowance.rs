@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use limits::{LimitConfig, Page};
 use parking_lot::Mutex;
+use worker_status::DeviceLimits;
 
 use crate::error::WorkerError;
-use crate::status::DeviceLimits;
 use crate::supervisor::ledgers::{LedgerConfig, Ledgers};
 
 /// Number of samples kept.

@@ -13,10 +13,11 @@ use limits::OutOfMemoryKills;
 use parking_lot::{Condvar, Mutex};
 use toolchain::Toolchain;
 use wire::{Field, Hello};
+use worker_status::SessionStatus;
 
 use crate::control::{Control, ToSession, ToSupervisor};
 use crate::error::WorkerError;
-use crate::status::{SessionReport, SessionStatus};
+use crate::session_report::SessionReport;
 use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::broker::Broker;
 use crate::supervisor::child;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use limits::LimitConfig;
 use parking_lot::RwLock;
 use transport::token::{LocalToken, TokenError};
+use worker_status::DEFAULT_TENANT;
 
 use crate::compile::cache::CompileCache;
 use crate::config::SessionConfig;
 use crate::error::WorkerError;
 use crate::supervisor::allowance::Allowance;
 use crate::supervisor::ledgers::LedgerConfig;
-use crate::supervisor::tokens::{DEFAULT_TENANT, Role, TokenConfig, read_tokens};
+use crate::supervisor::tokens::{Role, TokenConfig, read_tokens};
 
 /// A tenant of a running worker.
 pub(crate) struct Tenant {

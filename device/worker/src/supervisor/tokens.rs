@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use limits::{LimitConfig, Qos};
 use serde::Deserialize;
 use transport::token::{self, TokenError};
+use worker_status::{DEFAULT_TENANT, parse_bytes};
 
-/// Name of the only tenant of a worker with one token or none.
-pub const DEFAULT_TENANT: &str = "default";
 /// Limit on tokens: each connection is checked against every one of them.
 const MAX_TOKENS: usize = 1000;
 
@@ -174,21 +173,6 @@ impl Row {
             max_sessions: self.max_sessions,
         })
     }
-}
-
-/// Parses a size: `16G`, `512M`, `1024K` or plain bytes.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; expected for example 16G");
-    let digits = text.trim_end_matches(['i', 'B', 'b']);
-    let (number, shift) = match digits.chars().last() {
-        Some('k' | 'K') => (&digits[..digits.len() - 1], 10),
-        Some('m' | 'M') => (&digits[..digits.len() - 1], 20),
-        Some('g' | 'G') => (&digits[..digits.len() - 1], 30),
-        Some('t' | 'T') => (&digits[..digits.len() - 1], 40),
-        _ => (digits, 0),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -6,16 +6,12 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
+use crate::os::object_kind::Kind;
+
+/// Whether there are such descriptors.
+pub const SUPPORTED: bool = true;
 /// Identifies our files.
 const MAGIC: [u8; 8] = *b"remora\0\x01";
-
-/// The kind of object a descriptor represents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    Memory = 1,
-    Pool = 2,
-}
 
 /// Creates a descriptor, owned by the program.
 pub fn make(kind: Kind, content: [u8; 32]) -> std::io::Result<RawFd> {

@@ -1,18 +1,15 @@
 //! Handles that represent objects of the worker and are passed between processes. Windows programs would pass a HANDLE
-//! (`hipMemHandleTypeWin32`), which is not implemented; exporting one fails.
+//! (`hipMemHandleTypeWin32`), which is not implemented.
 
 use std::io;
 
+use crate::os::object_kind::Kind;
+
+/// Whether there are such descriptors.
+pub const SUPPORTED: bool = false;
+
 /// A file descriptor of the C runtime.
 pub type RawFd = i32;
-
-/// The kind of object a descriptor represents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    Memory = 1,
-    Pool = 2,
-}
 
 /// Fails.
 pub fn make(_kind: Kind, _content: [u8; 32]) -> io::Result<RawFd> {

@@ -5,13 +5,7 @@ use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result};
 
-/// Escape sequences that switch to the alternate screen without a cursor, and back.
-const OPEN: &str = "\x1b[?1049h\x1b[?25l";
-const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
-/// Escape sequences that move the cursor to the upper left, clear the rest of the line, and clear the rest of the screen.
-const HOME: &str = "\x1b[H";
-const REST_OF_LINE: &str = "\x1b[K";
-const REST: &str = "\x1b[J";
+use crate::os::escapes::{CLOSE, OPEN, frame};
 
 #[derive(Debug)]
 pub struct Screen {
@@ -83,18 +77,7 @@ impl Screen {
 
     /// Redraws the screen with `text`; lines and columns that do not fit are cut off.
     pub fn draw(&self, text: &str) -> Result<()> {
-        let (columns, rows) = self.size();
-        let mut out = HOME.to_owned();
-        for (index, line) in text.lines().take(rows).enumerate() {
-            if index > 0 {
-                out.push_str("\r\n");
-            }
-            // Control characters from other machines must not reach the terminal.
-            out.extend(line.chars().filter(|c| !c.is_control()).take(columns));
-            out.push_str(REST_OF_LINE);
-        }
-        out.push_str(REST);
-        self.put(&out)
+        self.put(&frame(text, self.size()))
     }
 
     /// Waits until there is something new to draw. Returns true if the user wants to quit.

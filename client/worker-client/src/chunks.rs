@@ -6,17 +6,20 @@ use transport::{Link, greet};
 use wire::{Flags, Frame, MAX_CHUNK_BYTES, Opcode, Reject, SnapshotChunk, WireError, decode_request};
 
 /// Sends what is written to it. [`ChunkWriter::finish`] marks the end.
-pub(crate) struct ChunkWriter<'a> {
+#[derive(Debug)]
+pub struct ChunkWriter<'a> {
     link: &'a Link,
     buffer: Vec<u8>,
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(crate) fn new(link: &'a Link) -> ChunkWriter<'a> {
+    /// A writer to a link.
+    pub fn new(link: &'a Link) -> ChunkWriter<'a> {
         ChunkWriter { link, buffer: Vec::with_capacity(MAX_CHUNK_BYTES as usize) }
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    /// Sends the rest and marks the end.
+    pub fn finish(mut self) -> io::Result<()> {
         self.send()?;
         greet::send(self.link, &wire::SnapshotEnd {}).map_err(io::Error::other)
     }
@@ -48,7 +51,8 @@ impl Write for ChunkWriter<'_> {
 }
 
 /// Reads chunks until the end. A rejection in between is returned as an error with its reason.
-pub(crate) struct ChunkReader<'a> {
+#[derive(Debug)]
+pub struct ChunkReader<'a> {
     link: &'a Link,
     chunk: Vec<u8>,
     at: usize,
@@ -56,7 +60,8 @@ pub(crate) struct ChunkReader<'a> {
 }
 
 impl<'a> ChunkReader<'a> {
-    pub(crate) fn new(link: &'a Link) -> ChunkReader<'a> {
+    /// A reader of a link.
+    pub fn new(link: &'a Link) -> ChunkReader<'a> {
         ChunkReader { link, chunk: Vec::new(), at: 0, ended: false }
     }
 

@@ -1,5 +1,7 @@
 //! Client for `remora submit`: sends a submission to a server, follows its events to the end, and cancels it on Ctrl-C.
 
+#![warn(missing_docs)]
+
 use std::time::Duration;
 
 use board_contract::{Endpoint, ErrorBody, EventRecord, Status, SubmitBody, Submitted, route};

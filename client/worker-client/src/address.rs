@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use transport::{Endpoint, Link, TransportError, greet, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose};
-
-use crate::status::Status;
+use worker_status::Status;
 
 /// Address and credentials of a worker.
 #[derive(Clone, Debug)]

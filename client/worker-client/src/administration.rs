@@ -9,8 +9,8 @@ use std::time::Duration;
 use transport::{Endpoint, Link, TransportError, greet};
 use wire::{FinishMove, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
-use crate::session::chunks::{ChunkReader, ChunkWriter};
-use crate::worker_address::WorkerAddress;
+use crate::address::WorkerAddress;
+use crate::chunks::{ChunkReader, ChunkWriter};
 
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -1,21 +1,8 @@
 //! Status of a worker as JSON, for `remora devices` and other clients that inspect it.
 
-use limits::Qos;
 use serde::{Deserialize, Serialize};
 
-/// Counters of a session, reported by its own process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SessionReport {
-    /// Bytes in use, by device.
-    pub(crate) memory_used: Vec<u64>,
-    /// Share of the last second each device was busy, in percent.
-    pub(crate) load_percent: Vec<f32>,
-    pub(crate) connected: bool,
-    pub(crate) requests: u64,
-    pub(crate) round_trips: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) bytes_sent: u64,
-}
+use crate::qos::Qos;
 
 /// Limits of a worker on one of its devices, and its usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,11 @@
+//! A client of a worker that runs no program: requests its status, and moves sessions between workers.
+
+#![warn(missing_docs)]
+
+mod address;
+mod administration;
+mod chunks;
+
+pub use address::{InspectError, WorkerAddress};
+pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
+pub use chunks::{ChunkReader, ChunkWriter};
