@@ -45,9 +45,7 @@ pub fn config_files() -> Files {
     match variable("REMORA_CONFIG") {
         Some(value) if value == "off" => Files::Off,
         Some(path) => Files::Named(path.into()),
-        None => {
-            Files::Usual(folders::user_file(&path_of).into_iter().chain([system_file()]).collect())
-        }
+        None => Files::Usual(folders::user_file(&path_of).into_iter().chain([system_file()]).collect()),
     }
 }
 
@@ -58,6 +56,8 @@ pub struct Environment {
     file: Variables,
     worker: Option<String>,
     url: Option<String>,
+    /// Workers that programs try after that one.
+    other_workers: Vec<String>,
     host: Option<String>,
     port: Option<String>,
     token: Option<String>,
@@ -92,14 +92,16 @@ impl Environment {
         };
         let path =
             |name: &str| variable(name).map(PathBuf::from).or_else(|| file.get(name).map(PathBuf::from));
+        let (first, other_workers) = split_list(&text("REMORA_WORKER").unwrap_or_default());
         // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
-        let (worker, url) = match text("REMORA_WORKER") {
+        let (worker, url) = match first {
             Some(url) if Address::is_url(&url) => (None, Some(url)),
             worker => (worker, text("REMORA_URL")),
         };
         Environment {
             worker,
             url,
+            other_workers,
             host: text("TF_WORKER_HOST"),
             port: text("TF_WORKER_PORT"),
             token: text("REMORA_TOKEN"),
@@ -129,7 +131,9 @@ impl Environment {
     /// environment.
     pub fn for_worker(&self, named: Option<&str>) -> Environment {
         let mut environment = self.clone();
-        let Some(named) = named else { return environment };
+        let (Some(first), others) = split_list(named.unwrap_or_default()) else { return environment };
+        environment.other_workers = others;
+        let named = first.as_str();
         if !Address::is_url(named) {
             environment.worker = Some(named.to_owned());
             return environment;
@@ -144,6 +148,23 @@ impl Environment {
         }
         (environment.worker, environment.url) = (None, Some(named.to_owned()));
         environment
+    }
+
+    /// The workers of the list, each with its own environment.
+    pub fn each_worker(&self) -> Vec<(String, Environment)> {
+        let first = self.url.clone().or_else(|| self.worker.clone());
+        let names = first.into_iter().chain(self.other_workers.iter().cloned());
+        names.map(|name| (name.clone(), self.for_worker(Some(&name)))).collect()
+    }
+
+    /// The value of REMORA_WORKER for a program whose worker is `endpoint`: with the rest of the list, if that worker is the first of
+    /// it, and not one that was started for the program.
+    pub fn worker_list(&self, endpoint: &Endpoint) -> String {
+        let mut list = vec![endpoint.to_string()];
+        if self.worker(None).is_ok_and(|first| first.as_ref() == Some(endpoint)) {
+            list.extend(self.other_workers.iter().cloned());
+        }
+        list.join(",")
     }
 
     /// Variables to set (or, if the value is `None`, to remove) for a program that `remora run` starts: settings of the files, and a
@@ -167,7 +188,7 @@ impl Environment {
         let parse = |text: &str, from: &str| {
             text.parse::<Endpoint>().with_context(|| format!("{from} is not a valid worker address"))
         };
-        if let Some(text) = named {
+        if let Some(text) = named.and_then(|named| split_list(named).0).as_deref() {
             if Address::is_url(text) {
                 let address = text.parse::<Address>().context("--worker is not a valid worker URL")?;
                 return Ok(Some(address.endpoint));
@@ -237,9 +258,26 @@ impl Environment {
     }
 }
 
+/// The first worker of a list, and the others.
+fn split_list(text: &str) -> (Option<String>, Vec<String>) {
+    let mut names = text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+    (names.next(), names.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_workers_is_passed_on_unless_another_worker_is_used() {
+        let environment = Environment::default().for_worker(Some("gpu1:1, remora://0af3@gpu2:2 ,gpu3:3"));
+        let first = environment.worker(None).unwrap().unwrap();
+        assert_eq!(environment.worker_list(&first), "gpu1:1,remora://0af3@gpu2:2,gpu3:3");
+        assert_eq!(environment.worker_list(&"unix:/private".parse().unwrap()), "unix:/private");
+        let names: Vec<String> = environment.each_worker().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["gpu1:1", "remora://0af3@gpu2:2", "gpu3:3"]);
+        assert_eq!(environment.each_worker()[1].1.token(None).unwrap().as_deref(), Some(b"0af3".as_slice()));
+    }
 
     #[test]
     fn a_url_on_the_command_line_brings_its_token_and_pin_and_an_endpoint_does_not() {

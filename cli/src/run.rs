@@ -29,8 +29,11 @@ const CANNOT_RUN: u8 = 126;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Worker to use; if none is given here or in the environment, a software GPU is started for the program
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT[,ENDPOINT...]")]
     worker: Option<String>,
+    /// Of several workers, try those with the lowest load first, not those at the start of the list
+    #[arg(long)]
+    least_loaded: bool,
     #[cfg(unix)]
     #[command(flatten)]
     local: local_gpu::Options,
@@ -46,7 +49,11 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
     };
     #[cfg(unix)]
     let job = arguments.local.apply(job);
-    let chosen = &environment.for_worker(arguments.worker.as_deref());
+    let mut chosen = environment.for_worker(arguments.worker.as_deref());
+    if arguments.least_loaded {
+        chosen = by_load(&chosen);
+    }
+    let chosen = &chosen;
     #[cfg(unix)]
     if arguments.local.names_device() {
         return arguments.local.run(&job, environment);
@@ -71,6 +78,21 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
         Some(code) => Ok(code),
         None => job.run(&endpoint, chosen),
     }
+}
+
+/// The environment with its list of workers in the order of their load. Workers that do not answer come last.
+fn by_load(environment: &Environment) -> Environment {
+    let load = |(_, environment): &(String, Environment)| {
+        let status = environment.worker(None).ok().flatten().and_then(|it| inspect(&it, environment).ok());
+        status.map_or((1, 0, 0), |status| {
+            let busy = status.devices.iter().map(|device| device.load_percent as u32).max().unwrap_or(0);
+            (0, busy, status.sessions.len())
+        })
+    };
+    let mut workers = environment.each_worker();
+    workers.sort_by_cached_key(load);
+    let names: Vec<String> = workers.into_iter().map(|(name, _)| name).collect();
+    environment.for_worker((!names.is_empty()).then(|| names.join(",")).as_deref())
 }
 
 /// The ISAs of a worker's devices.
@@ -174,7 +196,7 @@ impl Job<'_> {
 /// Sets the environment variables for the dynamic linker (our libraries) and for the client (the worker).
 fn set_environment(command: &mut Command, endpoint: &Endpoint, folder: &Path, environment: &Environment) {
     environment.loader.prepare(command, folder);
-    command.env("REMORA_WORKER", endpoint.to_string());
+    command.env("REMORA_WORKER", environment.worker_list(endpoint));
     for (name, value) in environment.program_variables() {
         match value {
             Some(value) => command.env(name, value),
@@ -199,5 +221,7 @@ fn find_program(program: &OsString, environment: &Environment) -> Option<PathBuf
         return Some(os::child::program_file(path.to_owned()));
     }
     let search = environment.search_path.as_ref()?;
-    std::env::split_paths(search).map(|dir| os::child::program_file(dir.join(path))).find(|path| path.is_file())
+    std::env::split_paths(search)
+        .map(|dir| os::child::program_file(dir.join(path)))
+        .find(|path| path.is_file())
 }

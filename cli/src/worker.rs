@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
 use worker::{
-    BackendConfig, CompilerConfig, DeviceConfig, LedgerConfig, LimitConfig, Qos, SessionConfig, TokenConfig,
-    UploadConfig, WorkerConfig,
+    BackendConfig, CompilerConfig, DeviceConfig, DrainConfig, LedgerConfig, LimitConfig, Qos, SessionConfig,
+    TokenConfig, UploadConfig, WorkerConfig,
 };
 use worker_status::parse_bytes;
 
 use crate::compiler::{self, Need};
 use crate::env::Environment;
+use crate::inspect;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
@@ -93,6 +94,20 @@ pub struct Arguments {
     /// Seconds after which a kernel is aborted; 0 means no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
     watchdog: f64,
+    /// Folder where sessions are saved when the worker is terminated (SIGTERM) and resumed from at its next start [default: a folder
+    /// for the first fixed port, below the user's state folder]
+    #[arg(long, value_name = "DIR", help_heading = "Termination")]
+    saved_sessions: Option<PathBuf>,
+    /// End sessions when the worker is terminated
+    #[arg(long, conflicts_with_all = ["saved_sessions", "successor"], help_heading = "Termination")]
+    no_saved_sessions: bool,
+    /// Worker that takes the sessions when this one is terminated; needs the administration token of both workers in
+    /// REMORA_ADMIN_TOKEN_FILE
+    #[arg(long, value_name = "ENDPOINT", help_heading = "Termination")]
+    successor: Option<String>,
+    /// Seconds that sessions have to leave; those that did not are ended. A second signal ends all at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Termination")]
+    drain_timeout: f64,
     /// Maximum number of concurrent sessions
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_sessions: usize,
@@ -227,6 +242,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     }
     let program = std::env::current_exe().context("cannot determine the path of this program")?;
     worker::supervise(WorkerConfig {
+        drain: drain(arguments, environment, &listen)?,
         listen,
         tokens: tokens(arguments, environment)?,
         tokens_file: arguments.tokens.clone(),
@@ -249,6 +265,35 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .transpose()?,
     })?;
     Ok(())
+}
+
+/// Where sessions go when the worker is terminated. The worker of one program has no next start.
+fn drain(
+    arguments: &Arguments,
+    environment: &Environment,
+    listen: &[Endpoint],
+) -> Result<Option<DrainConfig>> {
+    if arguments.no_saved_sessions {
+        return Ok(None);
+    }
+    let usual = || {
+        let mut ports = listen.iter().filter_map(|endpoint| match endpoint {
+            Endpoint::Tcp { port, .. } | Endpoint::Tls { port, .. } => Some(*port),
+            Endpoint::Unix { .. } => None,
+        });
+        let port = ports.find(|port| *port != 0).filter(|_| !arguments.exit_with_parent)?;
+        environment.saved_sessions(port)
+    };
+    let folder = arguments.saved_sessions.clone().or_else(usual);
+    let successor = match &arguments.successor {
+        Some(text) => {
+            let endpoint = text.parse().context("--successor is not a valid worker address")?;
+            Some(inspect::place(endpoint, environment)?)
+        }
+        None => None,
+    };
+    let timeout = seconds(arguments.drain_timeout, "--drain-timeout")?;
+    Ok((folder.is_some() || successor.is_some()).then_some(DrainConfig { folder, successor, timeout }))
 }
 
 /// Tokens from the options and the environment.

@@ -3,12 +3,12 @@
 mod simulated;
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use session::{Config, Connection, Host, Window};
+use session::{Candidate, Config, Connection, Host, Window};
 use simulated::{BAD_ADDRESS, Simulated, TRANSLATED_FUNCTION};
 use transport::greet;
 use transport::impair::{Impair, Impairment};
@@ -129,6 +129,33 @@ fn a_translation_on_the_worker_is_reported_with_its_end() {
     launch(&connection, TRANSLATED_FUNCTION, 0);
     connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
     assert_eq!(*host.0.lock().unwrap(), [Some("saxpy".to_owned()), None]);
+}
+
+/// An address where nothing listens.
+fn nowhere() -> transport::Endpoint {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    transport::Endpoint::tcp("127.0.0.1", listener.local_addr().unwrap().port())
+}
+
+#[test]
+fn the_first_worker_of_a_list_that_answers_serves_the_session() {
+    let worker = Simulated::start();
+    let candidate = |endpoint| Candidate { endpoint, token: None, trust: None };
+    let others = vec![candidate(nowhere()), candidate(worker.endpoint.clone())];
+    let (connection, _) = open_as(Config { endpoint: nowhere(), others, ..Config::default() });
+    launch(&connection, 1, 2);
+    assert_eq!(connection.call(&MemoryInfo { device: 0 }, 0).unwrap().total, 1);
+}
+
+#[test]
+fn an_error_gives_the_reason_of_every_worker_in_the_list() {
+    let others = vec![Candidate { endpoint: nowhere(), token: None, trust: None }];
+    let second = others[0].endpoint.to_string();
+    let connect_timeout = Duration::from_millis(200);
+    let config = Config { endpoint: nowhere(), others, connect_timeout, ..Config::default() };
+    let first = config.endpoint.to_string();
+    let text = Connection::open(config).unwrap_err().to_string();
+    assert!(text.contains(&first) && text.contains(&format!("; at {second}: ")), "{text}");
 }
 
 #[test]

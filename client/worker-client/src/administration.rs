@@ -31,7 +31,8 @@ pub enum MoveError {
 #[derive(Debug)]
 #[must_use = "the session is stopped until it gets a decision"]
 pub struct StoppedSession {
-    place: WorkerAddress,
+    /// The worker, for error messages.
+    worker: String,
     link: Link,
 }
 
@@ -52,12 +53,70 @@ impl StoppedSession {
     }
 
     fn decide(self, decision: u32, endpoint: String) -> Result<(), MoveError> {
-        let StoppedSession { place, link } = self;
+        let StoppedSession { worker, link } = self;
         let decided = greet::send(&link, &FinishMove { decision, endpoint });
         decided
             .and_then(|()| greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES))
-            .map_err(place.said())?;
+            .map_err(said(&worker))?;
         Ok(())
+    }
+}
+
+/// A link on which a worker hands a session over. [`snapshot`] and [`migrate`] request one from a worker; a worker that drains
+/// makes one itself.
+#[derive(Debug)]
+pub struct Departing {
+    worker: String,
+    link: Link,
+}
+
+impl Departing {
+    /// The link of a session that was ordered to leave. Its work may take `patience` to finish.
+    pub fn new(worker: &str, link: Link, patience: Duration) -> Result<Departing, MoveError> {
+        link.set_read_timeout(Some(patience.saturating_add(PATIENCE))).map_err(failed(worker))?;
+        Ok(Departing { worker: worker.to_owned(), link })
+    }
+
+    /// Writes the session to `out`.
+    pub fn write_to(self, out: &mut dyn Write) -> Result<StoppedSession, MoveError> {
+        let mut chunks = ChunkReader::new(&self.link);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let bytes = chunks.read(&mut buffer).map_err(failed(&self.worker))?;
+            if bytes == 0 {
+                break;
+            }
+            out.write_all(&buffer[..bytes]).map_err(MoveError::File)?;
+        }
+        Ok(StoppedSession { worker: self.worker, link: self.link })
+    }
+
+    /// Gives the session to another worker, see [`migrate`].
+    pub fn move_to(
+        self,
+        to: &WorkerAddress,
+        tenant: Option<&str>,
+        seen_at: Option<&Endpoint>,
+    ) -> Result<(), MoveError> {
+        let mut taken = ChunkReader::new(&self.link);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        // Contacts the other worker only once there is data to send.
+        let mut bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
+        let there = ask_to_resume(to, tenant)?;
+        let other = to.endpoint.to_string();
+        there.set_write_timeout(Some(PATIENCE)).map_err(failed(&other))?;
+        let mut given = ChunkWriter::new(&there);
+        let sent = loop {
+            if bytes == 0 {
+                break given.finish();
+            }
+            if let Err(error) = given.write_all(&buffer[..bytes]) {
+                break Err(error);
+            }
+            bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
+        };
+        finish_resuming(&other, &there, sent)?;
+        StoppedSession { worker: self.worker, link: self.link }.move_to(seen_at.unwrap_or(&to.endpoint))
     }
 }
 
@@ -69,17 +128,7 @@ pub fn snapshot(
     patience: Duration,
     out: &mut dyn Write,
 ) -> Result<StoppedSession, MoveError> {
-    let link = begin(from, session, patience)?;
-    let mut chunks = ChunkReader::new(&link);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        let bytes = chunks.read(&mut buffer).map_err(from.failed())?;
-        if bytes == 0 {
-            break;
-        }
-        out.write_all(&buffer[..bytes]).map_err(MoveError::File)?;
-    }
-    Ok(StoppedSession { place: from.clone(), link })
+    begin(from, session, patience)?.write_to(out)
 }
 
 fn ask_to_resume(to: &WorkerAddress, tenant: Option<&str>) -> Result<Link, MoveError> {
@@ -90,11 +139,10 @@ fn ask_to_resume(to: &WorkerAddress, tenant: Option<&str>) -> Result<Link, MoveE
     }
 }
 
-fn begin(from: &WorkerAddress, session: u64, patience: Duration) -> Result<Link, MoveError> {
+fn begin(from: &WorkerAddress, session: u64, patience: Duration) -> Result<Departing, MoveError> {
     let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     let link = from.ask(&wire::Snapshot { session, patience_ms })?;
-    link.set_read_timeout(Some(patience.saturating_add(PATIENCE))).map_err(from.failed())?;
-    Ok(link)
+    Departing::new(&from.endpoint.to_string(), link, patience)
 }
 
 /// Gives a snapshot to a worker with one tenant, which continues the session. Returns the session's id.
@@ -105,8 +153,13 @@ pub fn resume(to: &WorkerAddress, file: &mut dyn Read) -> Result<u64, MoveError>
 /// Like [`resume`], but for a named tenant of a worker that has several.
 pub fn resume_for(to: &WorkerAddress, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
     let link = ask_to_resume(to, tenant)?;
-    link.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
-    let mut chunks = ChunkWriter::new(&link);
+    give(&to.endpoint.to_string(), &link, file)
+}
+
+/// Gives a snapshot to a worker over a link on which it expects one. Returns the session's id.
+pub fn give(worker: &str, link: &Link, file: &mut dyn Read) -> Result<u64, MoveError> {
+    link.set_write_timeout(Some(PATIENCE)).map_err(failed(worker))?;
+    let mut chunks = ChunkWriter::new(link);
     let mut buffer = vec![0; BUFFER_BYTES];
     let sent = loop {
         let bytes = file.read(&mut buffer).map_err(MoveError::File)?;
@@ -117,14 +170,15 @@ pub fn resume_for(to: &WorkerAddress, tenant: Option<&str>, file: &mut dyn Read)
             break Err(error);
         }
     };
-    finish_resuming(to, &link, sent)
+    finish_resuming(worker, link, sent)
 }
 
 /// Reports the new endpoint of a session to the worker that it was taken from.
 pub fn redirect(from: &WorkerAddress, session: u64, endpoint: &Endpoint) -> Result<(), MoveError> {
     let link = from.ask(&wire::Redirect { session, endpoint: endpoint.to_string() })?;
-    link.set_read_timeout(Some(PATIENCE)).map_err(from.failed())?;
-    greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(from.said())?;
+    let worker = from.endpoint.to_string();
+    link.set_read_timeout(Some(PATIENCE)).map_err(failed(&worker))?;
+    greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(said(&worker))?;
     Ok(())
 }
 
@@ -138,42 +192,24 @@ pub fn migrate(
     patience: Duration,
     seen_at: Option<&Endpoint>,
 ) -> Result<(), MoveError> {
-    let link = begin(from, session, patience)?;
-    let mut taken = ChunkReader::new(&link);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    // Contacts the other worker only once there is data to send.
-    let mut bytes = taken.read(&mut buffer).map_err(from.failed())?;
-    let there = ask_to_resume(to, tenant)?;
-    there.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
-    let mut given = ChunkWriter::new(&there);
-    let sent = loop {
-        if bytes == 0 {
-            break given.finish();
-        }
-        if let Err(error) = given.write_all(&buffer[..bytes]) {
-            break Err(error);
-        }
-        bytes = taken.read(&mut buffer).map_err(from.failed())?;
-    };
-    finish_resuming(to, &there, sent)?;
-    StoppedSession { place: from.clone(), link }.move_to(seen_at.unwrap_or(&to.endpoint))
+    begin(from, session, patience)?.move_to(to, tenant, seen_at)
 }
 
 /// Reads the receiving worker's verdict. A worker that stopped reading has sent the reason.
-fn finish_resuming(to: &WorkerAddress, link: &Link, sent: io::Result<()>) -> Result<u64, MoveError> {
-    link.set_read_timeout(Some(PATIENCE)).map_err(to.failed())?;
+fn finish_resuming(worker: &str, link: &Link, sent: io::Result<()>) -> Result<u64, MoveError> {
+    link.set_read_timeout(Some(PATIENCE)).map_err(failed(worker))?;
     match (greet::expect::<wire::Done>(link, MAX_HANDSHAKE_BYTES), sent) {
         (Ok(done), Ok(())) => Ok(done.session),
-        (Err(TransportError::Wire(error)), _) => Err(to.said()(error.into())),
-        (_, Err(error)) => Err(to.failed()(error)),
-        (Err(error), Ok(())) => Err(to.said()(error)),
+        (Err(TransportError::Wire(error)), _) => Err(said(worker)(error.into())),
+        (_, Err(error)) => Err(failed(worker)(error)),
+        (Err(error), Ok(())) => Err(said(worker)(error)),
     }
 }
 
 impl WorkerAddress {
     /// Connects, authenticates and sends a request.
     fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
-        self.try_ask(question).map_err(self.said())
+        self.try_ask(question).map_err(said(&self.endpoint.to_string()))
     }
 
     fn try_ask(&self, question: &impl Operation) -> Result<Link, TransportError> {
@@ -182,24 +218,26 @@ impl WorkerAddress {
         greet::send(&link, question)?;
         Ok(link)
     }
+}
 
-    fn said(&self) -> impl Fn(TransportError) -> MoveError {
-        let endpoint = self.endpoint.to_string();
-        move |error| {
-            let text = match &error {
-                // The worker's own message needs no additional text.
-                TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => text.clone(),
-                other => other.line(),
-            };
-            MoveError::Worker { endpoint: endpoint.clone(), text }
-        }
+/// Turns what a worker answered into an error.
+fn said(worker: &str) -> impl Fn(TransportError) -> MoveError {
+    let endpoint = worker.to_owned();
+    move |error| {
+        let text = match &error {
+            // The worker's own message needs no additional text.
+            TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => text.clone(),
+            other => other.line(),
+        };
+        MoveError::Worker { endpoint: endpoint.clone(), text }
     }
+}
 
-    fn failed(&self) -> impl Fn(io::Error) -> MoveError {
-        let said = self.said();
-        move |error| {
-            let cause = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
-            said(cause.map_or_else(|| error.into(), TransportError::from))
-        }
+/// Turns a failure of the link into an error; the worker's own reason, if it sent one.
+fn failed(worker: &str) -> impl Fn(io::Error) -> MoveError {
+    let said = said(worker);
+    move |error| {
+        let cause = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
+        said(cause.map_or_else(|| error.into(), TransportError::from))
     }
 }

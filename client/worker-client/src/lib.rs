@@ -7,5 +7,7 @@ mod administration;
 mod chunks;
 
 pub use address::{InspectError, WorkerAddress};
-pub use administration::{MoveError, StoppedSession, migrate, redirect, resume, resume_for, snapshot};
+pub use administration::{
+    Departing, MoveError, StoppedSession, give, migrate, redirect, resume, resume_for, snapshot,
+};
 pub use chunks::{ChunkReader, ChunkWriter};

@@ -8,6 +8,7 @@ use backend_emulator::ObserveConfig;
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, tls};
+use worker_client::WorkerAddress;
 
 use crate::compile::task::CompilerConfig;
 use crate::store::UploadConfig;
@@ -89,6 +90,17 @@ impl SessionConfig {
     }
 }
 
+/// Where sessions go when the worker is terminated (SIGTERM).
+#[derive(Clone, Debug)]
+pub struct DrainConfig {
+    /// Folder where they are saved, and resumed from at the next start.
+    pub folder: Option<PathBuf>,
+    /// Worker that takes them; if it does not, they are saved.
+    pub successor: Option<WorkerAddress>,
+    /// Time until the worker ends in any case.
+    pub timeout: Duration,
+}
+
 /// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
@@ -119,6 +131,8 @@ pub struct WorkerConfig {
     pub announce: bool,
     /// Ledgers of GPUs that are shared with other workers; requires limits.
     pub ledgers: Option<LedgerConfig>,
+    /// What happens to sessions when the worker is terminated; without it they end.
+    pub drain: Option<DrainConfig>,
     /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
 }

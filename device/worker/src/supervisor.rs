@@ -8,12 +8,14 @@ mod broker;
 mod child;
 mod compiler_process;
 mod departed;
+mod drain;
 mod greeting;
 mod handshakes;
 pub(crate) mod ledgers;
 mod oom;
 pub(crate) mod probe;
 mod proxy;
+mod saved;
 mod sessions;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
@@ -31,15 +33,20 @@ use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
 use crate::supervisor::departed::DepartedSession;
+use crate::supervisor::drain::{Drain, Stage};
 use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
 use crate::supervisor::handshakes::{Caps, HandshakeSlot, Handshakes, Origin};
 use crate::supervisor::probe::{DeviceSummary, probe};
+use crate::supervisor::saved::Note;
 use crate::supervisor::sessions::{Programs, Sessions};
 use crate::supervisor::tenants::{Tenants, Who};
 use crate::supervisor::tokens::{Role, TokensError};
 
 /// Poll interval for detecting that a worker is idle.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
+
+/// Poll interval for the end of a drain.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// Listens and serves until SIGTERM or SIGINT, or until the worker was idle for the configured time.
 pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
@@ -89,6 +96,9 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         session_environment: config.executor_environment.clone(),
         compiler: config.compiler.clone(),
     };
+    let drain = config.drain.clone().map(Drain::new).transpose();
+    let drain = drain
+        .map_err(|source| WorkerError::Io { what: "cannot use the folder of saved sessions", source })?;
     let supervisor = Arc::new(Supervisor {
         sessions: Arc::new(Sessions::new(config.max_sessions, programs, worker.clone())),
         tenants,
@@ -97,8 +107,11 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         worker,
         started: Instant::now(),
         handshakes: Arc::new(Handshakes::new(Caps::default())),
+        drain: drain.map(Arc::new),
         config,
     });
+    // Before the first client is accepted, so that it finds its session suspended and waits.
+    let saved = supervisor.drain.as_ref().map(|drain| drain.expect_saved(&supervisor.sessions));
     upkeep::measure(Arc::clone(&supervisor.tenants))
         .map_err(|source| WorkerError::Io { what: "cannot start the thread that measures usage", source })?;
     for (listener, asked) in &listeners {
@@ -107,6 +120,10 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     }
     upkeep::trim(Arc::clone(&supervisor.tenants))
         .map_err(|source| WorkerError::Io { what: "cannot start the ledger thread", source })?;
+    supervisor.restore(saved.unwrap_or_default()).map_err(|source| WorkerError::Io {
+        what: "cannot start the thread that resumes sessions",
+        source,
+    })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.tenants.forget_local();
@@ -123,6 +140,7 @@ struct Supervisor {
     worker: String,
     started: Instant,
     handshakes: Arc<Handshakes>,
+    drain: Option<Arc<Drain>>,
 }
 
 impl Supervisor {
@@ -168,6 +186,18 @@ impl Supervisor {
         }
     }
 
+    /// Resumes saved sessions while the worker already serves others.
+    fn restore(self: &Arc<Supervisor>, notes: Vec<Note>) -> std::io::Result<()> {
+        let Some(drain) = self.drain.clone().filter(|_| !notes.is_empty()) else { return Ok(()) };
+        let supervisor = Arc::clone(self);
+        let restore = move || drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
+        std::thread::Builder::new().name("restore".to_owned()).spawn(restore).map(drop)
+    }
+
+    fn stage(&self) -> Stage {
+        self.drain.as_ref().map_or(Stage::Off, |drain| drain.stage())
+    }
+
     fn speaks_tls(&self, endpoint: &Endpoint) -> bool {
         self.tls.is_some() && !matches!(endpoint, Endpoint::Unix { .. })
     }
@@ -186,6 +216,8 @@ impl Supervisor {
         let mut used = Instant::now();
         loop {
             let patience = match self.config.exit_when_idle {
+                _ if self.stage() == Stage::Done => return Ok(()),
+                _ if self.stage() == Stage::Leaving => DRAIN_LOOK.as_millis() as libc::c_int,
                 None => -1,
                 Some(limit) => {
                     if !self.sessions.is_empty() || self.handshakes.is_busy() {
@@ -209,9 +241,16 @@ impl Supervisor {
                 return Err(WorkerError::Io { what: "waiting for connections failed", source });
             }
             if polls[listeners.len()].revents != 0 {
+                let signal = next_signal(signals);
                 // Without a tokens file, SIGHUP keeps its usual meaning: the terminal closed.
-                if next_signal(signals) == Some(libc::SIGHUP) && self.config.tokens_file.is_some() {
+                if signal == Some(libc::SIGHUP) && self.config.tokens_file.is_some() {
                     self.reload();
+                    continue;
+                }
+                // A second signal, and an interrupt from the keyboard, end the worker at once.
+                if signal == Some(libc::SIGTERM)
+                    && self.drain.as_ref().is_some_and(|drain| drain.begin(&self.sessions))
+                {
                     continue;
                 }
                 tracing::info!("stopping: signal received");
@@ -342,6 +381,9 @@ impl Supervisor {
                 "this token is for administration and cannot open a session: use the token of a tenant";
             return reject(RejectCode::Access, text.to_owned());
         };
+        if hello.session_id == 0 && self.stage() != Stage::Off {
+            return reject(RejectCode::Full, "the worker is shutting down".to_owned());
+        }
         if hello.session_id == 0
             && let Some(text) = self.sessions.full(tenant)
         {
@@ -407,10 +449,12 @@ impl Supervisor {
             Who::Admin | Who::Owner(_) => self.tenants.shared(),
         };
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
-            let used =
-                |report: &crate::session_report::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
-            let load =
-                |report: &crate::session_report::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
+            let used = |report: &crate::session_report::SessionReport| {
+                report.memory_used.get(at).copied().unwrap_or(0)
+            };
+            let load = |report: &crate::session_report::SessionReport| {
+                report.load_percent.get(at).copied().unwrap_or(0.0)
+            };
             DeviceStatus {
                 ordinal: at as u32,
                 name: device.name.clone(),

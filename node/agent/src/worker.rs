@@ -196,6 +196,8 @@ fn command(
     command.arg("--compute-request").arg(share.compute_request_percent.min(100.0).to_string());
     command.args(["--qos", allocation.qos.name()]);
     command.arg("--grace-closed").arg(config.grace_closed_s.to_string());
+    // The agent saves and moves sessions itself.
+    command.arg("--no-saved-sessions");
     command.arg("--max-sessions").arg(config.max_sessions.max(1).to_string());
     let (mut ordinals, mut nvidia) = (Vec::new(), Vec::new());
     let hip = match gpus.iter().any(|gpu| matches!(gpu.backing, Backing::Hip { pci: Some(_), .. })) {

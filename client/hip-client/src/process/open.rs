@@ -85,11 +85,10 @@ mod tests {
 
     #[test]
     fn an_error_says_what_to_do() {
-        let text =
-            |source| {
-                let (endpoint, others) = (Endpoint::tcp("127.0.0.1", 1), String::new());
-                with_advice(&OpenError::Connect { endpoint, source, others })
-            };
+        let text = |source| {
+            let (endpoint, others) = (Endpoint::tcp("127.0.0.1", 1), String::new());
+            with_advice(&OpenError::Connect { endpoint, source, others })
+        };
         let rejected = |code: RejectCode| TransportError::Wire(WireError::from(code.reject("no")));
         assert!(text(TransportError::Closed).contains("remora worker"));
         assert!(text(TransportError::Closed).contains("127.0.0.1:1"));

@@ -103,7 +103,10 @@ pub fn replace(lost: &Runtime) -> Result<(), hipError_t> {
     }
     thread::forget_streams();
     let fresh = runtime()?;
-    report::line(format_args!("the session was lost; hipDeviceReset opened a new one, {}", wire::SessionId(fresh.session)));
+    report::line(format_args!(
+        "the session was lost; hipDeviceReset opened a new one, {}",
+        wire::SessionId(fresh.session)
+    ));
     Ok(())
 }
 

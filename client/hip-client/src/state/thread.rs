@@ -195,7 +195,8 @@ pub fn forget_streams() {
 
 /// The same for streams of other sessions, which were lost and replaced.
 fn forget_streams_except(session: u64) {
-    let lost = STREAMS.with_borrow_mut(|it| it.extract_if(.., |(_, stream)| stream.session != session).collect::<Vec<_>>());
+    let lost = STREAMS
+        .with_borrow_mut(|it| it.extract_if(.., |(_, stream)| stream.session != session).collect::<Vec<_>>());
     for (_, stream) in lost {
         std::mem::forget(stream);
     }

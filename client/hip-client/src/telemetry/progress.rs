@@ -113,7 +113,8 @@ impl Drop for Waiting {
 /// The worker translates a kernel that is launched for the first time, or has done so.
 pub fn translating(kernel: Option<&str>) {
     static SHOWN: Mutex<Option<Waiting>> = Mutex::new(None);
-    let waiting = kernel.and_then(|kernel| Waiting::start(format!("translating kernel {}", printable(kernel))));
+    let waiting =
+        kernel.and_then(|kernel| Waiting::start(format!("translating kernel {}", printable(kernel))));
     *SHOWN.lock() = waiting;
 }
 

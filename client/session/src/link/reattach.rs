@@ -14,6 +14,8 @@ use crate::status;
 
 /// A host that refuses connections for this long no longer has a worker, whatever the grace period.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a worker that has saved the session may take to come back, for instance because its machine restarts.
+const AWAY_PATIENCE: Duration = Duration::from_secs(600);
 /// How many redirects are followed before one worker must accept the session.
 const MOST_REDIRECTS: usize = 8;
 
@@ -80,6 +82,7 @@ impl Shared {
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
         let mut redirects = 0;
+        let mut is_saved = false;
         let mut endpoint = self.links.endpoint.lock().clone();
         loop {
             let hello = Hello {
@@ -111,6 +114,10 @@ impl Shared {
             if is_away(&error) && !self.ending.closing.load(Ordering::Relaxed) {
                 // The worker is up and reports that the session will return: restart the timeout.
                 start = Instant::now();
+                if !is_saved {
+                    self.config.host.debug(format_args!("{endpoint}: {}; waiting for it", error.line()));
+                }
+                is_saved = true;
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
@@ -119,8 +126,8 @@ impl Shared {
                 if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
             let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
                 if *code != RejectCode::Full && *code != RejectCode::Failed)
-                || (refused && start.elapsed() > REFUSAL_PATIENCE)
-                || start.elapsed() > self.identity.grace
+                || (refused && !is_saved && start.elapsed() > REFUSAL_PATIENCE)
+                || start.elapsed() > if is_saved { AWAY_PATIENCE } else { self.identity.grace }
                 || self.ending.closing.load(Ordering::Relaxed);
             if is_out_of_memory(&error) {
                 self.ending.lost_as.store(status::OUT_OF_MEMORY, Ordering::Relaxed);

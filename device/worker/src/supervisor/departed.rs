@@ -25,6 +25,8 @@ pub(crate) enum Death {
     OutOfMemory,
     /// It was killed by a signal or exited with an error.
     Status(ExitStatus),
+    /// It was saved and could not be restored, for this reason.
+    Lost(String),
 }
 
 impl Death {
@@ -34,6 +36,9 @@ impl Death {
             Death::OutOfMemory => (RejectCode::OutOfMemory, oom::TEXT.to_owned()),
             Death::Status(status) => {
                 (RejectCode::UnknownSession, format!("the session's process died: {status}"))
+            }
+            Death::Lost(text) => {
+                (RejectCode::UnknownSession, format!("the saved session cannot be restored: {text}"))
             }
         }
     }
@@ -48,13 +53,15 @@ pub(crate) struct DepartedSession {
     pub(crate) endpoint: Option<String>,
     /// When its client last asked for it.
     pub(crate) asked: Instant,
+    /// Whether its client has asked for it since it left.
+    pub(crate) informed: bool,
     /// Why its process died, so that the session no longer exists.
     pub(crate) death: Option<Death>,
 }
 
 impl DepartedSession {
     pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> DepartedSession {
-        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), death: None }
+        DepartedSession { tenant, secret, endpoint, asked: Instant::now(), informed: false, death: None }
     }
 
     pub(crate) fn dead(tenant: String, secret: [u8; 32], death: Death) -> DepartedSession {
@@ -91,6 +98,7 @@ impl DepartedSessions {
         let mut sessions = self.sessions.lock();
         let (_, departed) = sessions.get_mut(&id)?;
         departed.asked = Instant::now();
+        departed.informed = true;
         Some(departed.clone())
     }
 
@@ -104,7 +112,9 @@ impl DepartedSessions {
         let deadline = Instant::now() + DEPARTURE_TIMEOUT;
         let mut sessions = self.sessions.lock();
         loop {
-            if let Some((_, departed)) = sessions.get_mut(&id).filter(|(_, departed)| departed.death.is_none()) {
+            if let Some((_, departed)) =
+                sessions.get_mut(&id).filter(|(_, departed)| departed.death.is_none())
+            {
                 departed.endpoint = Some(endpoint);
                 return true;
             }
@@ -114,9 +124,15 @@ impl DepartedSessions {
         }
     }
 
+    /// Whether the client of a session knows that it has left.
+    pub(crate) fn is_informed(&self, id: u64) -> bool {
+        self.sessions.lock().get(&id).is_some_and(|(_, departed)| departed.informed)
+    }
+
     /// Whether a client waits for its session to come back.
     pub(crate) fn has_suspended(&self) -> bool {
-        let waits = |it: &DepartedSession| it.death.is_none() && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        let waits =
+            |it: &DepartedSession| it.death.is_none() && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
         self.sessions.lock().values().any(|(_, departed)| waits(departed))
     }
 }

@@ -24,6 +24,7 @@ use crate::supervisor::child;
 use crate::supervisor::compiler_process::CompilerProcess;
 use crate::supervisor::departed::{Death, DepartedSession, DepartedSessions};
 use crate::supervisor::oom;
+use crate::supervisor::saved::Note;
 use crate::supervisor::tenants::{Tenant, Who};
 
 /// Timeout for a session's report; a session that misses it is listed without numbers.
@@ -299,6 +300,18 @@ impl Sessions {
                 let _ = reap(child);
             }
         }
+    }
+
+    /// All sessions, for a worker that saves them.
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        let sessions = self.sessions.lock();
+        let note = |(&session, it): (&u64, &Session)| Note {
+            session,
+            tenant: it.tenant.name.clone(),
+            client: it.client.clone(),
+            secret: it.secret,
+        };
+        sessions.iter().map(note).collect()
     }
 
     /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
