@@ -7,7 +7,7 @@ use super::stage::{FILE, Stage};
 use crate::step;
 use crate::windows::{self, PROGRAM, RUST_TARGET};
 use anyhow::{Context, Result, bail};
-use hip_api::meta::DLLS;
+use hip_api::dll::DLLS;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
