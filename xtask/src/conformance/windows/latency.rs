@@ -39,6 +39,20 @@ pub fn run(site: &Site<'_>, toolchain: &Toolchain, dlls: &Path) -> Result<()> {
         call / 1e3,
         raw / 1e3
     ));
+    mirror(site, program)
+}
+
+/// What pinned memory that kernels know adds to a launch: it is compared as a whole.
+fn mirror(site: &Site<'_>, program: &Path) -> Result<()> {
+    for size in ["1", "16", "64"] {
+        let printed = step::output(&mut site.command(program, &["mirror", size], "tcp"))?;
+        let (without, with) = medians(&printed).with_context(|| format!("latency.exe printed:\n{printed}"))?;
+        step::progress(&format!(
+            "launch and wait: {:.0} us; with {size} MiB of mapped pinned memory: {:.0} us",
+            without / 1e3,
+            with / 1e3
+        ));
+    }
     Ok(())
 }
 
@@ -99,12 +113,12 @@ impl Drop for Peer {
     }
 }
 
-/// The medians of a call and of a raw exchange, in nanoseconds.
+/// The two medians that the program printed, in nanoseconds.
 fn medians(printed: &str) -> Option<(f64, f64)> {
     let line = printed.lines().find_map(|line| line.trim().strip_prefix("medians "))?;
-    let (call, raw) = line.split_once(' ')?;
-    let (call, raw) = (call.parse().ok()?, raw.parse::<f64>().ok()?);
-    (raw > 0.0).then_some((call, raw))
+    let (first, second) = line.split_once(' ')?;
+    let (first, second) = (first.parse().ok()?, second.parse::<f64>().ok()?);
+    (second > 0.0).then_some((first, second))
 }
 
 #[cfg(test)]
