@@ -141,10 +141,9 @@ fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Enviro
 /// On Linux a program then runs on a software GPU; elsewhere it cannot run.
 fn report_no_worker(report: &mut Report) {
     let (finding, found) = match cfg!(unix) {
-        true => (
-            Finding::Absent,
-            "none is configured, so `remora run` starts a software GPU for each program",
-        ),
+        true => {
+            (Finding::Absent, "none is configured, so `remora run` starts a software GPU for each program")
+        }
         false => (Finding::Broken, "none is configured, and software GPUs run on Linux only"),
     };
     let remedy = "to use another machine, start `remora worker` there and set REMORA_WORKER=host:port";

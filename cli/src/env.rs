@@ -45,9 +45,7 @@ pub fn config_files() -> Files {
     match variable("REMORA_CONFIG") {
         Some(value) if value == "off" => Files::Off,
         Some(path) => Files::Named(path.into()),
-        None => {
-            Files::Usual(folders::user_file(&path_of).into_iter().chain([system_file()]).collect())
-        }
+        None => Files::Usual(folders::user_file(&path_of).into_iter().chain([system_file()]).collect()),
     }
 }
 

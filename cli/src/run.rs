@@ -199,5 +199,7 @@ fn find_program(program: &OsString, environment: &Environment) -> Option<PathBuf
         return Some(os::child::program_file(path.to_owned()));
     }
     let search = environment.search_path.as_ref()?;
-    std::env::split_paths(search).map(|dir| os::child::program_file(dir.join(path))).find(|path| path.is_file())
+    std::env::split_paths(search)
+        .map(|dir| os::child::program_file(dir.join(path)))
+        .find(|path| path.is_file())
 }

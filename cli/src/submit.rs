@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use board_contract::{Endpoint, Status, SubmitBody};
 use board_client::{Client, Progress};
+use board_contract::{Endpoint, Status, SubmitBody};
 
 use crate::env::Environment;
 use crate::os;

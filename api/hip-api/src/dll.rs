@@ -64,7 +64,11 @@ pub fn module_definition(dll: &str) -> Option<String> {
     let (_, soname) = DLLS.iter().find(|(name, _)| *name == dll)?;
     let is_runtime = soname.starts_with("libamdhip64");
     let sonames: Vec<&str> = match is_runtime {
-        true => DLLS.iter().map(|(_, soname)| *soname).filter(|soname| soname.starts_with("libamdhip64")).collect(),
+        true => DLLS
+            .iter()
+            .map(|(_, soname)| *soname)
+            .filter(|soname| soname.starts_with("libamdhip64"))
+            .collect(),
         false => vec![soname],
     };
     let symbols: BTreeSet<&str> =

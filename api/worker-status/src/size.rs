@@ -24,6 +24,8 @@ mod tests {
         assert_eq!(parse_bytes("16G"), Ok(16 << 30));
         assert_eq!(parse_bytes("512MiB"), Ok(512 << 20));
         assert_eq!(parse_bytes("4096"), Ok(4096));
-        assert!(parse_bytes("0").is_err() && parse_bytes("many").is_err() && parse_bytes("99999999T").is_err());
+        assert!(
+            parse_bytes("0").is_err() && parse_bytes("many").is_err() && parse_bytes("99999999T").is_err()
+        );
     }
 }

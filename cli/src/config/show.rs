@@ -6,9 +6,9 @@ use anyhow::Result;
 use serde_json::json;
 use transport::Address;
 
+use super::Configuration;
 use super::options::{self, SERVICES};
 use super::settings::SETTINGS;
-use super::Configuration;
 use crate::env;
 use crate::output::outln;
 

@@ -42,10 +42,7 @@ pub struct Services {
 
 impl Services {
     /// Reads the settings: texts and paths by the names of their variables.
-    pub fn read(
-        text: &dyn Fn(&str) -> Option<String>,
-        path: &dyn Fn(&str) -> Option<PathBuf>,
-    ) -> Services {
+    pub fn read(text: &dyn Fn(&str) -> Option<String>, path: &dyn Fn(&str) -> Option<PathBuf>) -> Services {
         Services {
             dstack_token: text("DSTACK_TOKEN"),
             cache_home: path("XDG_CACHE_HOME"),
@@ -88,15 +85,21 @@ impl Environment {
 
     /// Folder of a board's database.
     pub fn board_data(&self) -> Option<PathBuf> {
-        let base =
-            self.services.data_home.clone().or_else(|| self.services.home.as_ref().map(|home| home.join(".local/share")));
+        let base = self
+            .services
+            .data_home
+            .clone()
+            .or_else(|| self.services.home.as_ref().map(|home| home.join(".local/share")));
         base.map(|base| base.join("remora/board"))
     }
 
     /// Folder of an agent's state.
     pub fn agent_data(&self) -> Option<PathBuf> {
-        let base =
-            self.services.state_home.clone().or_else(|| self.services.home.as_ref().map(|home| home.join(".local/state")));
+        let base = self
+            .services
+            .state_home
+            .clone()
+            .or_else(|| self.services.home.as_ref().map(|home| home.join(".local/state")));
         base.map(|base| base.join("remora/agent"))
     }
 
@@ -106,7 +109,11 @@ impl Environment {
     }
 
     fn cache(&self) -> Option<PathBuf> {
-        let base = self.services.cache_home.clone().or_else(|| self.services.home.as_ref().map(|home| home.join(".cache")));
+        let base = self
+            .services
+            .cache_home
+            .clone()
+            .or_else(|| self.services.home.as_ref().map(|home| home.join(".cache")));
         base.map(|base| base.join("remora"))
     }
 }

@@ -115,8 +115,8 @@ impl PrivateWorker {
     ) -> Result<(Endpoint, PrivateWorker)> {
         let models = match local.device {
             [] => {
-                let model = models::model_for(&job.targets)
-                    .context("no software GPU model can run this program")?;
+                let model =
+                    models::model_for(&job.targets).context("no software GPU model can run this program")?;
                 vec![model.key.to_owned()]
             }
             models => models.to_vec(),

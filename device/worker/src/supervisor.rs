@@ -406,10 +406,12 @@ impl Supervisor {
             Who::Admin | Who::Owner(_) => self.tenants.shared(),
         };
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
-            let used =
-                |report: &crate::session_report::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
-            let load =
-                |report: &crate::session_report::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
+            let used = |report: &SessionReport| {
+                report.memory_used.get(at).copied().unwrap_or(0)
+            };
+            let load = |report: &SessionReport| {
+                report.load_percent.get(at).copied().unwrap_or(0.0)
+            };
             DeviceStatus {
                 ordinal: at as u32,
                 name: device.name.clone(),

@@ -47,8 +47,9 @@ impl WorkerSample {
             false => 0.0,
         };
         let traffic = |status: &Status| {
-            let sum =
-                |bytes: fn(&worker_status::SessionStatus) -> u64| status.sessions.iter().map(bytes).sum::<u64>();
+            let sum = |bytes: fn(&worker_status::SessionStatus) -> u64| {
+                status.sessions.iter().map(bytes).sum::<u64>()
+            };
             (sum(|session| session.bytes_received), sum(|session| session.bytes_sent))
         };
         let (now, then) = (traffic(&status), before.map_or((0, 0), |it| traffic(&it.status)));

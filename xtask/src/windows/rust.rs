@@ -95,7 +95,10 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_the_compiler_prints() {
-        assert_eq!(version("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)\n"), Some((1, 96)));
+        assert_eq!(
+            version("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)\n"),
+            Some((1, 96))
+        );
         assert_eq!(version("rustc"), None);
     }
 }

@@ -38,7 +38,9 @@ pub fn run(mut command: Command, libraries: &Path) -> io::Result<ExitCode> {
     match code {
         STATUS_DLL_NOT_FOUND => errln!("remora: a DLL that the program imports was not found"),
         STATUS_ENTRYPOINT_NOT_FOUND => {
-            errln!("remora: a DLL lacks a function that the program imports; docs/windows.md lists HIP's that Remora's lack")
+            errln!(
+                "remora: a DLL lacks a function that the program imports; docs/windows.md lists HIP's that Remora's lack"
+            )
         }
         _ => {}
     }

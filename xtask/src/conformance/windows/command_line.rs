@@ -101,7 +101,8 @@ fn impaired(site: &Site<'_>, remora: &Path, program: &str) -> Result<()> {
     let mut line = String::new();
     let output = proxy.0.stdout.take().context("the proxy has no standard output")?;
     BufReader::new(output).read_line(&mut line)?;
-    let address = line.trim().strip_prefix("listening on ").with_context(|| format!("impair printed: {line}"))?;
+    let address =
+        line.trim().strip_prefix("listening on ").with_context(|| format!("impair printed: {line}"))?;
     let arguments = ["run", "--worker", address, "--", program];
     check(&arguments, &printed(&mut site.remora_command(remora, &arguments, "tcp"), true)?, &["PASS saxpy"])
 }

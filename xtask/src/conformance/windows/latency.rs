@@ -46,7 +46,8 @@ pub fn run(site: &Site<'_>, toolchain: &Toolchain, dlls: &Path) -> Result<()> {
 fn mirror(site: &Site<'_>, program: &Path) -> Result<()> {
     for size in ["1", "16", "64"] {
         let printed = step::output(&mut site.command(program, &["mirror", size], "tcp"))?;
-        let (without, with) = medians(&printed).with_context(|| format!("latency.exe printed:\n{printed}"))?;
+        let (without, with) =
+            medians(&printed).with_context(|| format!("latency.exe printed:\n{printed}"))?;
         step::progress(&format!(
             "launch and wait: {:.0} us; with {size} MiB of mapped pinned memory: {:.0} us",
             without / 1e3,
@@ -72,14 +73,18 @@ impl Bytes {
         if !output.status.success() {
             bail!("latency.exe failed:\n{}{text}", String::from_utf8_lossy(&output.stdout));
         }
-        text.lines().find_map(Bytes::parse).with_context(|| format!("latency.exe printed no counters:\n{text}"))
+        text.lines()
+            .find_map(Bytes::parse)
+            .with_context(|| format!("latency.exe printed no counters:\n{text}"))
     }
 
     /// From the line that the client prints when a program ends.
     fn parse(line: &str) -> Option<Bytes> {
         let line = line.trim().strip_prefix("remora: ")?;
         let number = |suffix: &str| {
-            line.split(", ").find_map(|part| part.strip_suffix(suffix)).and_then(|text| text.trim().parse().ok())
+            line.split(", ")
+                .find_map(|part| part.strip_suffix(suffix))
+                .and_then(|text| text.trim().parse().ok())
         };
         Some(Bytes { sent: number(" bytes sent")?, received: number(" received")? })
     }

@@ -33,8 +33,7 @@ unsafe fn map_file(file: i32, bytes: usize) -> io::Result<*mut u8> {
         }
         for half in [0, bytes] {
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            let at =
-                libc::mmap(base.add(half), bytes, access, libc::MAP_SHARED | libc::MAP_FIXED, file, 0);
+            let at = libc::mmap(base.add(half), bytes, access, libc::MAP_SHARED | libc::MAP_FIXED, file, 0);
             if failed(at) {
                 let error = io::Error::last_os_error();
                 libc::munmap(base, 2 * bytes);
