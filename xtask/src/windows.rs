@@ -47,6 +47,7 @@ pub fn build(repo: &Repo) -> Result<PathBuf> {
 /// Copies a program without its symbols and without the time at which it was linked.
 fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new("x86_64-w64-mingw32-strip");
-    checked(strip.args(["--strip-all", "--enable-deterministic-archives", "-o"]).arg(to).arg(from))
+    // Preserved dates include the one in the header, which the linker left empty.
+    checked(strip.args(["--strip-all", "--preserve-dates", "-o"]).arg(to).arg(from))
         .with_context(|| format!("cannot strip {}", from.display()))
 }
