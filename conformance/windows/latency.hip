@@ -2,6 +2,7 @@
 //
 //   latency.exe calls N                      makes N calls; for their sizes on the link
 //   latency.exe turns PORT SENT RECEIVED     prints the medians in nanoseconds; PORT of 127.0.0.1 echoes (`cargo xtask bench --peer`)
+//   latency.exe mirror MIB                   launches that wait, with and without so much pinned memory that the kernel knows
 #include <winsock2.h>
 
 #include <ws2tcpip.h>
@@ -67,14 +68,46 @@ static double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+__global__ void touch(unsigned *word) {
+  if (word != nullptr)
+    *word += 1;
+}
+
+// The median time of launches that wait, after the first.
+static double launches(unsigned *word) {
+  std::vector<double> times;
+  for (int i = 0; i < 21; ++i) {
+    int64_t start = now();
+    touch<<<1, 1>>>(word);
+    HIP_OK(hipDeviceSynchronize());
+    times.push_back(double(now() - start));
+  }
+  return median({times.begin() + 1, times.end()});
+}
+
+static int mirror(size_t bytes) {
+  double without = launches(nullptr);
+  unsigned *word = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&word), bytes, 0));
+  std::memset(word, 0, bytes);
+  double with = launches(word);
+  if (*word != 21)
+    fail("the kernel wrote %u, not 21", *word);
+  HIP_OK(hipHostFree(word));
+  std::printf("medians %.0f %.0f\n", without, with);
+  return pass();
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3 && std::string(argv[1]) == "mirror")
+    return mirror(size_t(std::atoi(argv[2])) << 20);
   if (argc == 3 && std::string(argv[1]) == "calls") {
     for (int i = std::atoi(argv[2]); i > 0; --i)
       ask();
     return pass();
   }
   if (argc != 5)
-    fail("usage: latency calls N | latency turns PORT SENT RECEIVED");
+    fail("usage: latency calls N | latency turns PORT SENT RECEIVED | latency mirror MIB");
   SOCKET link = connect_to(uint16_t(std::atoi(argv[2])));
   uint64_t request = std::strtoull(argv[3], nullptr, 10), reply = std::strtoull(argv[4], nullptr, 10);
   std::vector<char> bytes(std::max(request, reply));

@@ -19,6 +19,7 @@ mod sums;
 mod tarball;
 mod tools;
 mod wheel;
+mod windows;
 
 use crate::build::{self, Built};
 use crate::foreign;
@@ -55,6 +56,8 @@ pub enum Kind {
     Image,
     /// The Helm chart
     Chart,
+    /// A zip archive of the client for Windows
+    Windows,
 }
 
 /// What the packages are made from.
@@ -103,6 +106,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
     }
     if wanted(Kind::Chart) {
         chart::build(&parts, &folder)?;
+    }
+    if wanted(Kind::Windows) {
+        windows::build(&parts, &folder, arguments.built)?;
     }
     sbom::write(&parts, &folder)?;
     foreign::remove(&parts.work)?;

@@ -13,12 +13,14 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub use rust::TARGET as RUST_TARGET;
+
 /// The cross compiler; the flavour with POSIX threads, because the examples use C++ threads.
 pub const COMPILER: &str = "x86_64-w64-mingw32-g++-posix";
 const PACKAGES: &[&str] = &["g++-mingw-w64-x86-64-posix"];
 
 /// The package of the command line, and the name of its program.
-const PROGRAM: &str = "remora";
+pub const PROGRAM: &str = "remora";
 
 /// The folder of `remora.exe`, of the DLLs and of their import libraries.
 pub fn folder(repo: &Repo) -> PathBuf {
@@ -45,6 +47,7 @@ pub fn build(repo: &Repo) -> Result<PathBuf> {
 /// Copies a program without its symbols and without the time at which it was linked.
 fn strip(from: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new("x86_64-w64-mingw32-strip");
-    checked(strip.args(["--strip-all", "--enable-deterministic-archives", "-o"]).arg(to).arg(from))
+    // Preserved dates include the one in the header, which the linker left empty.
+    checked(strip.args(["--strip-all", "--preserve-dates", "-o"]).arg(to).arg(from))
         .with_context(|| format!("cannot strip {}", from.display()))
 }

@@ -7,6 +7,7 @@
 
 mod coverage;
 pub mod ctype;
+pub mod dll;
 pub mod error;
 pub mod meta;
 pub mod properties;

@@ -323,26 +323,6 @@ pub fn version_script(soname: &str) -> String {
     script
 }
 
-/// The DLLs that Windows programs load, and the library with the same exports on Linux. AMD's hiprtc has its minor version in
-/// its name; one per major version is enough, because the exports are the same.
-pub const DLLS: [(&str, &str); 6] = [
-    ("amdhip64.dll", "libamdhip64.so.5"),
-    ("amdhip64_6.dll", "libamdhip64.so.6"),
-    ("amdhip64_7.dll", "libamdhip64.so.7"),
-    ("hiprtc0507.dll", "libhiprtc.so.5"),
-    ("hiprtc0604.dll", "libhiprtc.so.6"),
-    ("hiprtc0700.dll", "libhiprtc.so.7"),
-];
-
-/// Module definition file of a DLL: its exports, without the C++ names of ELF programs.
-pub fn module_definition(dll: &str) -> Option<String> {
-    let (_, soname) = DLLS.iter().find(|(name, _)| *name == dll)?;
-    let names =
-        exports(soname).into_iter().map(|(symbol, _)| symbol).filter(|symbol| !symbol.starts_with("_Z"));
-    let list: String = names.map(|symbol| format!("    {symbol}\n")).collect();
-    Some(format!("LIBRARY {dll}\nEXPORTS\n{list}"))
-}
-
 pub use crate::coverage::coverage_page;
 
 #[cfg(test)]
@@ -416,17 +396,6 @@ mod tests {
         assert_eq!(exports("libhiprtc.so.7").len(), 18);
         assert!(version_script("libhiprtc.so.7").starts_with("{\nglobal:\n    hiprtcAddNameExpression;\n"));
         assert!(exports("libamdhip64.so.7").iter().all(|(symbol, _)| !symbol.starts_with("hiprtc")));
-    }
-
-    #[test]
-    fn a_dll_exports_what_the_library_of_its_version_does() {
-        let seven = module_definition("amdhip64_7.dll").expect("it is a DLL of the table");
-        assert!(seven.starts_with("LIBRARY amdhip64_7.dll\nEXPORTS\n"), "{seven}");
-        assert!(seven.contains("    hipMalloc\n") && !seven.contains("_Z"), "{seven}");
-        let five = module_definition("amdhip64.dll").expect("it is a DLL of the table");
-        assert!(!five.contains("hipGetDevicePropertiesR0600"), "{five}");
-        assert_eq!(module_definition("hiprtc0700.dll").map(|text| text.lines().count()), Some(20));
-        assert_eq!(module_definition("kernel32.dll"), None);
     }
 
     #[test]

@@ -3,3 +3,5 @@
 mod arguments;
 pub mod exports;
 mod extensions;
+#[cfg(windows)]
+mod unserved;

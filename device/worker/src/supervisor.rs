@@ -32,6 +32,7 @@ use worker_status::{DeviceStatus, Status};
 use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
+use crate::session_report::SessionReport;
 use crate::supervisor::departed::DepartedSession;
 use crate::supervisor::drain::{Drain, Stage};
 use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
@@ -449,12 +450,8 @@ impl Supervisor {
             Who::Admin | Who::Owner(_) => self.tenants.shared(),
         };
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
-            let used = |report: &crate::session_report::SessionReport| {
-                report.memory_used.get(at).copied().unwrap_or(0)
-            };
-            let load = |report: &crate::session_report::SessionReport| {
-                report.load_percent.get(at).copied().unwrap_or(0.0)
-            };
+            let used = |report: &SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
+            let load = |report: &SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
             DeviceStatus {
                 ordinal: at as u32,
                 name: device.name.clone(),

@@ -4,6 +4,7 @@ mod debs;
 mod images;
 mod tarball;
 mod wheels;
+mod windows;
 
 use crate::build::Built;
 use crate::dist;
@@ -31,6 +32,7 @@ pub struct Arguments {
 #[derive(Debug)]
 struct Bench<'a> {
     repo: &'a Repo,
+    toolchain: &'a Toolchain,
     /// The folder of the packages.
     packages: PathBuf,
     /// A precompiled HIP program for both architectures.
@@ -55,7 +57,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, arguments: &Arguments) -> Result<
         true => dist::folder(repo),
         false => reproduced(repo)?,
     };
-    let bench = Bench { repo, packages, program: program(repo, toolchain)? };
+    let bench = Bench { repo, toolchain, packages, program: program(repo, toolchain)? };
     let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|text| name.contains(text));
     let mut failed = Vec::new();
     step::heading("trials of the packages");
@@ -116,6 +118,7 @@ fn trials() -> Vec<(String, Action)> {
         }),
     );
     add("chart".to_owned(), Box::new(chart));
+    add("zip: wine".to_owned(), Box::new(windows::unpack_and_run));
     trials
 }
 

@@ -1,5 +1,8 @@
 //! Windows programs under Wine against a Linux worker: the examples and the programs of the end-to-end tests that make sense there,
-//! over TCP; one of them over TLS.
+//! over TCP, some of them over TLS too; then `remora.exe`, and the latency of a call.
+
+mod command_line;
+mod latency;
 
 use crate::build::Built;
 use crate::examples::{self, Example};
@@ -11,13 +14,13 @@ use crate::windows::wine::Wine;
 use crate::windows::{self, programs};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The software GPU that the programs use.
 const MODEL: &str = "mi300x";
-/// The program that also runs over TLS.
-const OVER_TLS: &str = "vector_add";
+/// The programs that also run over TLS.
+const OVER_TLS: &[&str] = &["launch_storm", "managed", "vector_add"];
 
 /// Programs of the end-to-end tests that need neither arguments nor functions of Linux.
 const PROGRAMS: &[&str] = &[
@@ -41,9 +44,6 @@ const PROGRAMS: &[&str] = &[
     "virtual_memory",
 ];
 
-/// The example that cannot be built: HIP's headers have no `operator new` for a 64-bit size that is not `unsigned long`.
-const UNBUILT: &str = "device_malloc.hip";
-
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Only programs whose name contains this
@@ -58,30 +58,15 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     step::heading(&format!("{} programs for Windows", sources.len()));
     let folder = repo.target.join("windows-programs");
     let programs = programs::compile(toolchain, &sources, &examples::header(repo), &dlls, &folder)?;
-    let token = folder.join("token");
-    let _ = fs::remove_file(&token);
-    examples::checked(Command::new(&built.remora).args(["token", "new", "--out"]).arg(&token))?;
-    let file = token.display().to_string();
-    let start = |more: &[&str], log: &str| {
-        let options = [&["--no-upload-cache", "--token-file", &file], more].concat();
-        LocalWorker::start_with(Command::new(&built.remora), MODEL, &options, &repo.logs().join(log))
-    };
-    let plain = start(&[], "windows-worker.log")?;
-    let encrypted = start(&["--tls-self-signed"], "windows-tls-worker.log")?;
-    let secret = fs::read_to_string(&token).with_context(|| format!("cannot read {}", token.display()))?;
-    let log = fs::read_to_string(repo.logs().join("windows-tls-worker.log")).unwrap_or_default();
-    let pin = fingerprint(&log).context("the worker with TLS printed no fingerprint")?;
+    let site = Site::start(repo, built, wine, &folder)?;
     let mut failed = Vec::new();
     let mut count = 0;
     for Example { name, program } in &programs {
-        for tls in [false, true] {
-            if tls && name != OVER_TLS {
+        for scheme in ["tcp", "tls"] {
+            if scheme == "tls" && !OVER_TLS.contains(&name.as_str()) {
                 continue;
             }
-            let mut command = wine.command(program, &[]);
-            let (scheme, worker) = if tls { ("tls", &encrypted) } else { ("tcp", &plain) };
-            command.env("REMORA_WORKER", format!("{scheme}://{}", worker.address()));
-            command.env("REMORA_TOKEN", secret.trim()).env("REMORA_TLS_CA", &pin);
+            let mut command = site.command(program, &[], scheme);
             let log = repo.logs().join(format!("windows-{name}-{scheme}.log"));
             let outcome = examples::run_command(name, &mut command, &log)?;
             step::progress(&format!("{} over {scheme} in {}", outcome.line, step::seconds(outcome.time)));
@@ -95,7 +80,64 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
         bail!("{} of {count} runs failed under Wine\n{}", failed.len(), failed.join("\n"));
     }
     step::progress(&format!("{count} runs of {} programs under Wine, all right", programs.len()));
+    if arguments.filter.is_none() {
+        command_line::run(&site, &dlls, &programs)?;
+        latency::run(&site, toolchain, &dlls)?;
+    }
     Ok(())
+}
+
+/// Two workers, with and without TLS, and Wine to reach them from.
+#[derive(Debug)]
+struct Site<'a> {
+    repo: &'a Repo,
+    wine: Wine,
+    plain: LocalWorker,
+    encrypted: LocalWorker,
+    /// The token of both, and the fingerprint of the second one's certificate.
+    secret: String,
+    pin: String,
+    /// The Linux program.
+    remora: &'a Path,
+    folder: PathBuf,
+}
+
+impl<'a> Site<'a> {
+    fn start(repo: &'a Repo, built: &'a Built, wine: Wine, folder: &Path) -> Result<Site<'a>> {
+        let token = folder.join("token");
+        let _ = fs::remove_file(&token);
+        examples::checked(Command::new(&built.remora).args(["token", "new", "--out"]).arg(&token))?;
+        let file = token.display().to_string();
+        let start = |more: &[&str], log: &str| {
+            let options = [&["--no-upload-cache", "--token-file", &file], more].concat();
+            LocalWorker::start_with(Command::new(&built.remora), MODEL, &options, &repo.logs().join(log))
+        };
+        let plain = start(&[], "windows-worker.log")?;
+        let encrypted = start(&["--tls-self-signed"], "windows-tls-worker.log")?;
+        let secret =
+            fs::read_to_string(&token).with_context(|| format!("cannot read {}", token.display()))?;
+        let log = fs::read_to_string(repo.logs().join("windows-tls-worker.log")).unwrap_or_default();
+        let pin = fingerprint(&log).context("the worker with TLS printed no fingerprint")?;
+        let (secret, remora, folder) = (secret.trim().to_owned(), &*built.remora, folder.to_owned());
+        Ok(Site { repo, wine, plain, encrypted, secret, pin, remora, folder })
+    }
+
+    /// A command that runs a Windows program with a worker.
+    fn command(&self, program: &Path, arguments: &[&str], scheme: &str) -> Command {
+        self.with_worker(self.wine.command(program, arguments), scheme)
+    }
+
+    /// The same for `remora.exe`, which finds the DLLs itself.
+    fn remora_command(&self, program: &Path, arguments: &[&str], scheme: &str) -> Command {
+        self.with_worker(self.wine.bare_command(program, arguments), scheme)
+    }
+
+    fn with_worker(&self, mut command: Command, scheme: &str) -> Command {
+        let worker = if scheme == "tls" { &self.encrypted } else { &self.plain };
+        command.env("REMORA_WORKER", format!("{scheme}://{}", worker.address()));
+        command.env("REMORA_TOKEN", &self.secret).env("REMORA_TLS_CA", &self.pin);
+        command
+    }
 }
 
 /// The fingerprint of the certificate that the worker printed.
@@ -115,7 +157,6 @@ fn sources(repo: &Repo, arguments: &Arguments) -> Result<Vec<PathBuf>> {
             sources.push(path);
         }
     }
-    sources.retain(|path| !path.ends_with(UNBUILT));
     let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     sources.retain(|path| arguments.filter.as_deref().is_none_or(|text| name(path).contains(text)));
     sources.sort_by_key(name);

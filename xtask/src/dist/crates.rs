@@ -123,22 +123,38 @@ struct NpmPackage {
 }
 
 impl Shipped {
+    /// What is in the packages for Linux.
     pub fn read(repo: &Repo) -> Result<Shipped> {
-        let mut cargo = repo.cargo();
-        cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);
-        let metadata = step::output(&mut cargo)?;
-        let mut tree = repo.cargo();
-        tree.args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
-        tree.args(["--target", TARGET]).args(ROOTS.iter().flat_map(|root| ["--package", root]));
-        let read = |path: &str| {
-            let path = repo.root.join(path);
-            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        let mut components = crates(&metadata, &step::output(&mut tree)?, &read("Cargo.lock")?)?;
-        components.extend(npm(&read("board/ui/package-lock.json")?)?);
-        components.sort_by(|a, b| (a.kind, &a.name, &a.version).cmp(&(b.kind, &b.name, &b.version)));
-        Ok(Shipped { components })
+        let mut components = compiled_crates(repo, ROOTS, TARGET)?;
+        components.extend(npm(&read(repo, "board/ui/package-lock.json")?)?);
+        Ok(Shipped::sorted(components))
     }
+
+    /// What is in the programs and libraries of some packages for another target.
+    pub fn of(repo: &Repo, roots: &[&str], target: &str) -> Result<Shipped> {
+        compiled_crates(repo, roots, target).map(Shipped::sorted)
+    }
+
+    fn sorted(mut components: Vec<Component>) -> Shipped {
+        components.sort_by(|a, b| (a.kind, &a.name, &a.version).cmp(&(b.kind, &b.name, &b.version)));
+        Shipped { components }
+    }
+}
+
+/// The crates that are compiled into some packages.
+fn compiled_crates(repo: &Repo, roots: &[&str], target: &str) -> Result<Vec<Component>> {
+    let mut cargo = repo.cargo();
+    cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", target]);
+    let metadata = step::output(&mut cargo)?;
+    let mut tree = repo.cargo();
+    tree.args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    tree.args(["--target", target]).args(roots.iter().flat_map(|root| ["--package", root]));
+    crates(&metadata, &step::output(&mut tree)?, &read(repo, "Cargo.lock")?)
+}
+
+fn read(repo: &Repo, path: &str) -> Result<String> {
+    let path = repo.root.join(path);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The crates in the output of `cargo tree`, described by `cargo metadata`, which also lists crates that no feature enables.

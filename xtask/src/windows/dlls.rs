@@ -5,7 +5,7 @@ use crate::stamp::{Inputs, Stamp};
 use crate::step;
 use crate::windows::COMPILER;
 use anyhow::{Context, Result};
-use hip_api::meta::{DLLS, module_definition};
+use hip_api::dll::{DLLS, module_definition};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

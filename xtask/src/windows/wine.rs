@@ -26,6 +26,8 @@ pub struct Wine {
     prefix: PathBuf,
     /// Folders with DLLs of programs, as Windows paths.
     path: String,
+    /// The same without the client's: for `remora.exe`, which finds them itself.
+    bare_path: String,
 }
 
 impl Wine {
@@ -39,6 +41,7 @@ impl Wine {
         let wine = Wine {
             prefix: base.join("prefix"),
             path: format!("{};{}", windows_path(dlls), windows_path(&support)),
+            bare_path: windows_path(&support),
         };
         if !wine.prefix.join("system.reg").exists() {
             let log = repo.logs().join("wine-prefix.log");
@@ -49,9 +52,16 @@ impl Wine {
 
     /// A command that runs a Windows program.
     pub fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.bare_command(program, arguments);
+        command.env("WINEPATH", &self.path);
+        command
+    }
+
+    /// A command that runs a Windows program without the client's DLLs in its search path.
+    pub fn bare_command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg(program).args(arguments);
-        command.env("WINEPREFIX", &self.prefix).env("WINEPATH", &self.path);
+        command.env("WINEPREFIX", &self.prefix).env("WINEPATH", &self.bare_path);
         // No browser engine and no .NET, which Wine would offer to install; no messages of Wine itself.
         command.env("WINEDLLOVERRIDES", "mscoree,mshtml=;bcryptprimitives=n").env("WINEDEBUG", "-all");
         command.env_remove("DISPLAY");
