@@ -92,8 +92,8 @@ fn glibc(symbol: &str) -> Result<(u32, u32)> {
     }
 }
 
-/// Replaces a staged copy of a program or library by one without debug information. With `debug`, the folder for debug information by build ID, keeps that
-/// there, where debuggers look for it.
+/// Replaces a staged copy of a program or library by one without debug information. With `debug`, the folder for debug information
+/// by build ID, keeps that there, where debuggers look for it.
 pub fn strip(from: &Path, to: &Path, debug: Option<&Path>) -> Result<()> {
     let mut strip = Command::new("objcopy");
     // The symbol table goes too. The exports are in the dynamic one.
