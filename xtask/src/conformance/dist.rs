@@ -44,8 +44,9 @@ type Action = Box<dyn Fn(&Bench<'_>) -> Result<String>>;
 
 /// The releases that Debian packages are tried in.
 const RELEASES: &[&str] = &["bookworm", "trixie", "sid"];
-/// The releases that the tarball and the wheels are tried in.
-const LOOSE: &[&str] = &["bookworm", "trixie"];
+/// The releases that the tarball and the wheels are tried in, and whether [`PROGRAM`] runs there, which is compiled for Debian 12.
+const LOOSE: &[(&str, bool)] =
+    &[("bullseye", false), ("bookworm", true), ("trixie", true), ("testing", true)];
 /// The program that is run after an installation.
 const PROGRAM: &str = "saxpy";
 /// The longest time from the end of an installation to the end of the first program.
@@ -98,15 +99,36 @@ fn trials() -> Vec<(String, Action)> {
     for release in RELEASES {
         add(format!("debs: {release}"), Box::new(|bench| debs::install_and_purge(bench, release)));
     }
-    for release in LOOSE {
-        add(format!("tarball: {release}"), Box::new(|bench| tarball::unpack_and_run(bench, release)));
+    for (release, is_new) in LOOSE {
+        add(
+            format!("tarball: {release}"),
+            Box::new(|bench| tarball::unpack_and_run(bench, release, *is_new)),
+        );
     }
     add("wheels: audit".to_owned(), Box::new(wheels::audit));
-    for release in LOOSE {
-        add(format!("wheels: {release}"), Box::new(|bench| wheels::install_and_use(bench, release)));
+    for (release, is_new) in LOOSE {
+        add(format!("wheels: {release}"), Box::new(|bench| wheels::install_and_use(bench, release, *is_new)));
     }
+    add("wheels: training".to_owned(), Box::new(wheels::train));
     add("bill of materials".to_owned(), Box::new(wheels::bill_of_materials));
     add("image: worker".to_owned(), Box::new(images::worker));
+    add(
+        "image: worker for AMD GPUs".to_owned(),
+        Box::new(|bench| {
+            images::without_gpu(
+                bench,
+                "remora-worker-rocm",
+                &["loaded /usr/lib/x86_64-linux-gnu/libamdhip64.so.6", "hipErrorNoDevice"],
+            )
+        }),
+    );
+    add(
+        "image: worker for NVIDIA GPUs".to_owned(),
+        Box::new(|bench| {
+            images::without_gpu(bench, "remora-worker-cuda", &["cannot load NVIDIA's driver library"])
+        }),
+    );
+    add("image: board".to_owned(), Box::new(images::board));
     add(
         "image: client".to_owned(),
         Box::new(|bench| images::copied(bench, "remora-client", "/remora", "lib/libamdhip64.so.6")),
@@ -122,17 +144,25 @@ fn trials() -> Vec<(String, Action)> {
     trials
 }
 
-/// The packed chart has the files that `cargo xtask conformance deploy` checks.
+/// The packed chart has the files that `cargo xtask conformance deploy` checks, and helm reads it.
 fn chart(bench: &Bench<'_>) -> Result<String> {
+    let package = dist::only(&bench.packages, ".tgz")?;
     let tree = Tree::empty(&bench.repo.downloads.join(format!("trees/chart.{}", std::process::id())))?;
-    tree.unpack(&dist::only(&bench.packages, ".tgz")?)?;
+    tree.unpack(&package)?;
     let mut diff = Command::new("diff");
     diff.arg("-r").arg(bench.repo.root.join("deploy/helm/remora")).arg(tree.root().join("remora"));
     step::output(&mut diff)?;
-    Ok("its files are those of deploy/helm/remora".to_owned())
+    let helm = super::helm(bench.repo)?;
+    step::output(Command::new(&helm).args(["lint", "--strict"]).arg(&package))?;
+    let objects = step::output(Command::new(&helm).args(["template", "trial"]).arg(&package))?;
+    let count = objects.lines().filter(|line| line.starts_with("kind: ")).count();
+    if count == 0 {
+        bail!("helm template made no objects");
+    }
+    Ok(format!("its files are those of deploy/helm/remora; helm lint and template make {count} objects"))
 }
 
-/// Builds the packages twice; the bytes must be the same.
+/// Builds the packages twice, images too; the bytes must be the same.
 fn reproduced(repo: &Repo) -> Result<PathBuf> {
     let arguments = dist::Arguments::default();
     let first = dist::run(repo, &arguments).and_then(|folder| dist::sums(&folder))?;
@@ -143,6 +173,6 @@ fn reproduced(repo: &Repo) -> Result<PathBuf> {
     if !differences.is_empty() {
         bail!("a second run made other packages:\n{}", differences.join("\n"));
     }
-    println!("ok      two runs make the same bytes");
+    println!("ok      two runs make the same {} files, byte for byte", second.lines().count());
     Ok(folder)
 }

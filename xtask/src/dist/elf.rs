@@ -44,6 +44,13 @@ impl Needs {
         Ok(())
     }
 
+    /// Symbols that a file imports without a version: its libraries had none of that name when it was linked.
+    pub fn unknown_symbols(file: &Path) -> Result<Vec<String>> {
+        let mut nm = Command::new("nm");
+        let text = step::output(nm.args(["--dynamic", "--undefined-only"]).arg(file).env("LC_ALL", "C"))?;
+        Ok(unknown(&text))
+    }
+
     /// The Debian packages that have these libraries, as in a `Depends` field.
     pub fn debian(&self) -> Result<String> {
         let mut packages = BTreeSet::new();
@@ -64,6 +71,12 @@ impl Needs {
     }
 }
 
+/// The symbols without a version that `nm --dynamic --undefined-only` prints. Weak ones may be missing.
+fn unknown(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| line.trim().strip_prefix("U "));
+    names.filter(|name| !name.contains('@')).map(str::to_owned).collect()
+}
+
 /// A version of glibc from the name of a symbol version.
 fn glibc(symbol: &str) -> Result<(u32, u32)> {
     match symbol {
@@ -79,8 +92,8 @@ fn glibc(symbol: &str) -> Result<(u32, u32)> {
     }
 }
 
-/// Replaces a staged copy of a program or library by one without debug information. With `debug`, the folder for debug information by build ID, keeps that
-/// there, where debuggers look for it.
+/// Replaces a staged copy of a program or library by one without debug information. With `debug`, the folder for debug information
+/// by build ID, keeps that there, where debuggers look for it.
 pub fn strip(from: &Path, to: &Path, debug: Option<&Path>) -> Result<()> {
     let mut strip = Command::new("objcopy");
     // The symbol table goes too. The exports are in the dynamic one.
@@ -142,6 +155,12 @@ Version References:
         let mut needs = Needs::default();
         needs.add("  NEEDED  libssl.so.3\n").unwrap();
         assert!(needs.debian().unwrap_err().to_string().contains("libssl.so.3"));
+    }
+
+    #[test]
+    fn a_symbol_without_a_version_is_unknown_unless_it_is_weak() {
+        let text = "                 U gettid\n                 U malloc@GLIBC_2.2.5\n                 w __cxa_thread\n";
+        assert_eq!(unknown(text), ["gettid"]);
     }
 
     #[test]

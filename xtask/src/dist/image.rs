@@ -17,10 +17,22 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Debian release of the base layer.
-const RELEASE: &str = "bookworm";
+/// A base layer: a bare Debian release, and packages of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Base {
+    release: &'static str,
+    packages: &'static [&'static str],
+}
+
+/// The base of most images.
+const BARE: Base = Base { release: "bookworm", packages: &[] };
+/// Debian 13 has HIP 5; MI300X needs HIP 6.
+const ROCM: Base = Base { release: "testing", packages: &["libamdhip64-6"] };
+
 /// The user of services in images; it has no name there.
 const USER: u32 = 65532;
+/// Debian's HIP library in the image for AMD GPUs.
+const ROCM_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/libamdhip64.so.6";
 /// What a container does not read: documentation, translations, and the package manager's caches.
 const LEFT_OUT: &[&str] = &[
     "usr/share/doc",
@@ -38,55 +50,84 @@ const LEFT_OUT: &[&str] = &[
     "etc/machine-id",
     "etc/hostname",
     "etc/resolv.conf",
+    "etc/hosts",
+    "etc/apt/apt.conf.d",
     "dev",
 ];
 
 /// An image.
 struct Image {
     name: &'static str,
-    /// Debian packages whose files it has, with the folder they are put in.
+    base: &'static Base,
+    /// Debian packages of ours whose files it has, with the folder they are put in.
     packages: &'static [(&'static str, &'static str)],
     /// Further files: path in the repository, path in the image.
     files: &'static [(&'static str, &'static str)],
     user: &'static str,
+    /// Variables, beside those of all images.
+    environment: &'static [&'static str],
     entry: &'static [&'static str],
     command: &'static [&'static str],
     ports: &'static [&'static str],
 }
 
+/// The worker for software GPUs; those for real GPUs differ in a few fields.
+const WORKER: Image = Image {
+    name: "remora-worker",
+    base: &BARE,
+    packages: &[("remora", "/"), ("libamdhip64-remora", "/"), ("remora-agent", "/")],
+    files: &[],
+    user: "65532:65532",
+    environment: &[],
+    entry: &["remora"],
+    command: &["worker", "--listen", "127.0.0.1:18515"],
+    ports: &["8001/tcp", "18515/tcp"],
+};
+
 const IMAGES: &[Image] = &[
+    WORKER,
     Image {
-        name: "remora-worker",
-        packages: &[("remora", "/"), ("libamdhip64-remora", "/"), ("remora-agent", "/")],
-        files: &[],
-        user: "65532:65532",
-        entry: &["remora"],
-        command: &["worker", "--listen", "127.0.0.1:18515"],
-        ports: &["8001/tcp", "18515/tcp"],
+        name: "remora-worker-rocm",
+        base: &ROCM,
+        command: &["worker", "--backend", "hip", "--library", ROCM_LIBRARY, "--listen", "127.0.0.1:18515"],
+        ..WORKER
+    },
+    Image {
+        name: "remora-worker-cuda",
+        // NVIDIA's container runtime adds the devices and the driver's libraries.
+        environment: &["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"],
+        command: &["worker", "--backend", "cuda", "--listen", "127.0.0.1:18515"],
+        ..WORKER
     },
     Image {
         name: "remora-board",
+        base: &BARE,
         packages: &[("remora", "/"), ("libamdhip64-remora", "/")],
         files: &[],
         user: "65532:65532",
+        environment: &[],
         entry: &["remora"],
         command: &["serve", "--data", "/var/lib/remora", "--listen", "127.0.0.1:8080"],
         ports: &["8080/tcp"],
     },
     Image {
         name: "remora-client",
+        base: &BARE,
         packages: &[("remora", "/build"), ("libamdhip64-remora", "/build")],
         files: &[],
         user: "65534:65534",
+        environment: &[],
         entry: &[],
         command: &["cp", "-r", "/build/.", "/remora"],
         ports: &[],
     },
     Image {
         name: "remora-provider",
+        base: &BARE,
         packages: &[("remora-agent", "/build")],
         files: &[("deploy/images/metadata.yaml", "build/metadata.yaml")],
         user: "65534:65534",
+        environment: &[],
         entry: &[],
         command: &["cp", "-r", "/build/.", "/run/remora"],
         ports: &[],
@@ -103,35 +144,52 @@ struct Layer {
 /// Builds all images from the Debian packages in the same folder.
 pub fn build(parts: &Parts<'_>, into: &Path) -> Result<()> {
     tree::require_root()?;
-    let base = base(parts)?;
+    let mut bases: Vec<(&Base, Layer)> = Vec::new();
     for image in IMAGES {
+        if !bases.iter().any(|(base, _)| *base == image.base) {
+            let archive = parts.work.join(format!("base-{}.tar", bases.len()));
+            bases.push((image.base, image.base.layer(parts, &archive)?));
+        }
+        let base = bases.iter().find(|(base, _)| *base == image.base);
+        let (_, base) = base.context("an image without a base")?;
         let own = own(parts, image, into)?;
         let path = into.join(format!("{}-{}.oci.tar", image.name, parts.release.version));
-        write(parts, image, &[&base, &own], &path)?;
+        write(parts, image, &[base, &own], &path)?;
         let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
         step::progress(&format!("made {}: {:.1} MB compressed", image.name, size as f64 / 1e6));
     }
     Ok(())
 }
 
-/// The layer of the Debian release, which all images share.
-fn base(parts: &Parts<'_>) -> Result<Layer> {
-    let tree = Tree::of(parts.repo, RELEASE, &[])?;
-    for name in LEFT_OUT {
-        let path = tree.root().join(name);
-        // Folders stay, empty: programs expect them.
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_dir() => {
-                foreign::remove(&path)?;
-                fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+impl Base {
+    /// The layer, which all images on this base share.
+    fn layer(&self, parts: &Parts<'_>, archive: &Path) -> Result<Layer> {
+        let tree = Tree::of(parts.repo, self.release, self.packages)?;
+        for name in LEFT_OUT {
+            let path = tree.root().join(name);
+            // Folders stay, empty: programs expect them.
+            match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => {
+                    foreign::remove(&path)?;
+                    fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+                }
+                Ok(_) => {
+                    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+                }
+                Err(_) => {}
             }
-            Ok(_) => {
-                fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-            }
-            Err(_) => {}
+        }
+        layer(tree.root(), &parts.release, archive)
+    }
+
+    /// How the layer was made, for the image's history.
+    fn made_by(&self) -> String {
+        let made = format!("debootstrap --variant=minbase {}", self.release);
+        match self.packages {
+            [] => made,
+            packages => format!("{made} && apt-get install {}", packages.join(" ")),
         }
     }
-    layer(tree.root(), &parts.release, &parts.work.join("base.tar"))
 }
 
 /// The layer with our files.
@@ -226,13 +284,15 @@ fn configuration(release: &Release, image: &Image, layers: &[&Layer]) -> Result<
     let time = release.timestamp()?;
     let ports: Value = image.ports.iter().map(|port| (port.to_string(), json!({}))).collect();
     let digests: Vec<String> = layers.iter().map(|layer| format!("sha256:{}", layer.uncompressed)).collect();
+    let mut environment = vec![
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "XDG_STATE_HOME=/var/lib/remora",
+        "XDG_CACHE_HOME=/var/lib/remora",
+    ];
+    environment.extend(image.environment);
     let mut run = json!({
         "User": image.user,
-        "Env": [
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "XDG_STATE_HOME=/var/lib/remora",
-            "XDG_CACHE_HOME=/var/lib/remora",
-        ],
+        "Env": environment,
         "Cmd": image.command,
         "Labels": {
             "org.opencontainers.image.title": image.name,
@@ -253,7 +313,7 @@ fn configuration(release: &Release, image: &Image, layers: &[&Layer]) -> Result<
         "config": run,
         "rootfs": { "type": "layers", "diff_ids": digests },
         "history": [
-            { "created": time, "created_by": format!("debootstrap --variant=minbase {RELEASE}") },
+            { "created": time, "created_by": image.base.made_by() },
             { "created": time, "created_by": "cargo xtask dist" },
         ],
     }))

@@ -17,9 +17,8 @@ const SHELLS: &[(&str, &str)] = &[
 /// Adds the pages and completions below a prefix such as `usr`.
 pub fn add(remora: &Path, stage: &Stage, prefix: &str, work: &Path) -> Result<()> {
     for (shell, place) in SHELLS {
-        if let Some(text) = ask(Command::new(remora).args(["completions", shell]))? {
-            stage.bytes(&format!("{prefix}/{place}"), &text, FILE)?;
-        }
+        let text = ask(Command::new(remora).args(["completions", shell]))?;
+        stage.bytes(&format!("{prefix}/{place}"), &text, FILE)?;
     }
     let folder = work.join("man");
     foreign::remove(&folder)?;
@@ -34,13 +33,11 @@ pub fn add(remora: &Path, stage: &Stage, prefix: &str, work: &Path) -> Result<()
     Ok(())
 }
 
-/// What the program prints; nothing if it does not have the subcommand.
-fn ask(command: &mut Command) -> Result<Option<Vec<u8>>> {
+/// What the program prints.
+fn ask(command: &mut Command) -> Result<Vec<u8>> {
     let Output { status, stdout, stderr } = command.output().context("cannot start the built program")?;
-    let message = String::from_utf8_lossy(&stderr);
-    match status.success() {
-        true => Ok(Some(stdout)),
-        false if message.contains("unrecognized subcommand") => Ok(None),
-        false => bail!("{command:?} failed ({status})\n{message}"),
+    if !status.success() {
+        bail!("{command:?} failed ({status})\n{}", String::from_utf8_lossy(&stderr));
     }
+    Ok(stdout)
 }

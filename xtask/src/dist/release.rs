@@ -48,6 +48,11 @@ impl Release {
         self.date("+%Y")
     }
 
+    /// The time for zip archives, whose times start in 1980.
+    pub fn zip_time(&self) -> u64 {
+        self.time.max(315_532_800)
+    }
+
     fn date(&self, format: &str) -> Result<String> {
         let mut date = Command::new("date");
         date.arg("--utc").arg(format!("--date=@{}", self.time)).arg(format).env("LC_ALL", "C");

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     let name = format!("remora-{}-x86_64-linux", parts.release.version);
     let stage = Stage::new(parts.work.join("tarball"))?;
-    files(&parts.built, &stage, &format!("{name}/bin"), &format!("{name}/lib/remora"))?;
-    let provider = parts.built.lib.join(provider_lib::NAME);
+    files(&parts.portable.built, &stage, &format!("{name}/bin"), &format!("{name}/lib/remora"))?;
+    let provider = parts.portable.built.lib.join(provider_lib::NAME);
     let place = stage.file(&provider, &format!("{name}/lib/remora/{}", provider_lib::NAME), FILE)?;
     elf::strip(&provider, &place, None)?;
-    pages::add(&parts.built.remora, &stage, &name, &parts.work)?;
+    pages::add(&parts.portable.built.remora, &stage, &name, &parts.work)?;
     for unit in ["remora-agent.service", "remora-board.service", "remora-worker@.service"] {
         let from = parts.repo.root.join("deploy/systemd").join(unit);
         stage.file(&from, &format!("{name}/share/remora/systemd/{unit}"), FILE)?;
@@ -37,16 +37,14 @@ pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Adds the program and the client libraries, without debug information; returns them.
-pub fn files(built: &Built, stage: &Stage, programs: &str, libraries: &str) -> Result<Vec<PathBuf>> {
+/// Adds the program and the client libraries, without debug information.
+pub fn files(built: &Built, stage: &Stage, programs: &str, libraries: &str) -> Result<()> {
     let remora = stage.file(&built.remora, &format!("{programs}/remora"), PROGRAM)?;
     elf::strip(&built.remora, &remora, None)?;
-    let mut files = vec![remora];
     for name in client_libs::SONAMES.iter().chain([&audit_lib::NAME]) {
         let from = built.lib.join(name);
         let to = stage.file(&from, &format!("{libraries}/{name}"), FILE)?;
         elf::strip(&from, &to, None)?;
-        files.push(to);
     }
-    Ok(files)
+    Ok(())
 }

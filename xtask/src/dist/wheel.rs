@@ -2,11 +2,10 @@
 
 use super::Parts;
 use super::copyright;
-use super::elf::Needs;
+use super::portable::GLIBC;
 use super::stage::{FILE, Stage};
 use super::tarball;
 use super::tools;
-use crate::pyflame;
 use crate::step;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -21,8 +20,8 @@ pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
         let from = parts.repo.root.join("deploy/python/remora").join(name);
         stage.file(&from, &format!("remora/{name}"), FILE)?;
     }
-    let files = tarball::files(&parts.built, &stage, "remora/bin", "remora/lib")?;
-    let tag = tag(Needs::of(&files)?.glibc);
+    tarball::files(&parts.portable.built, &stage, "remora/bin", "remora/lib")?;
+    let tag = tag();
     let info = format!("remora-{version}.dist-info");
     let text = |name: &str, text: &str| stage.bytes(&format!("{info}/{name}"), text.as_bytes(), FILE);
     text("METADATA", &metadata(version))?;
@@ -35,7 +34,7 @@ pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
     let python = tools::python(parts.repo)?;
     let mut pack = Command::new(python);
     pack.args(["-m", "wheel", "pack", "--dest-dir"]).arg(into).arg(&stage.root);
-    step::output(pack.env("SOURCE_DATE_EPOCH", zip_time(parts.release.time).to_string()))?;
+    step::output(pack.env("SOURCE_DATE_EPOCH", parts.release.zip_time().to_string()))?;
     let path = into.join(format!("remora-{version}-{tag}.whl"));
     if !path.exists() {
         bail!("`wheel pack` did not make {}", path.display());
@@ -44,13 +43,8 @@ pub fn build(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
 }
 
 /// Any Python 3, on any Linux with this glibc.
-fn tag((major, minor): (u32, u32)) -> String {
-    format!("py3-none-manylinux_{major}_{minor}_x86_64")
-}
-
-/// Times in zip archives start in 1980.
-fn zip_time(time: u64) -> u64 {
-    time.max(315_532_800)
+fn tag() -> String {
+    format!("py3-none-manylinux_{}_{}_x86_64", GLIBC.0, GLIBC.1)
 }
 
 fn metadata(version: &str) -> String {
@@ -81,10 +75,10 @@ No compiler, driver or ROCm is needed:
     )
 }
 
-/// Builds pyflame's wheel with maturin.
-pub fn build_pyflame(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
-    let wheel = pyflame::wheel(parts.repo)?;
+/// Adds pyflame's wheel, which maturin made.
+pub fn add_pyflame(parts: &Parts<'_>, into: &Path) -> Result<PathBuf> {
+    let wheel = &parts.portable.pyflame;
     let path = into.join(wheel.file_name().context("a wheel without a name")?);
-    fs::copy(&wheel, &path).with_context(|| format!("cannot copy {}", wheel.display()))?;
+    fs::copy(wheel, &path).with_context(|| format!("cannot copy {}", wheel.display()))?;
     Ok(path)
 }

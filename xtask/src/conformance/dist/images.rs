@@ -23,10 +23,9 @@ pub fn worker(bench: &Bench<'_>) -> Result<String> {
     let program = tree.put(&bench.program)?;
     // Its own command first: it must say that it listens.
     let entry = words(&image.configuration["config"]["Entrypoint"])?;
-    let command = words(&image.configuration["config"]["Cmd"])?;
-    let line = [&entry[..], &command[..], &["--ready".to_owned()]].concat().join(" ");
+    let line = image.line()?.join(" ");
     let script = format!(
-        "{line} >/tmp/worker 2>&1 & \
+        "{line} --ready >/tmp/worker 2>&1 & \
          for _ in $(seq 100); do grep -q 'listening on' /tmp/worker && break; sleep 0.1; done; \
          cat /tmp/worker; {} devices",
         entry.join(" ")
@@ -37,6 +36,37 @@ pub fn worker(bench: &Bench<'_>) -> Result<String> {
     }
     passes(&tree, &as_words(&image.as_user(&["remora", "run", "--", &program])?))?;
     Ok(format!("{:.1} MB compressed; its worker answers, {PROGRAM} passes in it", size as f64 / 1e6))
+}
+
+/// Runs the command of a worker's image on a machine without its kind of GPU: everything up to the driver must work.
+pub fn without_gpu(bench: &Bench<'_>, name: &str, expected: &[&str]) -> Result<String> {
+    let (image, tree) = open(bench, name)?;
+    let text = match tree.run(&as_words(&image.as_user(&as_words(&image.line()?))?)) {
+        Ok(text) => bail!("its worker runs without a GPU:\n{text}"),
+        Err(error) => format!("{error:#}"),
+    };
+    if let Some(missing) = expected.iter().find(|part| !text.contains(**part)) {
+        bail!("its worker does not say \"{missing}\":\n{text}");
+    }
+    Ok(format!("{:.1} MB compressed; without a GPU, its worker says so", megabytes(&image.archive)?))
+}
+
+/// Runs the board's image, and reads a page from it.
+pub fn board(bench: &Bench<'_>) -> Result<String> {
+    let (image, tree) = open(bench, "remora-board")?;
+    // Any free port instead of the usual one.
+    let line = image.line()?.join(" ").replace("127.0.0.1:8080", "127.0.0.1:0");
+    let script = format!(
+        "{line} >/tmp/board 2>&1 & \
+         for _ in $(seq 200); do grep -q 'http://127' /tmp/board && break; sleep 0.1; done; cat /tmp/board; \
+         port=$(sed -n 's|.*http://127.0.0.1:\\([0-9]*\\).*|\\1|p' /tmp/board | head -1); \
+         exec 3<>/dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+    );
+    let text = tree.run(&as_words(&image.as_user(&["bash", "-c", &script])?))?;
+    if !text.contains("200 OK") || !text.contains("<html") {
+        bail!("its board does not answer:\n{text}");
+    }
+    Ok(format!("{:.1} MB compressed; its board serves its pages", megabytes(&image.archive)?))
 }
 
 /// Runs the command of an image that copies files to a volume.
@@ -51,10 +81,7 @@ pub fn copied(bench: &Bench<'_>, name: &str, volume: &str, expected: &str) -> Re
     if !file.is_file() {
         bail!("its command did not copy {expected} to {volume}");
     }
-    Ok(format!(
-        "{:.1} MB compressed; its command copies its files",
-        fs::metadata(&image.archive)?.len() as f64 / 1e6
-    ))
+    Ok(format!("{:.1} MB compressed; its command copies its files", megabytes(&image.archive)?))
 }
 
 /// An image with its configuration.
@@ -64,6 +91,12 @@ struct Image {
 }
 
 impl Image {
+    /// The command that a runtime starts.
+    fn line(&self) -> Result<Vec<String>> {
+        let configuration = &self.configuration["config"];
+        Ok([words(&configuration["Entrypoint"])?, words(&configuration["Cmd"])?].concat())
+    }
+
     /// A command line that becomes the image's user, with its environment.
     fn as_user(&self, command: &[&str]) -> Result<Vec<String>> {
         let user = self.configuration["config"]["User"].as_str().context("it has no user")?;
@@ -107,6 +140,11 @@ fn open(bench: &Bench<'_>, name: &str) -> Result<(Image, Tree)> {
         fs::create_dir_all(tree.root().join(folder))?;
     }
     Ok((Image { archive, configuration }, tree))
+}
+
+fn megabytes(path: &Path) -> Result<f64> {
+    let data = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(data.len() as f64 / 1e6)
 }
 
 fn words(value: &Value) -> Result<Vec<String>> {

@@ -8,8 +8,8 @@ use crate::tree::Tree;
 use anyhow::{Result, bail};
 use std::time::Instant;
 
-/// Unpacks it into a bare tree and uses it from there.
-pub fn unpack_and_run(bench: &Bench<'_>, release: &str) -> Result<String> {
+/// Unpacks it into a bare tree and uses it from there; with `is_new`, for a program of the examples too.
+pub fn unpack_and_run(bench: &Bench<'_>, release: &str, is_new: bool) -> Result<String> {
     let tree = Tree::of(bench.repo, release, &["xz-utils"])?;
     let archive = tree.put(&dist::only(&bench.packages, ".tar.xz")?)?;
     tree.run(&["tar", "-C", "/opt", "-xf", &archive])?;
@@ -35,12 +35,18 @@ pub fn unpack_and_run(bench: &Bench<'_>, release: &str) -> Result<String> {
         bail!("`remora devices` printed:\n{devices}");
     }
     let answer = step::seconds(started.elapsed());
-    let program = tree.put(&bench.program)?;
     let started = Instant::now();
-    passes(&tree, &[&remora, "run", "--", &program])?;
+    tree.run(&[&remora, "try"])?;
+    if is_new {
+        let program = tree.put(&bench.program)?;
+        passes(&tree, &[&remora, "run", "--", &program])?;
+    }
     let time = started.elapsed();
     if time > FIRST_RUN {
-        bail!("the first program took {}", step::seconds(time));
+        bail!("the first programs took {}", step::seconds(time));
     }
-    Ok(format!("a worker answers after {answer}, the first program took {}", step::seconds(time)))
+    let glibc = tree.run(&["ldd", "--version"])?;
+    let glibc = glibc.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
+    let what = if is_new { "`remora try` and a program" } else { "`remora try`" };
+    Ok(format!("glibc {glibc}: a worker answers after {answer}; {what} took {}", step::seconds(time)))
 }
