@@ -314,3 +314,74 @@ impl Assembler {
         Ok((code, most as usize))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tensor_core::layout::Layout;
+    use tensor_core::program::Instruction;
+
+    use super::*;
+    use crate::memory::Imaginary;
+    use crate::work::Target;
+
+    const TARGET: Target = Target { compute_units: 4, matrix_cores: false, tile: None, interpret: None };
+
+    fn operand(address: u64, dtype: DType) -> Operand {
+        Operand { buffer: Arc::new(Imaginary(address)), layout: Layout::contiguous(&[99]), dtype }
+    }
+
+    fn planned(program: &Program, inputs: &[Operand], output: DType) -> Plan {
+        let mut plan = Plan::new(TARGET);
+        map(&mut plan, program, inputs, &[operand(1 << 50, output)]).unwrap();
+        plan
+    }
+
+    /// The names of an enumeration in the kernels' source.
+    fn listed(prefix: &str) -> Vec<String> {
+        let text = include_str!("../../kernels/interpret.hip");
+        let text = text.split(&format!("enum {prefix} {{")).nth(1).unwrap().split("};").next().unwrap();
+        let prefix = format!("{}_", prefix.to_uppercase());
+        text.split(',').filter_map(|name| name.trim().strip_prefix(&prefix)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn kernels_number_functions_as_programs_do() {
+        let (unary, binary) = (listed("Unary"), listed("Binary"));
+        assert_eq!((unary.len(), binary.len()), (Unary::Conj as usize + 1, Binary::Within as usize + 1));
+        for function in [Unary::Neg, Unary::BitNot, Unary::Exp, Unary::Tan, Unary::Erf, Unary::Round, Unary::Conj] {
+            assert_eq!(unary[function as usize], format!("{function:?}"));
+        }
+        for function in [Binary::Add, Binary::Pow, Binary::Logaddexp, Binary::Shr, Binary::Ge, Binary::Within] {
+            assert_eq!(binary[function as usize], format!("{function:?}"));
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_needed_again_gives_its_slot_to_the_next() {
+        let mut it = Assembler::default();
+        let mut value = it.load(DType::F32, (Pattern::Linear, 0), 9);
+        for _ in 0..50 {
+            value = it.value(Draft { operation: 1 << 6, sources: vec![value], ..Draft::default() });
+        }
+        let (code, slots) = it.assembled().unwrap();
+        assert_eq!((code.len(), slots), (51, 1));
+    }
+
+    #[test]
+    fn a_table_with_too_many_words_is_written_to_memory_first() {
+        let short = planned(&Program::identity(DType::F32), &[operand(1 << 48, DType::F32)], DType::F32);
+        assert_eq!((short.launches.len(), short.workspaces.len()), (1, 0));
+        assert_eq!(short.launches[0].words.len(), 96);
+        let constants = (0..60).map(|number| Code::Constant(Scalar::Int(number)));
+        let instructions = constants.map(|code| Instruction { code, dtype: DType::I64 }).collect();
+        let long = planned(&Program { instructions, results: vec![59] }, &[], DType::I64);
+        assert_eq!((long.launches.len(), long.workspaces.len()), (3, 1));
+        let names: Vec<&str> = long.launches.iter().map(|launch| &*launch.kernel.text).collect();
+        assert_eq!(names, ["pf_run_fill", "pf_run_fill", "pf_run_map"]);
+        let table = crate::symbolic::workspace(0).0;
+        assert_eq!(long.launches[1].words[2], table + 93 * 8);
+        assert_eq!((long.launches[2].words[0], &*long.launches[2].addresses), (table, &[0][..]));
+    }
+}
