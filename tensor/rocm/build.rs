@@ -1,5 +1,6 @@
-//! Compiles the kernels of `kernels/ahead.hip` ahead of time for the most common GPUs. Without a compiler the crate still builds,
-//! and the run-time compiler (hiprtc) compiles these kernels when they are first needed.
+//! Compiles kernels ahead of time for the most common GPUs: those of `kernels/ahead.hip`, and those that run any step where there is
+//! no run-time compiler. Without a compiler the crate still builds, and the run-time compiler (hiprtc) compiles all kernels when they
+//! are first needed.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::{env, fs, io};
 
 const TARGETS: [&str; 4] = ["gfx90a", "gfx942", "gfx1030", "gfx1100"];
-/// In the order in which `src/source.rs` concatenates them.
-const FILES: [&str; 7] = ["prelude", "functions", "reduce", "contract", "lines", "random", "ahead"];
+/// The files that all kernels build on, in the order in which `src/source.rs` concatenates them.
+const BASE: [&str; 6] = ["prelude", "functions", "reduce", "contract", "lines", "random"];
+/// The code objects and the files of their kernels. They are separate because few programs need the second.
+const OBJECTS: [(&str, &[&str]); 2] = [("ahead", &["ahead"]), ("interpret", &["interpret", "cores"])];
 const CLANGS: [&str; 6] = [
     "/usr/lib/llvm-19/bin/clang++",
     "/usr/bin/clang++-19",
@@ -36,57 +39,61 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
-    let mut text = String::new();
-    let mut names = Vec::new();
-    for file in FILES {
-        let part = fs::read_to_string(format!("kernels/{file}.hip"))?;
-        if file == "ahead" {
-            names = part
-                .split("void pf_")
-                .skip(1)
-                .filter_map(|rest| rest.split('(').next())
-                .map(|name| format!("pf_{name}"))
-                .collect();
-            names.sort();
-        }
-        text += &part;
-    }
-    let source = out.join("ahead.hip");
-    fs::write(&source, text)?;
-    let mut table = String::from("pub(crate) const TARGETS: &[(&str, &Aligned<[u8]>)] = &[\n");
-    match find(&root) {
-        Some((clang, libraries)) => {
-            let mut running: Vec<(&str, PathBuf, Child)> = Vec::new();
-            for target in TARGETS {
-                let code = out.join(format!("{target}.co"));
-                let child = Command::new(&clang)
-                    .args(["-x", "hip"])
-                    .args(OPTIONS)
-                    .arg(format!("--offload-arch={target}"))
-                    .arg(format!("--rocm-device-lib-path={}", libraries.display()))
-                    .arg("-o")
-                    .args([&code, &source])
-                    .stdin(Stdio::null())
-                    .spawn()?;
-                running.push((target, code, child));
-            }
-            for (target, code, mut child) in running {
-                if child.wait()?.success() {
-                    let _ = writeln!(table, "({target:?}, &Aligned(*include_bytes!({code:?}))),");
-                } else {
-                    println!(
-                        "cargo::warning=the kernels for {target} could not be built ahead of time; they will be compiled at run time"
-                    );
-                }
-            }
-        }
-        None => println!(
+    let compiler = find(&root);
+    if compiler.is_none() {
+        println!(
             "cargo::warning=no clang with the AMDGPU target and device libraries was found: kernels will be compiled at run time (`cargo xtask setup` installs both)"
-        ),
+        );
     }
-    table += "];\n";
-    let _ = writeln!(table, "pub(crate) const NAMES: &[&str] = &{names:?};");
-    fs::write(out.join("ahead.rs"), table)
+    let base = BASE.map(read).into_iter().collect::<io::Result<String>>()?;
+    let mut running: Vec<(&str, &str, PathBuf, Child)> = Vec::new();
+    for (object, files) in OBJECTS {
+        let own = files.iter().map(|file| read(file)).collect::<io::Result<String>>()?;
+        let source = out.join(format!("{object}.hip"));
+        fs::write(&source, format!("{base}{own}"))?;
+        let Some((clang, libraries)) = &compiler else { continue };
+        for target in TARGETS {
+            let code = out.join(format!("{object}-{target}.co"));
+            let child = Command::new(clang)
+                .args(["-x", "hip"])
+                .args(OPTIONS)
+                .arg(format!("--offload-arch={target}"))
+                .arg(format!("--rocm-device-lib-path={}", libraries.display()))
+                .arg("-o")
+                .args([&code, &source])
+                .stdin(Stdio::null())
+                .spawn()?;
+            running.push((object, target, code, child));
+        }
+    }
+    let mut tables: Vec<(&str, String)> = OBJECTS.iter().map(|(object, _)| (*object, String::new())).collect();
+    for (object, target, code, mut child) in running {
+        if !child.wait()?.success() {
+            println!(
+                "cargo::warning=the kernels for {target} ({object}) could not be built ahead of time; they will be compiled at run time"
+            );
+        } else if let Some((_, table)) = tables.iter_mut().find(|(name, _)| *name == object) {
+            let _ = writeln!(table, "({target:?}, &Aligned(*include_bytes!({code:?}))),");
+        }
+    }
+    let mut text = String::new();
+    for (object, table) in tables {
+        let name = object.to_uppercase();
+        let _ = writeln!(text, "pub(crate) const {name}: &[(&str, &Aligned<[u8]>)] = &[\n{table}];");
+    }
+    let mut names: Vec<String> = read("ahead")?
+        .split("void pf_")
+        .skip(1)
+        .filter_map(|rest| rest.split('(').next())
+        .map(|name| format!("pf_{name}"))
+        .collect();
+    names.sort();
+    let _ = writeln!(text, "pub(crate) const NAMES: &[&str] = &{names:?};");
+    fs::write(out.join("ahead.rs"), text)
+}
+
+fn read(file: &str) -> io::Result<String> {
+    fs::read_to_string(format!("kernels/{file}.hip"))
 }
 
 /// Returns a compiler and the folder of `ocml.bc`.

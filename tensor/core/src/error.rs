@@ -55,4 +55,6 @@ pub enum DeviceError {
     Unsupported(String),
     #[error("a kernel could not be compiled: {log}")]
     Compile { log: String },
+    #[error("there is no kernel compiler: {0}")]
+    NoCompiler(String),
 }

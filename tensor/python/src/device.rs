@@ -63,6 +63,8 @@ fn options(packaged: Option<PathBuf>) -> RocmOptions {
         library: crate::env::hip_library().or(packaged),
         kernel_cache: kernel_folder(),
         without_graphs: !graphs(),
+        interpret: crate::env::interpret(),
+        on_interpret: Some(crate::notice::interpreting),
     }
 }
 

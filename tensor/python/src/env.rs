@@ -30,6 +30,11 @@ pub fn graphs() -> bool {
     text("PYFLAME_GRAPHS").is_none_or(|value| value != "0")
 }
 
+/// Whether steps are interpreted even if there is a kernel compiler: `PYFLAME_INTERPRET=1`.
+pub fn interpret() -> bool {
+    text("PYFLAME_INTERPRET").is_some_and(|value| value != "0")
+}
+
 /// The folder of the kernel cache: `PYFLAME_CACHE`, by default one in the user's cache folder. "0" disables the cache.
 pub fn kernel_cache() -> Option<PathBuf> {
     match text("PYFLAME_CACHE") {

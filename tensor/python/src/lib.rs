@@ -13,6 +13,7 @@ mod grad;
 mod graph;
 mod methods;
 mod operand;
+mod notice;
 mod packaged;
 mod profile;
 mod rocm;

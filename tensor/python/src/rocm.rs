@@ -158,6 +158,7 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     stats.set_item("compiled", statistics.compiled)?;
     stats.set_item("compilations", statistics.compilations)?;
     stats.set_item("launches", statistics.launches)?;
+    stats.set_item("interpreted_launches", statistics.interpreted)?;
     stats.set_item("graphs", statistics.replays.captured)?;
     stats.set_item("graph_launches", statistics.replays.replays)?;
     stats.set_item("replayed_launches", statistics.replays.replayed)?;

@@ -18,6 +18,9 @@ def _start():
     socket = os.path.join(_folder.name, "worker")
     command = [binary, "worker", "--listen", f"unix:{socket}", "--device", "mi300x", "--device", "mi300x"]
     command += ["--ready", "--exit-with-parent", "--no-upload-cache", "--watchdog", "0"]
+    # An empty folder gives a worker without a compiler, so that every test uses interpreted steps.
+    if toolchain := os.environ.get("PYFLAME_TEST_TOOLCHAIN"):
+        command += ["--toolchain", toolchain]
     log = open(os.path.join(_folder.name, "worker.log"), "wb")
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     line = worker.stdout.readline().decode()

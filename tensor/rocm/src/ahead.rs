@@ -1,5 +1,5 @@
-//! Kernels that were compiled ahead of time when this crate was built, if a compiler was available. `kernels/ahead.hip` contains
-//! their source, as steps would generate it.
+//! Kernels that were compiled ahead of time when this crate was built, if a compiler was available: those of common steps, whose
+//! source in `kernels/ahead.hip` is what steps would generate, and those that run any step (see [`crate::interpret`]).
 
 include!(concat!(env!("OUT_DIR"), "/ahead.rs"));
 
@@ -10,7 +10,18 @@ pub(crate) struct Aligned<T: ?Sized>(pub T);
 /// Returns the code object that contains a kernel, for a target such as "gfx942".
 pub(crate) fn find(target: &str, name: &str) -> Option<&'static [u8]> {
     NAMES.binary_search(&name).ok()?;
-    TARGETS.iter().find(|(known, _)| *known == target).map(|(_, code)| &code.0)
+    AHEAD.iter().find(|(known, _)| *known == target).map(|(_, code)| &code.0)
+}
+
+/// Returns the code object of the kernels that run any step, with the target's name.
+pub(crate) fn interpreter(target: &str) -> Option<(&'static str, &'static [u8])> {
+    INTERPRET.iter().find(|(known, _)| *known == target).map(|(known, code)| (*known, &code.0))
+}
+
+/// The targets for which kernels run any step, for messages.
+pub(crate) fn interpreted_targets() -> String {
+    let names: Vec<&str> = INTERPRET.iter().map(|(known, _)| *known).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -102,7 +113,7 @@ mod tests {
     fn the_file_of_kernels_built_ahead_has_what_steps_ask_for() {
         let mut texts: Vec<String> = Vec::new();
         for (tile, step) in usual() {
-            let target = Target { compute_units: 1, matrix_cores: false, tile: Some(tile) };
+            let target = Target { compute_units: 1, matrix_cores: false, tile: Some(tile), interpret: None };
             let mut plan = Plan::new(target);
             plan.add(&step).unwrap();
             for launch in plan.launches {
@@ -129,7 +140,7 @@ mod tests {
     #[test]
     fn every_kernel_built_ahead_is_found_for_every_target_that_was_built() {
         assert!(NAMES.len() > 20);
-        for (target, code) in TARGETS {
+        for (target, code) in AHEAD {
             assert_eq!(&code.0[..4], b"\x7fELF");
             assert!(NAMES.iter().all(|name| find(target, name).is_some()));
         }

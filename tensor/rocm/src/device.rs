@@ -11,7 +11,9 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::step::{Step, Work};
 
+use crate::ahead;
 use crate::faults::Faults;
+use crate::interpret::Interpret;
 use crate::kernels::{KernelStatistics, Kernels};
 use crate::library::{Library, call};
 use crate::memory::{Block, MemoryPool, address_of};
@@ -32,6 +34,10 @@ pub struct RocmOptions {
     pub kernel_cache: Option<PathBuf>,
     /// Disables graphs: repeated sequences of launches are not replayed.
     pub without_graphs: bool,
+    /// Interprets every step with kernels that were built ahead, even if there is a compiler. For tests and comparisons.
+    pub interpret: bool,
+    /// Is called once if steps are interpreted because there is no compiler, with the reason. It must not use tensors.
+    pub on_interpret: Option<fn(&str)>,
 }
 
 /// A ROCm device: one GPU.
@@ -45,6 +51,9 @@ pub struct RocmDevice {
     pinned: Arc<PinnedPool>,
     faults: Faults,
     stream: Arc<Stream>,
+    /// Set if steps are interpreted.
+    interpret: OnceLock<Interpret>,
+    on_interpret: Option<fn(&str)>,
 }
 
 /// Returns the number of GPUs that the default library reports.
@@ -85,7 +94,12 @@ impl RocmDevice {
             faults: Faults::new(stream.clone()),
             properties,
             stream,
+            interpret: OnceLock::new(),
+            on_interpret: options.on_interpret,
         };
+        if options.interpret {
+            device.interpret("the option `interpret` is set", true)?;
+        }
         device.set_replaying(!options.without_graphs);
         Ok(Arc::new(device))
     }
@@ -120,18 +134,43 @@ impl RocmDevice {
         self.kernels.is_replaying()
     }
 
+    /// Whether steps are interpreted by kernels that were built ahead, because there is no compiler.
+    pub fn is_interpreting(&self) -> bool {
+        self.interpret.get().is_some()
+    }
+
+    /// From now on interprets steps.
+    fn interpret(&self, why: &str, always: bool) -> Result<(), DeviceError> {
+        let Some((target, _)) = ahead::interpreter(self.architecture()) else {
+            return Err(DeviceError::NoCompiler(format!(
+                "{why}; kernels that need none were built for {}, not for {}",
+                ahead::interpreted_targets(),
+                self.architecture()
+            )));
+        };
+        // Another thread may have been first.
+        let _ = self.interpret.set(Interpret { target, always });
+        Ok(())
+    }
+
+    /// The name of the processor, without its features.
+    fn architecture(&self) -> &str {
+        self.properties.architecture.split(':').next().unwrap_or_default()
+    }
+
     fn target(&self) -> Target {
-        let architecture = self.properties.architecture.split(':').next().unwrap_or_default();
+        let architecture = self.architecture();
         Target {
             compute_units: self.properties.compute_units.max(1) as usize,
             matrix_cores: matches!(architecture, "gfx90a" | "gfx942"),
             tile: None,
+            interpret: self.interpret.get().copied(),
         }
     }
 
     /// Returns the tuning key of a step that is to be tuned.
     fn tuning_key(&self, step: &Step) -> Option<String> {
-        if !tuning_cache().is_exhaustive() {
+        if !tuning_cache().is_exhaustive() || self.is_interpreting() {
             return None;
         }
         let key = work::tuning_key(self.target(), step)?;
@@ -176,6 +215,30 @@ impl RocmDevice {
         template.bind(step, faults, |bytes| self.pool.allocate(bytes), launches, held)
     }
 
+    /// Plans steps and submits their launches.
+    fn submit(&self, steps: &[Step]) -> Result<(), DeviceError> {
+        self.stream.select()?;
+        let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
+        for step in steps {
+            let mut target = self.target();
+            if let Some(key) = self.tuning_key(step) {
+                target.tile = match tuning_cache().find(&key) {
+                    Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
+                    None => {
+                        // Earlier launches must be submitted first: this step's operands may be results of earlier ones.
+                        self.kernels.run(&std::mem::take(&mut launches))?;
+                        Some(self.tune(step, &key)?)
+                    }
+                };
+            }
+            self.plan(target, step, &mut launches, &mut held)?;
+        }
+        // Workspaces are freed when this returns, after the launches that use them were submitted.
+        let begun = self.kernels.run(&launches);
+        self.pool.settle();
+        begun
+    }
+
     /// Returns the device address of a range of a buffer, or an error if it exceeds the buffer.
     fn place(&self, buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
         let address = address_of(&**buffer)
@@ -201,7 +264,7 @@ impl Device for RocmDevice {
         Ok(DeviceInfo {
             kind: "rocm".to_owned(),
             name: self.properties.name.clone(),
-            architecture: self.properties.architecture.split(':').next().unwrap_or_default().to_owned(),
+            architecture: self.architecture().to_owned(),
             total_memory: total as u64,
             free_memory: free as u64,
             compute_units: self.properties.compute_units,
@@ -224,26 +287,17 @@ impl Device for RocmDevice {
     }
 
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
-        self.stream.select()?;
-        let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
-        for step in steps {
-            let mut target = self.target();
-            if let Some(key) = self.tuning_key(step) {
-                target.tile = match tuning_cache().find(&key) {
-                    Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
-                    None => {
-                        // Earlier launches must be submitted first: this step's operands may be results of earlier ones.
-                        self.kernels.run(&std::mem::take(&mut launches))?;
-                        Some(self.tune(step, &key)?)
-                    }
-                };
+        match self.submit(steps) {
+            // All steps again: they write the same to the same places.
+            Err(DeviceError::NoCompiler(why)) if !self.is_interpreting() => {
+                self.interpret(&why, false)?;
+                if let Some(tell) = self.on_interpret {
+                    tell(&why);
+                }
+                self.submit(steps)
             }
-            self.plan(target, step, &mut launches, &mut held)?;
+            other => other,
         }
-        // Workspaces are freed when this returns, after the launches that use them were submitted.
-        let begun = self.kernels.run(&launches);
-        self.pool.settle();
-        begun
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

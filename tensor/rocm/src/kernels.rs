@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hip_api::types::{HIPRTC_SUCCESS, hipFunction_t, hipModule_t, hiprtcProgram, hiprtcResult};
+use hip_api::types::{
+    HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_SUCCESS, hipFunction_t, hipModule_t, hiprtcProgram, hiprtcResult,
+};
 use parking_lot::Mutex;
 use tensor_core::error::DeviceError;
 
@@ -33,6 +35,8 @@ pub struct KernelStatistics {
     pub compilations: u64,
     /// Kernel launches.
     pub launches: u64,
+    /// Launches of kernels that interpret steps, because there is no compiler.
+    pub interpreted: u64,
     /// Launches that were replayed as graphs.
     pub replays: ReplayStatistics,
 }
@@ -95,6 +99,7 @@ impl Kernels {
         let mut state = self.state.lock();
         self.prepare(&mut state, launches.iter().map(|launch| &*launch.kernel))?;
         state.statistics.launches += launches.len() as u64;
+        state.statistics.interpreted += launches.iter().filter(|launch| launch.kernel.ready).count() as u64;
         let functions: Vec<usize> =
             launches.iter().filter_map(|launch| launch.kernel.function.get().copied()).collect();
         if self.is_replaying() && state.replays.begin(&self.stream, launches, &functions)? == Begun::Replayed
@@ -180,6 +185,14 @@ impl Kernels {
     fn find(&self, state: &mut State, kernel: &Kernel) -> Result<bool, DeviceError> {
         let target = self.architecture.split(':').next().unwrap_or_default();
         let name = kernel.name();
+        if kernel.ready {
+            let (_, code) = ahead::interpreter(target).ok_or_else(|| {
+                DeviceError::Unavailable(format!("no kernels were built ahead for {target}"))
+            })?;
+            let module = self.module(state, &format!("interpret {target}"), code)?;
+            state.functions.insert(kernel.text.clone(), self.function(module, &name)?);
+            return Ok(true);
+        }
         if let Some(code) = ahead::find(target, &name) {
             let module = self.module(state, &format!("ahead {target}"), code)?;
             state.functions.insert(kernel.text.clone(), self.function(module, &name)?);
@@ -231,8 +244,8 @@ impl Kernels {
 
     fn compile(&self, text: &str) -> Result<Vec<u8>, DeviceError> {
         let library = &*self.stream.library;
-        let none = || DeviceError::Compile {
-            log: "no run-time compiler (libhiprtc) was found next to the HIP runtime".to_owned(),
+        let none = || {
+            DeviceError::NoCompiler("no run-time compiler (libhiprtc) was found next to the HIP runtime".to_owned())
         };
         let compiler = library.compiler.as_ref().ok_or_else(none)?;
         let (source, name) = (c_string(text), c_string("pyflame"));
@@ -251,15 +264,19 @@ impl Kernels {
         let target = c_string(&format!("--offload-arch={}", self.architecture));
         let options: Vec<CString> = OPTIONS.iter().map(|option| c_string(option)).chain([target]).collect();
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        let compiled = call!(
-            program.table,
-            compiler.hiprtcCompileProgram(program.handle, options.len() as i32, options.as_ptr())
-        );
-        if let Err(error) = compiled {
+        let compile = compiler.hiprtcCompileProgram.ok_or_else(|| library.missing("hiprtcCompileProgram"))?;
+        // SAFETY: a program of this compiler, and an array of as many terminated strings as it is told.
+        let status = unsafe { compile(program.handle, options.len() as i32, options.as_ptr()) };
+        if let Err(error) = program.table.check("hiprtcCompileProgram", status) {
             let log = program.log();
             if log.is_empty() {
                 // The source is not at fault: the compiler is unreachable, and synchronizing returns the device's error.
                 self.stream.synchronize()?;
+            }
+            // An internal error is not one of the source either: a worker without a compiler reports it, with the reason.
+            if status == HIPRTC_ERROR_INTERNAL_ERROR {
+                let why = if log.is_empty() { error.to_string() } else { log.trim().to_owned() };
+                return Err(DeviceError::NoCompiler(why));
             }
             return Err(DeviceError::Compile { log: format!("{error}\n{log}") });
         }

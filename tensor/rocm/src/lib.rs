@@ -1,7 +1,7 @@
 //! The ROCm device: AMD GPUs, local, remote or software, through one libamdhip64 opened at run time.
 //!
-//! Steps become kernels generated as HIP C++, compiled by the runtime's compiler (hiprtc) and cached. The crate links nothing and
-//! reads no environment variables.
+//! Steps become kernels generated as HIP C++, compiled by the runtime's compiler (hiprtc) and cached. Without a compiler, kernels
+//! that were built ahead interpret the steps, with the same results. The crate links nothing and reads no environment variables.
 
 #![warn(missing_docs)]
 
@@ -11,6 +11,7 @@ mod cache;
 mod device;
 mod expression;
 mod faults;
+mod interpret;
 mod kernels;
 mod library;
 mod memory;

@@ -26,7 +26,10 @@ const NAME: &str = " KERNEL(";
 #[derive(Debug)]
 pub(crate) struct Kernel {
     family: &'static str,
+    /// The source; the name of a kernel that runs any step.
     pub text: String,
+    /// Whether it is one that runs any step, which is never compiled at run time.
+    pub ready: bool,
     /// The device's handle, once it is loaded.
     pub function: OnceLock<usize>,
 }
@@ -36,7 +39,15 @@ pub(crate) struct Kernel {
 pub(crate) struct Address(pub u64);
 
 impl Kernel {
+    /// A kernel that was built ahead to run any step of its kind.
+    pub(crate) fn ready(name: &'static str) -> Kernel {
+        Kernel { family: "", text: name.to_owned(), ready: true, function: OnceLock::new() }
+    }
+
     pub(crate) fn name(&self) -> String {
+        if self.ready {
+            return self.text.clone();
+        }
         format!("pf_{}_{}", self.family, &hash(self.text.as_bytes())[..16])
     }
 
@@ -180,7 +191,7 @@ impl Writer {
             self.body
         );
         let groups = groups.clamp(1, 1 << 22) as u32;
-        let kernel = Arc::new(Kernel { family, text, function: OnceLock::new() });
+        let kernel = Arc::new(Kernel { family, text, ready: false, function: OnceLock::new() });
         Launch { kernel, groups, threads, words: self.words, addresses: self.addresses.into() }
     }
 }

@@ -130,9 +130,9 @@ impl Templates {
     }
 }
 
-/// The tile size is part of the key, because it changes the launches.
+/// The tile size and interpretation are part of the key, because they change the launches.
 fn key(target: Target, mut signature: Vec<u64>) -> Vec<u64> {
-    signature.push(target.tile.unwrap_or(0) as u64);
+    signature.push(target.tile.unwrap_or(0) as u64 | u64::from(target.interpret.is_some()) << 32);
     signature
 }
 
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    const TARGET: Target = Target { compute_units: 4, matrix_cores: false, tile: None };
+    const TARGET: Target = Target { compute_units: 4, matrix_cores: false, tile: None, interpret: None };
 
     fn operand(address: u64, length: usize, offset: usize) -> Operand {
         let layout = Layout { offset, ..Layout::contiguous(&[length]) };

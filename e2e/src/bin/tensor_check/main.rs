@@ -21,14 +21,14 @@ use tensor_rocm::{RocmDevice, RocmOptions};
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let [library, kernel_cache] = [arguments.next(), arguments.next()].map(|path| path.map(PathBuf::from));
-    let rocm =
-        match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache, ..RocmOptions::default() }) {
-            Ok(device) => device,
-            Err(error) => {
-                eprintln!("cannot open the device: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
+    let options = RocmOptions { library, kernel_cache, ..RocmOptions::default() };
+    let rocm = match RocmDevice::open_with(0, &options) {
+        Ok(device) => device,
+        Err(error) => {
+            eprintln!("cannot open the device: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let cpu: Arc<dyn Device> = CpuDevice::new();
     tensor_core::set_host_device(cpu.clone());
     let (mut wrong, mut all) = (0, 0);
@@ -37,6 +37,23 @@ fn main() -> ExitCode {
             Some("steps") => cases::all(),
             Some("programs") => programs::all(),
             Some("contractions") => contractions::all(),
+            Some("interpreted") => {
+                let options = RocmOptions { interpret: true, ..options.clone() };
+                let interpreting = match RocmDevice::open_with(0, &options) {
+                    Ok(device) => device,
+                    Err(error) => {
+                        eprintln!("cannot open a device that interprets: {error}");
+                        return ExitCode::FAILURE;
+                    }
+                };
+                let cases = [cases::all(), programs::all(), contractions::all()].concat();
+                let exact: Vec<judge::Case> =
+                    cases.into_iter().map(|case| judge::Case { tolerance: None, ..case }).collect();
+                all += exact.len();
+                wrong += judge::judge(&interpreting, &*rocm, &exact);
+                println!("{:?}", interpreting.kernel_statistics());
+                continue;
+            }
             Some("memory") => {
                 all += 1;
                 wrong += judge::report("memory", memory::check(&rocm));

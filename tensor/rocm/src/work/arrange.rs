@@ -2,7 +2,7 @@
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
-use tensor_core::layout::Strides;
+use tensor_core::layout::{Layout, Strides};
 use tensor_core::program::Program;
 use tensor_core::step::{Operand, Step};
 
@@ -39,7 +39,7 @@ fn coordinates(writer: &mut Writer, shape: &[usize], index: &str, prefix: &str) 
 }
 
 /// The largest offset of an operand.
-fn reach(operand: &Operand) -> usize {
+pub(crate) fn reach(operand: &Operand) -> usize {
     let it = &operand.layout;
     it.shape
         .iter()
@@ -59,7 +59,7 @@ fn moved(dtype: DType) -> DType {
 }
 
 /// Encodes a number as its bytes in memory.
-fn pattern(dtype: DType, value: Scalar) -> u64 {
+pub(crate) fn pattern(dtype: DType, value: Scalar) -> u64 {
     let word = word_of(dtype, value);
     match dtype {
         DType::F16 => u64::from(half::f16::from_f32(f32::from_bits(word as u32)).to_bits()),
@@ -68,10 +68,8 @@ fn pattern(dtype: DType, value: Scalar) -> u64 {
     }
 }
 
-pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step) -> Result<(), DeviceError> {
-    let (input, output) = (&step.inputs[0], &step.outputs[0]);
-    let (from, to) = (&input.layout, &output.layout);
-    // Unpadded axes are merged with the next outer one: length within, length, before, stride.
+/// The axes of a padding: length within, length, before, stride. Unpadded axes are merged with the next outer one.
+pub(crate) fn padded(before: &[usize], from: &Layout, to: &Layout) -> Vec<[isize; 4]> {
     let mut axes: Vec<[isize; 4]> = Vec::new();
     for (axis, &first) in before.iter().enumerate() {
         let (inside, length) = (from.shape[axis] as isize, to.shape[axis] as isize);
@@ -83,6 +81,13 @@ pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step)
             _ => axes.push([inside, length, first, stride]),
         }
     }
+    axes
+}
+
+pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step) -> Result<(), DeviceError> {
+    let (input, output) = (&step.inputs[0], &step.outputs[0]);
+    let (from, to) = (&input.layout, &output.layout);
+    let axes = padded(before, from, to);
     let mut writer = Writer::new(Writer::needs_wide([to.elements(), reach(input)]));
     let groups = each(&mut writer, to.elements());
     let lengths: Vec<usize> = axes.iter().map(|axis| axis[1] as usize).collect();
@@ -191,7 +196,7 @@ pub(super) fn fold(
 }
 
 /// Strides of an operand with that of one axis set to zero.
-fn without(strides: &[isize], axis: usize) -> Strides {
+pub(crate) fn without(strides: &[isize], axis: usize) -> Strides {
     let mut strides: Strides = strides.into();
     strides[axis] = 0;
     strides

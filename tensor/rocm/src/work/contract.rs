@@ -18,18 +18,19 @@ const THREADS: u32 = 256;
 
 /// A contraction with its axes sorted and merged.
 #[derive(Debug)]
-struct Problem<'a> {
+pub(crate) struct Problem<'a> {
     /// Axes of left, right and all others.
-    batch: Axes,
+    pub batch: Axes,
     /// Axes of left and all others.
-    rows: Axes,
+    pub rows: Axes,
     /// Axes of right and all others.
-    columns: Axes,
+    pub columns: Axes,
     /// Axes of left and right.
-    depth: Axes,
-    step: &'a Step,
+    pub depth: Axes,
+    pub step: &'a Step,
     epilogue: &'a Program,
-    wide: bool,
+    /// Whether indices need 64 bits.
+    pub wide: bool,
 }
 
 /// How the work is divided.
@@ -101,7 +102,11 @@ fn divide(target: Target, it: &Problem<'_>) -> Division {
 }
 
 impl<'a> Problem<'a> {
-    fn new([batch, rows, columns, depth]: [usize; 4], epilogue: &'a Program, step: &'a Step) -> Problem<'a> {
+    pub(crate) fn new(
+        [batch, rows, columns, depth]: [usize; 4],
+        epilogue: &'a Program,
+        step: &'a Step,
+    ) -> Problem<'a> {
         let (left, right, others) = (&step.inputs[0].layout, &step.inputs[1].layout, &step.inputs[2..]);
         let with = |shape: &[usize], mut all: Vec<&'a [isize]>, from: usize, count: usize| {
             all.extend(others.iter().map(|other| &other.layout.strides[from..from + count]));

@@ -4,7 +4,7 @@ use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
 use tensor_core::step::{Operand, Step};
 
-use super::plan::{Plan, address};
+use super::plan::{Plan, address, merged};
 use crate::axes::Axes;
 use crate::expression::{cast, load, store};
 use crate::source::{Writer, value_type};
@@ -27,27 +27,11 @@ struct Lines {
 impl Lines {
     /// Opens the loop over lines, `o`, of operands of one shape.
     fn open(operands: &[&Operand], axes: &[usize], alone: bool) -> Lines {
-        let shape = &operands[0].layout.shape;
-        let of = |chosen: Vec<usize>| {
-            let lengths: Vec<usize> = chosen.iter().map(|&axis| shape[axis]).collect();
-            let strides: Vec<Vec<isize>> = operands
-                .iter()
-                .map(|operand| chosen.iter().map(|&axis| operand.layout.strides[axis]).collect())
-                .collect();
-            Axes::new(&lengths, strides.iter().map(Vec::as_slice))
-        };
-        let kept = of((0..shape.len()).filter(|axis| !axes.contains(axis)).collect());
-        let line = of(axes.to_vec());
+        let [kept, line] = merged(operands, axes);
         let (lines, length) = (kept.elements(), line.elements());
         let sizes = (0..operands.len()).map(|operand| kept.reach(operand) + line.reach(operand));
         let mut writer = Writer::new(Writer::needs_wide(sizes.chain([lines * length.max(1)])));
-        let threads = if alone || length <= SHORT {
-            1
-        } else if length <= 256 {
-            64
-        } else {
-            256
-        };
+        let threads = threads_of_line(length, alone);
         let groups = if threads == 1 { lines.div_ceil(64) } else { lines }.clamp(1, 1 << 22);
         let count = writer.index(lines as isize);
         let stride = writer.index((if threads == 1 { groups * 64 } else { groups }) as isize);
@@ -80,6 +64,17 @@ impl Lines {
         self.writer.line("}");
         let threads = if self.threads == 1 { 64 } else { self.threads };
         plan.launches.push(self.writer.launch(family, self.groups, threads));
+    }
+}
+
+/// The threads that handle one line; `alone` if its elements depend on each other.
+pub(crate) fn threads_of_line(length: usize, alone: bool) -> u32 {
+    if alone || length <= SHORT {
+        1
+    } else if length <= 256 {
+        64
+    } else {
+        256
     }
 }
 

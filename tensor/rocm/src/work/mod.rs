@@ -9,14 +9,19 @@ mod random;
 mod reduce;
 mod sort;
 
-pub(crate) use contract::{TILES, tuning_key};
-pub(crate) use plan::{Plan, Target};
+pub(crate) use arrange::{padded, pattern, reach, without};
+pub(crate) use contract::{Problem, TILES, tuning_key};
+pub(crate) use lines::threads_of_line;
+pub(crate) use plan::{Plan, Target, address, merged};
+pub(crate) use reduce::{Division, Reduce};
+pub(crate) use sort::SORTED_IN_SHARED;
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 use tensor_core::step::{Step, Work};
 
 use crate::expression;
+use crate::interpret;
 
 impl Plan {
     /// Adds the launches of a step.
@@ -24,6 +29,14 @@ impl Plan {
         if step.outputs.iter().all(|output| output.layout.elements() == 0) {
             return Ok(());
         }
+        match self.target.interpret {
+            Some(interpret) => interpret::add(self, interpret, step),
+            None => self.compile(step),
+        }
+    }
+
+    /// Adds the launches of a step with kernels of its own.
+    pub(crate) fn compile(&mut self, step: &Step) -> Result<(), DeviceError> {
         match &step.work {
             Work::Map(program) => map::plan(self, program, &step.inputs, &step.outputs),
             Work::Reduce { program, reduction, axes, mapped, epilogue } => reduce::plan(

@@ -3,6 +3,8 @@
 use tensor_core::error::DeviceError;
 use tensor_core::step::Operand;
 
+use crate::axes::Axes;
+use crate::interpret::Interpret;
 use crate::memory::address_of;
 use crate::source::{Address, Launch};
 use crate::symbolic;
@@ -23,6 +25,8 @@ pub(crate) struct Target {
     pub matrix_cores: bool,
     /// Tile size of contractions, if tuning or the user has chosen one.
     pub tile: Option<usize>,
+    /// Set if there is no compiler.
+    pub interpret: Option<Interpret>,
 }
 
 impl Plan {
@@ -45,4 +49,18 @@ pub(crate) fn address(operand: &Operand) -> Result<Address, DeviceError> {
         )
     })?;
     Ok(Address(address + (operand.layout.offset * operand.dtype.bytes()) as u64))
+}
+
+/// The axes of operands of one shape: the others, and the given ones.
+pub(crate) fn merged(operands: &[&Operand], axes: &[usize]) -> [Axes; 2] {
+    let shape = &operands[0].layout.shape;
+    [false, true].map(|given| {
+        let chosen: Vec<usize> = (0..shape.len()).filter(|axis| axes.contains(axis) == given).collect();
+        let lengths: Vec<usize> = chosen.iter().map(|&axis| shape[axis]).collect();
+        let strides: Vec<Vec<isize>> = operands
+            .iter()
+            .map(|operand| chosen.iter().map(|&axis| operand.layout.strides[axis]).collect())
+            .collect();
+        Axes::new(&lengths, strides.iter().map(Vec::as_slice))
+    })
 }

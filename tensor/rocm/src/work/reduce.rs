@@ -6,7 +6,7 @@ use tensor_core::program::Program;
 use tensor_core::step::{Reduction, Step};
 
 use super::map::{Elements, coordinate};
-use super::plan::{Plan, address};
+use super::plan::{Plan, Target, address};
 use crate::axes::Axes;
 use crate::expression::{self, Surroundings, cast, load, store};
 use crate::source::{Address, Writer, value_type};
@@ -18,7 +18,7 @@ const MANY: usize = 1 << 15;
 
 /// A reduction's parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reduce<'a> {
+pub(crate) struct Reduce<'a> {
     pub program: &'a Program,
     pub reduction: Reduction,
     pub axes: &'a [usize],
@@ -28,7 +28,7 @@ pub(super) struct Reduce<'a> {
 
 /// Which threads read the elements of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Division {
+pub(crate) enum Division {
     Thread,
     Group(u32),
     /// This many work-groups, and another launch for their partial results.
@@ -81,15 +81,29 @@ impl Surroundings for After<'_> {
     }
 }
 
+impl Reduce<'_> {
+    /// Returns the shape of the mapped inputs.
+    fn shape(&self, step: &Step) -> Result<Vec<usize>, DeviceError> {
+        match step.inputs.first() {
+            Some(input) if self.mapped > 0 => Ok(input.layout.shape.to_vec()),
+            _ => Err(DeviceError::Unsupported("a reduction without inputs".to_owned())),
+        }
+    }
+
+    /// Returns which threads read the elements of one result. It determines the order of additions.
+    pub(crate) fn division(&self, target: Target, step: &Step) -> Result<Division, DeviceError> {
+        let shape = self.shape(step)?;
+        let outputs = step.outputs[0].layout.elements();
+        let length: usize = self.axes.iter().map(|&axis| shape[axis]).product();
+        let kept_inside = innermost_is_kept(step, *self, &shape);
+        Ok(divide(target.compute_units, outputs, length, kept_inside))
+    }
+}
+
 pub(super) fn plan(plan: &mut Plan, it: Reduce<'_>, step: &Step) -> Result<(), DeviceError> {
-    let shape: Vec<usize> = match step.inputs.first() {
-        Some(input) if it.mapped > 0 => input.layout.shape.to_vec(),
-        _ => return Err(DeviceError::Unsupported("a reduction without inputs".to_owned())),
-    };
+    let shape = it.shape(step)?;
     let outputs = step.outputs[0].layout.elements();
-    let length: usize = it.axes.iter().map(|&axis| shape[axis]).product();
-    let kept_inside = innermost_is_kept(step, it, &shape);
-    let division = divide(plan.target.compute_units, outputs, length, kept_inside);
+    let division = it.division(plan.target, step)?;
     let Division::Groups(pieces) = division else {
         let launch = launch(it, step, &shape, division, None)?;
         plan.launches.push(launch);

@@ -11,7 +11,7 @@ use crate::expression::{load, store};
 use crate::source::{Address, Writer};
 
 /// The longest line that is sorted in shared memory; longer ones would limit a compute unit to one work-group.
-const SHARED: usize = 1024;
+pub(crate) const SORTED_IN_SHARED: usize = 1024;
 const THREADS: u32 = 256;
 
 pub(super) fn plan(plan: &mut Plan, axis: usize, descending: bool, step: &Step) -> Result<(), DeviceError> {
@@ -28,7 +28,7 @@ pub(super) fn plan(plan: &mut Plan, axis: usize, descending: bool, step: &Step) 
         return Err(DeviceError::Unsupported(format!("sorting a line of {length} elements")));
     }
     let sort = Sort { step, axis, descending, lines: &lines, length };
-    if length <= SHARED { sort.short(plan) } else { sort.long(plan) }
+    if length <= SORTED_IN_SHARED { sort.short(plan) } else { sort.long(plan) }
 }
 
 struct Sort<'a> {
@@ -89,7 +89,7 @@ impl Sort<'_> {
         writer.line(&format!("for (I o = (I)pf::group(); o < {count}; o += {stride}) {{"));
         let offsets = writer.offsets(self.lines, &[0, 1], "o", "k");
         let (key, puts) = self.ends(&mut writer, &offsets)?;
-        let (size, threads) = if self.length <= 64 { (64, 64) } else { (SHARED, THREADS) };
+        let (size, threads) = if self.length <= 64 { (64, 64) } else { (SORTED_IN_SHARED, THREADS) };
         writer.line(&format!(
             "pf::sort_line<{size}, {threads}>((pf::u32){length}, [&](pf::u32 i) {{ return {key}; }}, [&](pf::u32 i, pf::u32 place) {{ {puts} }});\n}}"
         ));

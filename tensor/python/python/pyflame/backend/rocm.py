@@ -46,8 +46,9 @@ class KernelCache(_OfDevice):
         _pf.rocm_set_kernel_cache(None if path is None else os.fspath(path))
 
     def get_stats(self):
-        """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `replayed_launches`: those replayed
-        by `graph_launches` launches of `graphs` captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
+        """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `interpreted_launches`: those that
+        interpret a step because there is no compiler; `replayed_launches`: those replayed by `graph_launches` launches of `graphs`
+        captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
         return _pf.rocm_kernel_stats(self._name())
 
 
