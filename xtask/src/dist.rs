@@ -131,6 +131,9 @@ pub fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
     debs::installable(folder)
 }
 
+/// The name of the Debian package of the kernel compiler.
+pub const COMPILER: &str = debs::COMPILER;
+
 /// The name of a Debian package, from its file.
 pub fn deb_name(path: &Path) -> Result<String> {
     debs::name_of(path)

@@ -1,5 +1,6 @@
 //! The packages of `cargo xtask dist`, each tried where a user would install it: in a bare tree of a Debian release.
 
+mod compiler;
 mod debs;
 mod images;
 mod tarball;
@@ -58,7 +59,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, arguments: &Arguments) -> Result<
         true => dist::folder(repo),
         false => reproduced(repo)?,
     };
-    let bench = Bench { repo, toolchain, packages, program: program(repo, toolchain)? };
+    let bench = Bench { repo, toolchain, packages, program: program(repo, toolchain, PROGRAM)? };
     let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|text| name.contains(text));
     let mut failed = Vec::new();
     step::heading("trials of the packages");
@@ -77,11 +78,11 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, arguments: &Arguments) -> Result<
     Ok(())
 }
 
-/// Compiles the program that is run after an installation.
-fn program(repo: &Repo, toolchain: &Toolchain) -> Result<PathBuf> {
+/// Compiles an example that is run after an installation.
+fn program(repo: &Repo, toolchain: &Toolchain, name: &str) -> Result<PathBuf> {
     let set = examples::Set {
         title: "the program of the trials",
-        sources: vec![repo.root.join("examples/hip").join(format!("{PROGRAM}.hip"))],
+        sources: vec![repo.root.join("examples/hip").join(format!("{name}.hip"))],
         folder: repo.target.join("examples/hip"),
         header: examples::header(repo),
         options: Vec::new(),
@@ -98,6 +99,9 @@ fn trials() -> Vec<(String, Action)> {
     add("debs: lintian".to_owned(), Box::new(debs::lintian));
     for release in RELEASES {
         add(format!("debs: {release}"), Box::new(|bench| debs::install_and_purge(bench, release)));
+    }
+    for release in RELEASES {
+        add(format!("compiler: {release}"), Box::new(|bench| compiler::install_and_compile(bench, release)));
     }
     for (release, is_new) in LOOSE {
         add(

@@ -10,6 +10,7 @@ use crate::audit_lib;
 use crate::client_libs;
 use crate::foreign;
 use crate::provider_lib;
+use crate::setup;
 use crate::step;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,27 @@ pub fn libraries(parts: &Parts<'_>, stage: &Stage, debug: &Stage) -> Result<Vec<
     let ours = format!("# libamdhip64 of Remora\n/{LIBRARIES}\n");
     stage.bytes("usr/share/remora/ld-remora.conf", ours.as_bytes(), FILE)?;
     Ok(files)
+}
+
+/// HIP's headers and the device libraries, where `remora` looks for them, with Debian's files on their licences. No Debian release
+/// has both in versions that fit together and support every software GPU; `setup` unpacks them from several.
+pub fn compiler(parts: &Parts<'_>, stage: &Stage, _: &Stage) -> Result<Vec<PathBuf>> {
+    const CONTENTS: [&str; 3] = ["hip/usr/include", "hip/usr/share/hip", "device-libs/usr/lib/llvm-17"];
+    const LICENCES: [(&str, &str); 2] =
+        [("hip", "libamdhip64-dev"), ("device-libs", "rocm-device-libs-17")];
+    setup::run(parts.repo)?;
+    let toolchain = parts.repo.toolchain();
+    for folder in CONTENTS {
+        for file in sums::files(&toolchain.join(folder))? {
+            let name = file.strip_prefix(&toolchain).unwrap_or(&file).display();
+            stage.file(&file, &format!("{LIBRARIES}/toolchain/{name}"), FILE)?;
+        }
+    }
+    for (folder, package) in LICENCES {
+        let path = toolchain.join(folder).join("usr/share/doc").join(package).join("copyright");
+        stage.file(&path, &format!("usr/share/doc/remora-compiler/copyright.{package}"), FILE)?;
+    }
+    Ok(Vec::new())
 }
 
 /// The provider library, the agent's unit and its settings.

@@ -34,7 +34,7 @@ struct Package {
 }
 
 /// The compiler of hiprtc and of the board; programs that are compiled already need none.
-const COMPILER: &str = "clang-19 | clang-17, rocm-device-libs-17 | rocm-device-libs";
+pub const COMPILER: &str = "remora-compiler";
 
 /// All packages; the one of debug information is last, after the others have filled it.
 const PACKAGES: &[Package] = &[
@@ -76,6 +76,25 @@ const PACKAGES: &[Package] = &[
         configuration: &[],
         files: contents::libraries,
         scripts: scripts::alternatives,
+    },
+    Package {
+        name: COMPILER,
+        architecture: "all",
+        section: "devel",
+        summary: "HIP headers and device libraries for Remora's kernel compiler",
+        description: &[
+            "Remora's workers and board compile HIP kernels with Debian's clang, the",
+            "headers of HIP and AMD's device libraries. This package has the latter",
+            "two, in versions that fit together and support all software GPUs.",
+            "",
+            "Programs that are compiled already do not need it.",
+        ],
+        same: &[],
+        depends: &["clang-19", "lld-19"],
+        fields: &[("Enhances", "remora")],
+        configuration: &[],
+        files: contents::compiler,
+        scripts: Vec::new,
     },
     Package {
         name: "remora-agent",

@@ -11,7 +11,9 @@ use std::time::Instant;
 pub fn install_and_purge(bench: &Bench<'_>, release: &str) -> Result<String> {
     // Services need systemd-sysusers, and pyflame needs Python: with these in the tree, nothing has to be downloaded.
     let tree = Tree::of(bench.repo, release, &["systemd-standalone-sysusers", "python3"])?;
-    let debs = dist::debs(&bench.packages)?;
+    let mut debs = dist::debs(&bench.packages)?;
+    // It needs clang, and has a trial of its own.
+    debs.retain(|deb| !deb.file_name().is_some_and(|name| name.to_string_lossy().starts_with(dist::COMPILER)));
     let before = tree.files()?;
     let files = debs.iter().map(|deb| tree.put(deb)).collect::<Result<Vec<_>>>()?;
     let program = tree.put(&bench.program)?;
