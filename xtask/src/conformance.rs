@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: runs other projects' compilers, packages and test programs through the client library.
 
 mod cases;
+mod chaos;
 mod dist;
 mod dstack;
 pub mod gtest;
@@ -67,6 +68,8 @@ enum Suite {
     Dstack(dstack::Arguments),
     /// Many threads in one session, also under a race detector
     Threads(threads::Arguments),
+    /// Programs on three workers under disturbance: cuts, silence, restarts, migrations, pauses. Results are compared bit for bit
+    Chaos(chaos::Arguments),
     /// The provider library with Debian's builds of AMD's management library, and our struct layouts against its headers
     Provider,
     /// The board under load: 200 submissions of 20 users, a server that is killed, memory, latency
@@ -146,6 +149,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
         Suite::Dstack(arguments) => dstack::run(repo, &build()?, arguments),
         Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
+        Suite::Chaos(arguments) => chaos::run(repo, &toolchain, &build()?, arguments),
         Suite::Provider => provider::run(repo, &toolchain),
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),

@@ -250,7 +250,7 @@ impl Supervisor {
                 }
                 // A second signal, and an interrupt from the keyboard, end the worker at once.
                 if signal == Some(libc::SIGTERM)
-                    && self.drain.as_ref().is_some_and(|drain| drain.begin(&self.sessions))
+                    && self.drain.as_ref().is_some_and(|drain| drain.begin(&self.sessions, &self.handshakes))
                 {
                     continue;
                 }

@@ -11,6 +11,7 @@ use transport::Link;
 use worker_client::{Departing, MoveError, give};
 
 use super::departed::{Death, DepartedSession};
+use super::handshakes::Handshakes;
 use super::saved::{Note, SavedSessions};
 use super::sessions::Sessions;
 use super::tenants::Tenants;
@@ -21,7 +22,9 @@ use crate::error::one_line;
 const AT_ONCE: usize = 4;
 /// How long the worker runs on for clients that have not asked for their session yet.
 const FAREWELL: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
+/// How long handshakes that are under way may take.
+const HANDSHAKES: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +61,25 @@ impl Drain {
         }
     }
 
-    /// Starts the drain on a thread. Returns false if there is nothing to drain, or a drain is under way.
-    pub(crate) fn begin(self: &Arc<Drain>, sessions: &Arc<Sessions>) -> bool {
-        let leaving = sessions.notes();
+    /// Starts the drain on a thread. Returns false if sessions have no place to go, or a drain is under way.
+    pub(crate) fn begin(self: &Arc<Drain>, sessions: &Arc<Sessions>, handshakes: &Arc<Handshakes>) -> bool {
         let has_place = self.saved.is_some() || self.config.successor.is_some();
-        if leaving.is_empty() || !has_place || self.stage() != Stage::Off {
+        if !has_place || self.stage() != Stage::Off {
             return false;
         }
+        // From now on new sessions are refused.
         self.stage.store(Stage::Leaving as u8, Ordering::Release);
-        let (drain, sessions) = (Arc::clone(self), Arc::clone(sessions));
+        let (drain, sessions, handshakes) = (Arc::clone(self), Arc::clone(sessions), Arc::clone(handshakes));
         let started = std::thread::Builder::new().name("drain".to_owned()).spawn(move || {
-            drain.empty(&sessions, &leaving);
+            // A handshake that was under way may have opened a session.
+            let settled = Instant::now() + HANDSHAKES;
+            while Instant::now() < settled && handshakes.is_busy() {
+                std::thread::sleep(LOOK);
+            }
+            let leaving = sessions.notes();
+            if !leaving.is_empty() {
+                drain.empty(&sessions, &leaving);
+            }
             drain.stage.store(Stage::Done as u8, Ordering::Release);
         });
         if let Err(error) = &started {
