@@ -66,7 +66,7 @@ fn compile_command(toolchain: &Toolchain, headers: &[PathBuf], header: &Path) ->
 fn link(object: &Path, dlls: &Path, program: &Path) -> Result<()> {
     let mut linker = Command::new(COMPILER);
     linker.arg("-static").arg(object).arg("-o").arg(program).arg("-L").arg(dlls);
-    checked(linker.args(["-lamdhip64_6", "-lhiprtc0604"]))
+    checked(linker.args(["-lamdhip64_6", "-lhiprtc0604", "-lws2_32"]))
 }
 
 /// Copies HIP's headers, with one change: they take a `long` of 4 bytes for a sign of Microsoft's compiler, which clang with
