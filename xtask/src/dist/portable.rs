@@ -10,6 +10,7 @@ use crate::provider_lib;
 use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
+use crate::toolchain::Toolchain;
 use crate::ui;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -35,6 +36,8 @@ pub struct Portable {
 /// Builds everything, in a target folder of its own. `time` is the time of the files in the wheel.
 pub fn build(repo: &Repo, time: u64) -> Result<Portable> {
     step::heading("building for the packages");
+    // Without it, pyflame would be built without kernels, and compile them where it is installed.
+    Toolchain::locate(repo).context("the compiler of pyflame's kernels is missing")?;
     ui::build(repo)?;
     audit_lib::build(repo)?;
     let mut cargo = repo.cargo();
@@ -131,7 +134,13 @@ fn check(built: &Built) -> Result<()> {
         }
         let unknown = Needs::unknown_symbols(&file)?;
         if !unknown.is_empty() {
-            bail!("{} needs functions that glibc {}.{} lacks: {}", file.display(), GLIBC.0, GLIBC.1, unknown.join(", "));
+            bail!(
+                "{} needs functions that glibc {}.{} lacks: {}",
+                file.display(),
+                GLIBC.0,
+                GLIBC.1,
+                unknown.join(", ")
+            );
         }
         needs.debian().with_context(|| format!("{} needs more than glibc", file.display()))?;
     }

@@ -71,7 +71,8 @@ pub fn train(bench: &Bench<'_>) -> Result<String> {
     let example = tree.put(&bench.repo.root.join("examples/pyflame/digits.py"))?;
     tree.run(&["python3", "-m", "venv", "/trial/v"])?;
     let python = "/trial/v/bin/python";
-    let mut install = vec![python, "-m", "pip", "install", "--no-index", "--find-links", "/trial", "pyflame[gpu]"];
+    let mut install =
+        vec![python, "-m", "pip", "install", "--no-index", "--find-links", "/trial", "pyflame[gpu]"];
     install.extend(FOR_TRAINING);
     tree.run(&install)?;
     // What the machine of a user without a compiler lacks, the tree must lack too.
