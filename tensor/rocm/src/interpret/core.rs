@@ -129,7 +129,11 @@ fn lines(operands: &[&Operand], axes: &[usize], alone: bool, header: usize) -> (
     let wide = Writer::needs_wide(sizes.chain([count * length.max(1)]));
     let groups = if threads == 1 { count.div_ceil(64) } else { count }.clamp(1, 1 << 22);
     let mut table = Table::with(6 + header);
-    set_all(&mut table, 0, [threads as usize, count, if threads == 1 { groups * 64 } else { groups }, length]);
+    set_all(
+        &mut table,
+        0,
+        [threads as usize, count, if threads == 1 { groups * 64 } else { groups }, length],
+    );
     let numbers: Vec<usize> = (0..operands.len()).collect();
     set_walks(&mut table, 4, &[(&kept, &numbers), (&line, &numbers)], wide);
     (table, groups, if threads == 1 { 64 } else { threads })
@@ -292,12 +296,12 @@ pub(super) fn fold(
     let name = named(family!("fold", whole), output.dtype)?;
     let (count, elements) = (kernel.len(), output.layout.elements());
     if count > FOLDED {
-        let why = format!("windows over {count} axes need a kernel compiler; without one, {FOLDED} are possible");
+        let why =
+            format!("windows over {count} axes need a kernel compiler; without one, {FOLDED} are possible");
         return Err(DeviceError::Unsupported(why));
     }
     let leading = output.layout.rank() - count;
-    let axes =
-        Axes::new(&output.layout.shape[..leading], [&input.layout.strides[..leading]].into_iter());
+    let axes = Axes::new(&output.layout.shape[..leading], [&input.layout.strides[..leading]].into_iter());
     let (groups, step_over) = groups_for(elements);
     let mut table = Table::with(7 + 10 * count);
     table.set(0, elements as u64);
