@@ -66,7 +66,8 @@ fn main() -> io::Result<()> {
             running.push((object, target, code, child));
         }
     }
-    let mut tables: Vec<(&str, String)> = OBJECTS.iter().map(|(object, _)| (*object, String::new())).collect();
+    let mut tables: Vec<(&str, String)> =
+        OBJECTS.iter().map(|(object, _)| (*object, String::new())).collect();
     for (object, target, code, mut child) in running {
         if !child.wait()?.success() {
             println!(

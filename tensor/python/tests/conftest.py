@@ -36,6 +36,8 @@ def _start():
 
 _worker = _start()
 
+needs_compiler = pytest.mark.skipif("PYFLAME_TEST_TOOLCHAIN" in os.environ, reason="the worker has no compiler")
+
 DEVICES = ["cpu"] + (["rocm"] if _worker else [])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pyflame as pf
+from conftest import needs_compiler
 
 
 def test_a_device_is_known_by_its_name(device):
@@ -113,6 +114,7 @@ def test_pools_tell_what_they_hold(gpu):
     assert kernels["launches"] > 0 and kernels["built_ahead"] + kernels["from_disk"] + kernels["compiled"] > 0
 
 
+@needs_compiler
 def test_tuned_steps_are_remembered_in_a_file(gpu, tmp_path):
     from pyflame.backend.rocm import get_tuning_cache
 

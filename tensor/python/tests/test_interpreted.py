@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import needs_compiler
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "pyflame" / "digits.py"
 
 # Prints one line per result: its name and a hash of its bytes. One result of every kind of step, in several types.
@@ -79,6 +81,7 @@ def _run(arguments, env):
     return answer
 
 
+@needs_compiler
 def test_interpreted_steps_have_the_bits_of_compiled_ones(gpu, bare):
     interpreted, compiled = _run(["-c", RESULTS], bare), _run(["-c", RESULTS], dict(os.environ))
     *found, stats = interpreted.stdout.splitlines()

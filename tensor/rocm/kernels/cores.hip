@@ -1,11 +1,8 @@
 // What steps other than maps do, for every type and layout: the interpreter computes their programs before and after. Like the
-// interpreter they are built ahead, and get sizes and places as argument words from src/interpret/core.rs. The order of operations
+// interpreter they are built ahead, and get sizes and places as argument words from src/interpret. The order of operations
 // on floats is that of the kernels in reduce.hip, contract.hip and lines.hip.
 #define PF_METHOD __attribute__((device, always_inline))
 namespace pf {
-
-// The most windowed axes of a fold.
-constexpr u32 FOLDED = 3;
 
 // Types that are computed alike.
 struct Floats {
@@ -287,35 +284,39 @@ template <class C> PF_DEVICE void run_scatter(Table w) {
     }
 }
 
-// Words: elements, stride over them, type, input, result, the number of windowed axes, the walk of the axes before them; for each
-// of them its length, kernel, stride, the inverses of these, dilation, windows, and the strides of windows and of the kernel.
+// Words: elements, stride over them, type, input, result, wide, the walk of the axes before the windowed ones; for each of three
+// windowed axes its length, kernel, stride, the numbers to divide by length and stride, dilation, windows, and the strides of windows
+// and of the kernel.
+struct Window {
+    Table here;
+    i64 place, window, at;
+    // Moves to element `k` of the kernel; returns whether a window has this element here.
+    PF_METHOD bool reaches(i64 k, i64 base, bool wide) {
+        const i64 far = place - k * (i64)here[5];
+        window = far < 0 ? 0 : far;
+        const bool whole = part(window, here[2], here[4], wide) == 0;
+        at = base + window * (i64)here[7] + k * (i64)here[8];
+        return far >= 0 && whole && window < (i64)here[6];
+    }
+};
 template <class C> PF_DEVICE void run_fold(Table w) {
     typedef typename C::V V;
-    const u32 count = (u32)w[5];
+    const bool wide = w[5] != 0;
     for (i64 i = (i64)group() * 256 + (i64)lane(); i < (i64)w[0]; i += (i64)w[1]) {
-        i64 rest = i, place[FOLDED], kernels = 1;
-#pragma unroll
-        for (u32 n = 0; n < FOLDED; n++) {
-            if (n >= count) break;
-            Table here = w + 7 + (count - 1 - n) * 10;
-            place[n] = divide(rest, here[0], here[3]);
-            kernels *= (i64)here[1];
-        }
+        i64 rest = i;
+        Window z = {w + 25, 0}, y = {w + 16, 0}, x = {w + 7, 0};
+        z.place = part(rest, z.here[0], z.here[3], wide);
+        y.place = part(rest, y.here[0], y.here[3], wide);
+        x.place = part(rest, x.here[0], x.here[3], wide);
         const i64 base = offset(w + w[6], 1, 0, rest);
         V sum = 0;
-        for (i64 k = 0; k < kernels; k++) {
-            i64 left = k, at = base;
-            bool inside = true;
-#pragma unroll
-            for (u32 n = 0; n < FOLDED; n++) {
-                if (n >= count) break;
-                Table here = w + 7 + (count - 1 - n) * 10;
-                const i64 step = divide(left, here[1], here[4]), far = place[n] - step * (i64)here[6];
-                i64 window = far < 0 ? 0 : far;
-                inside = divide(window, here[2], here[5]) == 0 && inside && far >= 0 && window < (i64)here[7];
-                at += window * (i64)here[8] + step * (i64)here[9];
+        for (i64 k = 0; k < (i64)x.here[1]; k++) {
+            if (!x.reaches(k, base, wide)) continue;
+            for (i64 l = 0; l < (i64)y.here[1]; l++) {
+                if (!y.reaches(l, x.at, wide)) continue;
+                for (i64 m = 0; m < (i64)z.here[1]; m++)
+                    if (z.reaches(m, y.at, wide)) sum = (V)(sum + C::get((u32)w[2], w[3], z.at));
             }
-            if (inside) sum = (V)(sum + C::get((u32)w[2], w[3], at));
         }
         C::put((u32)w[2], w[4], i, sum);
     }

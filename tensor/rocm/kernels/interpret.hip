@@ -115,6 +115,14 @@ PF_DEVICE i64 divide(i64& rest, u64 length, u64 inverse) {
     rest = quotient;
     return left;
 }
+// The same with the number of `split`, if 32 bits are enough.
+PF_DEVICE i64 part(i64& rest, u64 length, u64 number, bool wide) {
+    if (wide) return divide(rest, length, number);
+    i32 narrow = (i32)rest;
+    const i64 left = split(narrow, length, number);
+    rest = narrow;
+    return left;
+}
 // Offsets: a walk is a rank (with bit 32 set if 32 bits are too few), and for each axis its length, a number to divide by it, and
 // its strides in `operands` operands. That number is the one of `split`, or the inverse if 32 bits are too few.
 PF_DEVICE i64 offset(Table walk, u32 operands, u32 operand, i64 rest) {
@@ -123,14 +131,7 @@ PF_DEVICE i64 offset(Table walk, u32 operands, u32 operand, i64 rest) {
 #pragma clang loop unroll(disable)
     for (u32 axis = (u32)walk[0]; axis > 0; axis--) {
         Table here = walk + 1 + (axis - 1) * (2 + operands);
-        i64 place = rest;
-        if (axis > 1 && wide) {
-            place = divide(rest, here[0], here[1]);
-        } else if (axis > 1) {
-            i32 narrow = (i32)rest;
-            place = split(narrow, here[0], here[1]);
-            rest = narrow;
-        }
+        const i64 place = axis > 1 ? part(rest, here[0], here[1], wide) : rest;
         sum += place * (i64)here[2 + operand];
     }
     return sum;

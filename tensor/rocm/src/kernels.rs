@@ -245,7 +245,9 @@ impl Kernels {
     fn compile(&self, text: &str) -> Result<Vec<u8>, DeviceError> {
         let library = &*self.stream.library;
         let none = || {
-            DeviceError::NoCompiler("no run-time compiler (libhiprtc) was found next to the HIP runtime".to_owned())
+            DeviceError::NoCompiler(
+                "no run-time compiler (libhiprtc) was found next to the HIP runtime".to_owned(),
+            )
         };
         let compiler = library.compiler.as_ref().ok_or_else(none)?;
         let (source, name) = (c_string(text), c_string("pyflame"));

@@ -350,10 +350,13 @@ mod tests {
     fn kernels_number_functions_as_programs_do() {
         let (unary, binary) = (listed("Unary"), listed("Binary"));
         assert_eq!((unary.len(), binary.len()), (Unary::Conj as usize + 1, Binary::Within as usize + 1));
-        for function in [Unary::Neg, Unary::BitNot, Unary::Exp, Unary::Tan, Unary::Erf, Unary::Round, Unary::Conj] {
+        for function in
+            [Unary::Neg, Unary::BitNot, Unary::Exp, Unary::Tan, Unary::Erf, Unary::Round, Unary::Conj]
+        {
             assert_eq!(unary[function as usize], format!("{function:?}"));
         }
-        for function in [Binary::Add, Binary::Pow, Binary::Logaddexp, Binary::Shr, Binary::Ge, Binary::Within] {
+        for function in [Binary::Add, Binary::Pow, Binary::Logaddexp, Binary::Shr, Binary::Ge, Binary::Within]
+        {
             assert_eq!(binary[function as usize], format!("{function:?}"));
         }
     }

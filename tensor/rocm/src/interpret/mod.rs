@@ -4,8 +4,12 @@
 //! kind of work (`kernels/cores.hip`) computes what remains, with its operands in memory. Functions and the order of operations are
 //! those of generated kernels, so the results have the same bits.
 
+mod arrange;
 mod code;
-mod core;
+mod family;
+mod lines;
+mod reduce;
+mod sort;
 mod table;
 
 use std::sync::Arc;
@@ -51,7 +55,7 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
                 [] => return Err(DeviceError::Unsupported("a reduction without inputs".to_owned())),
             };
             finished(plan, epilogue, dtype, &inputs[*mapped..], outputs, |plan, output| {
-                core::reduce(plan, it, division, &source, output)
+                reduce::reduce(plan, it, division, &source, output)
             })
         }
         Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
@@ -74,21 +78,21 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
                 if built_ahead(plan, with, &alone)? {
                     return Ok(());
                 }
-                core::contract(plan, &Problem::new(groups, epilogue, &alone))
+                reduce::contract(plan, &Problem::new(groups, epilogue, &alone))
             })
         }
-        Work::ArgReduce { largest, axis } => core::arg_reduce(plan, *largest, *axis, step),
-        Work::Softmax { axis, log } => core::softmax(plan, *axis, *log, step),
+        Work::ArgReduce { largest, axis } => lines::arg_reduce(plan, *largest, *axis, step),
+        Work::Softmax { axis, log } => lines::softmax(plan, *axis, *log, step),
         Work::Normalise { axes, epsilon } => {
             let inputs = inputs.iter().map(|input| alike(plan, input, step.inputs[0].dtype));
             let inputs = inputs.collect::<Result<_, _>>()?;
-            core::normalise(plan, *axes, *epsilon, &Step { inputs, ..step.clone() })
+            lines::normalise(plan, *axes, *epsilon, &Step { inputs, ..step.clone() })
         }
         Work::Cumulative { axis, product } => {
             let inputs = vec![alike(plan, &inputs[0], outputs[0].dtype)?];
-            core::cumulative(plan, *axis, *product, &Step { inputs, ..step.clone() })
+            lines::cumulative(plan, *axis, *product, &Step { inputs, ..step.clone() })
         }
-        Work::Pad { before, value } => core::pad(plan, before, *value, step),
+        Work::Pad { before, value } => arrange::pad(plan, before, *value, step),
         Work::Concat { axis } => {
             let mut target = outputs[0].clone();
             for input in inputs {
@@ -103,11 +107,11 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
         }
         Work::Fold { kernel, stride, dilation } => {
             let inputs = vec![exactly(plan, &inputs[0], outputs[0].dtype)?];
-            core::fold(plan, kernel, stride, dilation, &Step { inputs, ..step.clone() })
+            arrange::fold(plan, kernel, stride, dilation, &Step { inputs, ..step.clone() })
         }
         Work::Gather { axis } => {
             let inputs = vec![inputs[0].clone(), exactly(plan, &inputs[1], DType::I64)?];
-            core::gather(plan, *axis, &Step { inputs, ..step.clone() })
+            arrange::gather(plan, *axis, &Step { inputs, ..step.clone() })
         }
         Work::Scatter { axis, add } => {
             let [start, indices, source] = inputs else {
@@ -116,10 +120,10 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
             copied(plan, start, &outputs[0])?;
             let indices = exactly(plan, indices, DType::I64)?;
             let source = exactly(plan, source, outputs[0].dtype)?;
-            core::scatter(plan, *axis, *add, [&indices, &source, &outputs[0]])
+            arrange::scatter(plan, *axis, *add, [&indices, &source, &outputs[0]])
         }
-        Work::Random { distribution, .. } => core::random(plan, *distribution, &outputs[0]),
-        Work::Sort { axis, descending } => core::sort(plan, *axis, *descending, step),
+        Work::Random { distribution, .. } => arrange::random(plan, *distribution, &outputs[0]),
+        Work::Sort { axis, descending } => sort::sort(plan, *axis, *descending, step),
     }
 }
 

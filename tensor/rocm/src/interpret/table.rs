@@ -54,7 +54,7 @@ impl Table {
         let place = self.push(axes.rank() as u64 | u64::from(wide) << 32);
         for axis in &axes.0 {
             self.push(axis.length as u64);
-            self.push(if wide { inverse(axis.length) } else { magic(axis.length) });
+            self.push(divisor(axis.length, wide));
             for &operand in operands {
                 self.push(axis.strides[operand] as u64);
             }
@@ -87,6 +87,11 @@ impl Table {
 /// The bits of 1 / length, with which kernels divide.
 pub(super) fn inverse(length: usize) -> u64 {
     (1.0 / length.max(1) as f64).to_bits()
+}
+
+/// The number with which kernels divide indices by a length.
+pub(super) fn divisor(length: usize, wide: bool) -> u64 {
+    if wide { inverse(length) } else { magic(length) }
 }
 
 fn launch(
