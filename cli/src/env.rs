@@ -118,7 +118,7 @@ impl Environment {
             log: text("REMORA_LOG"),
             log_format: text("REMORA_LOG_FORMAT"),
             progress: text("REMORA_PROGRESS"),
-            loader: Loader::read(),
+            loader: Loader::read(variable),
             search_path: std::env::var_os("PATH"),
             board: text("REMORA_BOARD"),
             board_key: text("REMORA_BOARD_KEY"),

@@ -26,9 +26,8 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Reads the environment.
-    pub fn read() -> Loader {
-        let variable = |name: &str| std::env::var_os(name).filter(|old| !old.is_empty());
+    /// Reads the environment: the values of variables that are set and not empty.
+    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Loader {
         Loader { path: variable("LD_LIBRARY_PATH"), audit: variable("LD_AUDIT") }
     }
 

@@ -24,9 +24,9 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Reads the environment.
-    pub fn read() -> Loader {
-        Loader { path: std::env::var_os("PATH").filter(|old| !old.is_empty()) }
+    /// Reads the environment: the values of variables that are set and not empty.
+    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Loader {
+        Loader { path: variable("PATH") }
     }
 
     /// Makes a program load our DLLs from PATH, also in its own children. The folder that precedes the system's is set when the
