@@ -1,7 +1,7 @@
 //! `cargo xtask conformance`: runs other projects' compilers, packages and test programs through the client library.
 
 mod cases;
-mod chaos;
+pub mod chaos;
 mod dist;
 mod dstack;
 pub mod gtest;

@@ -43,6 +43,9 @@ pub fn run(repo: &Repo) -> Result<()> {
         docs::run_tutorials(repo, &built, true)
     });
     checks.run("benches", || bench::smoke::run(repo, &toolchain, &built));
+    checks.run("chaos", || {
+        conformance::chaos::run(repo, &toolchain, &built, &conformance::chaos::Arguments::short())
+    });
     checks.run("pages", || ui::check(repo, &built));
     checks.run_with_outcome("pyflame", || pyflame::check(repo, &built).map(Outcome::skipped));
     checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));

@@ -31,6 +31,13 @@ pub struct Arguments {
     rounds: u32,
 }
 
+impl Arguments {
+    /// A run of a few seconds.
+    pub fn short() -> Arguments {
+        Arguments { events: 30, seed: 1, rounds: 120 }
+    }
+}
+
 /// The longest time in which some program must advance.
 const STANDSTILL: Duration = Duration::from_secs(60);
 

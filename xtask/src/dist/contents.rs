@@ -53,8 +53,7 @@ pub fn libraries(parts: &Parts<'_>, stage: &Stage, debug: &Stage) -> Result<Vec<
 /// has both in versions that fit together and support every software GPU; `setup` unpacks them from several.
 pub fn compiler(parts: &Parts<'_>, stage: &Stage, _: &Stage) -> Result<Vec<PathBuf>> {
     const CONTENTS: [&str; 3] = ["hip/usr/include", "hip/usr/share/hip", "device-libs/usr/lib/llvm-17"];
-    const LICENCES: [(&str, &str); 2] =
-        [("hip", "libamdhip64-dev"), ("device-libs", "rocm-device-libs-17")];
+    const LICENCES: [(&str, &str); 2] = [("hip", "libamdhip64-dev"), ("device-libs", "rocm-device-libs-17")];
     setup::run(parts.repo)?;
     let toolchain = parts.repo.toolchain();
     for folder in CONTENTS {

@@ -141,7 +141,8 @@ impl Listening {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let address = line.split("listening on ").nth(1).and_then(|rest| rest.split([',', ' ', ';']).next());
+                let address =
+                    line.split("listening on ").nth(1).and_then(|rest| rest.split([',', ' ', ';']).next());
                 if let Some(address) = address {
                     let _ = sender.send(address.to_owned());
                 }

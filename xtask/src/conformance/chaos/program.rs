@@ -38,7 +38,10 @@ impl Running {
             |path: &Path| File::create(path).with_context(|| format!("cannot create {}", path.display()));
         let mut command = Command::new(program);
         command.arg(kind).arg(rounds.to_string()).env("LD_LIBRARY_PATH", libraries);
-        command.env("REMORA_WORKER", workers).env("REMORA_SILENCE_TIMEOUT", "2").env("REMORA_CONNECT_TIMEOUT", "30");
+        command
+            .env("REMORA_WORKER", workers)
+            .env("REMORA_SILENCE_TIMEOUT", "2")
+            .env("REMORA_CONNECT_TIMEOUT", "30");
         command.stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Running { kind, child, output, errors, seen: (0, Instant::now()) })

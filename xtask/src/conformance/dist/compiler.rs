@@ -25,7 +25,9 @@ pub fn install_and_compile(bench: &Bench<'_>, release: &str) -> Result<String> {
     install.extend(files.iter().map(String::as_str));
     tree.run(&install)?;
     let advice = tree.run(&["sh", "-c", "remora doctor 2>&1 || true"])?;
-    let Some(name) = compiler.rsplit('/').next().filter(|name| advice.contains(&format!("apt install ./{name}"))) else {
+    let Some(name) =
+        compiler.rsplit('/').next().filter(|name| advice.contains(&format!("apt install ./{name}")))
+    else {
         bail!("without a compiler, `remora doctor` does not advise to install {compiler}:\n{advice}");
     };
     tree.run(&["apt-get", "install", "--yes", "--no-install-recommends", &compiler])?;

@@ -13,7 +13,9 @@ pub fn install_and_purge(bench: &Bench<'_>, release: &str) -> Result<String> {
     let tree = Tree::of(bench.repo, release, &["systemd-standalone-sysusers", "python3"])?;
     let mut debs = dist::debs(&bench.packages)?;
     // It needs clang, and has a trial of its own.
-    debs.retain(|deb| !deb.file_name().is_some_and(|name| name.to_string_lossy().starts_with(dist::COMPILER)));
+    debs.retain(|deb| {
+        !deb.file_name().is_some_and(|name| name.to_string_lossy().starts_with(dist::COMPILER))
+    });
     let before = tree.files()?;
     let files = debs.iter().map(|deb| tree.put(deb)).collect::<Result<Vec<_>>>()?;
     let program = tree.put(&bench.program)?;
