@@ -112,8 +112,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Forbidden crates: the client has no async runtime, and so neither has anything it shares code with.
 const REFUSED: &[&str] = &["tokio", "async-std", "smol", "openssl"];
 
-/// Services, which share no code with the client; they may use tokio.
-const SERVICES: &[&str] = &["board-server", "agent", "http-serve"];
+/// Services and the board's client, which share no code with the client library; they may use tokio.
+const SERVICES: &[&str] = &["board-server", "board-client", "agent", "http-serve"];
 
 /// The longest file; a longer one has more than one subject.
 const LINES: usize = 1000;
