@@ -32,10 +32,8 @@ pub struct Config {
     pub program: String,
     /// Limits of unacknowledged requests.
     pub window: Window,
-    /// How uploads are optimized.
-    pub uploads: UploadPolicy,
-    /// Number of TCP links that large copies are spread over; by default chosen by the latency of the worker.
-    pub links: Option<u16>,
+    /// How large copies are optimized.
+    pub copies: CopyPolicy,
     /// The library around the session.
     pub host: &'static dyn Host,
     /// The observer of a trace or summary, if one was requested.
@@ -62,13 +60,15 @@ pub struct Window {
     pub frames: usize,
 }
 
-/// When uploads are optimized, if the worker can.
+/// How large copies are optimized, if the worker can.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct UploadPolicy {
+pub struct CopyPolicy {
     /// When uploads are hashed, so that a later run can skip sending them.
     pub hashing: When,
     /// When uploads are compressed.
     pub packing: When,
+    /// Number of TCP links that copies are spread over; by default chosen by the latency of the worker.
+    pub links: Option<u16>,
 }
 
 impl Default for Config {
@@ -83,8 +83,7 @@ impl Default for Config {
             strict: false,
             program: String::new(),
             window: Window { bytes: 8 << 20, frames: 32 << 10 },
-            uploads: UploadPolicy::default(),
-            links: None,
+            copies: CopyPolicy::default(),
             host: &StandardError,
             traffic: None,
         }
@@ -115,7 +114,7 @@ pub enum OpenError {
         /// The transport's reason.
         source: TransportError,
         /// The same of the other workers in the list, as text.
-        others: String,
+        others: Box<str>,
     },
     /// The system has no random numbers.
     #[error("{}", .0.line())]

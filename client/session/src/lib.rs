@@ -24,7 +24,7 @@ mod shared;
 pub mod status;
 mod transfer;
 
-pub use config::{Candidate, Config, OpenError, UploadPolicy, Window};
+pub use config::{Candidate, Config, CopyPolicy, OpenError, Window};
 pub use connection::Connection;
 pub use counters::Statistics;
 pub use host::{Host, StandardError, Traffic};

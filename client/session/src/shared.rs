@@ -131,8 +131,8 @@ impl Shared {
     ) -> Result<Arc<Shared>, OpenError> {
         let if_able = |ability, when| if identity.capabilities & ability == 0 { When::Never } else { when };
         let uploads = Uploads::new(
-            if_able(capability::UPLOADS, config.uploads.hashing),
-            if_able(capability::PACKED, config.uploads.packing),
+            if_able(capability::UPLOADS, config.copies.hashing),
+            if_able(capability::PACKED, config.copies.packing),
             &welcome.known.0,
             identity.distance,
         );

@@ -9,7 +9,7 @@ use transport::tls::Trust;
 use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use session::upload::When;
-use session::{Candidate, Config, DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT, UploadPolicy};
+use session::{Candidate, Config, CopyPolicy, DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT};
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -153,8 +153,6 @@ pub fn config() -> Result<Config, String> {
         Some(value) => parse_silence(&value)?,
         None => Some(DEFAULT_SILENCE_TIMEOUT),
     };
-    let uploads =
-        UploadPolicy { hashing: when("REMORA_UPLOAD_CACHE")?, packing: when("REMORA_COMPRESSION")? };
     let links = match text("REMORA_LINKS") {
         Some(value) => {
             let links = value.parse().ok().filter(|links| (1..=wire::MAX_LINKS).contains(links));
@@ -163,6 +161,8 @@ pub fn config() -> Result<Config, String> {
         }
         None => None,
     };
+    let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
+    let copies = CopyPolicy { hashing, packing, links };
     Ok(Config {
         endpoint,
         token,
@@ -172,8 +172,7 @@ pub fn config() -> Result<Config, String> {
         silence_timeout,
         strict: strict(),
         program: program(),
-        uploads,
-        links,
+        copies,
         ..Config::default()
     })
 }

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn an_error_says_what_to_do() {
         let text = |source| {
-            let (endpoint, others) = (Endpoint::tcp("127.0.0.1", 1), String::new());
+            let (endpoint, others) = (Endpoint::tcp("127.0.0.1", 1), "".into());
             with_advice(&OpenError::Connect { endpoint, source, others })
         };
         let rejected = |code: RejectCode| TransportError::Wire(WireError::from(code.reject("no")));

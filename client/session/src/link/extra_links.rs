@@ -55,7 +55,7 @@ impl ExtraLinks {
     /// Decides how many links the session may use.
     pub fn new(config: &Config, identity: &Identity) -> ExtraLinks {
         let is_near = matches!(config.endpoint, Endpoint::Unix { .. }) || identity.distance < WORTH_DISTANCE;
-        let wanted = match config.links {
+        let wanted = match config.copies.links {
             _ if identity.capabilities & capability::STRANDS == 0 => 1,
             Some(links) => links.clamp(1, MAX_LINKS),
             None if is_near => near_links(processors()),
@@ -63,7 +63,7 @@ impl ExtraLinks {
         };
         ExtraLinks {
             wanted,
-            certain: config.links.is_some() || is_near,
+            certain: config.copies.links.is_some() || is_near,
             asked_for: AtomicU64::new(0),
             joined: Mutex::default(),
             due: AtomicBool::new(false),
