@@ -12,6 +12,7 @@ use std::process::Command;
 
 const PACKAGES: &[&str] = &["wine64"];
 const PROGRAM: &str = "/usr/lib/wine/wine64";
+const SERVER: &str = "/usr/lib/wine/wineserver64";
 /// Random bytes for Rust's standard library: Debian 12's Wine lacks this DLL, which every Windows since 7 has.
 const RANDOM: &str = "bcryptprimitives.dll";
 const RANDOM_SOURCE: &str = r#"
@@ -20,7 +21,7 @@ BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG bytes);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE buffer, SIZE_T bytes) { return SystemFunction036(buffer, (ULONG)bytes); }
 "#;
 
-/// A Wine prefix.
+/// A Wine prefix, with a server that runs until this is dropped.
 #[derive(Debug)]
 pub struct Wine {
     prefix: PathBuf,
@@ -47,7 +48,16 @@ impl Wine {
             let log = repo.logs().join("wine-prefix.log");
             step::run_logged("the Wine prefix", &mut wine.command(Path::new("wineboot"), &["--init"]), &log)?;
         }
+        // A server that ends with the last program refuses the next one if that starts at the same moment. This fails if a server
+        // is running, which is as good.
+        let _ = wine.server("-p").status();
         Ok(wine)
+    }
+
+    fn server(&self, option: &str) -> Command {
+        let mut command = Command::new(SERVER);
+        command.arg(option).env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all");
+        command
     }
 
     /// A command that runs a Windows program.
@@ -66,6 +76,12 @@ impl Wine {
         command.env("WINEDLLOVERRIDES", "mscoree,mshtml=;bcryptprimitives=n").env("WINEDEBUG", "-all");
         command.env_remove("DISPLAY");
         command
+    }
+}
+
+impl Drop for Wine {
+    fn drop(&mut self) {
+        let _ = self.server("-k").status();
     }
 }
 
