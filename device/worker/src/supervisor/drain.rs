@@ -2,8 +2,8 @@
 //!
 //! While they leave, the worker accepts connections: clients learn that they have to wait, or where to go.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -44,19 +44,21 @@ pub(crate) struct Drain {
     config: DrainConfig,
     saved: Option<SavedSessions>,
     stage: AtomicU8,
+    /// When the worker ends even if a session is still being written.
+    end: OnceLock<Instant>,
 }
 
 impl Drain {
     /// Opens the folder of saved sessions.
     pub(crate) fn new(config: DrainConfig) -> std::io::Result<Drain> {
         let saved = config.folder.as_deref().map(SavedSessions::open).transpose()?;
-        Ok(Drain { config, saved, stage: AtomicU8::new(Stage::Off as u8) })
+        Ok(Drain { config, saved, stage: AtomicU8::new(Stage::Off as u8), end: OnceLock::new() })
     }
 
     pub(crate) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Acquire) {
             0 => Stage::Off,
-            1 => Stage::Leaving,
+            1 if self.end.get().is_none_or(|end| Instant::now() < *end) => Stage::Leaving,
             _ => Stage::Done,
         }
     }
@@ -67,6 +69,7 @@ impl Drain {
         if !has_place || self.stage() != Stage::Off {
             return false;
         }
+        self.end.get_or_init(|| Instant::now() + self.config.timeout + FAREWELL);
         // From now on new sessions are refused.
         self.stage.store(Stage::Leaving as u8, Ordering::Release);
         let (drain, sessions, handshakes) = (Arc::clone(self), Arc::clone(sessions), Arc::clone(handshakes));
