@@ -25,6 +25,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How long handshakes that are under way may take.
 const HANDSHAKES: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(5);
+/// How often the restoration of a session is tried. By chance, an address of the session may be taken in a new process; the next one
+/// has other addresses.
+const ATTEMPTS: usize = 3;
 
 /// The progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +163,14 @@ impl Drain {
     pub(crate) fn restore(&self, sessions: &Arc<Sessions>, tenants: &Tenants, notes: &[Note]) {
         let Some(saved) = &self.saved else { return };
         for note in notes {
-            match restore(saved, sessions, tenants, note) {
+            let mut result = restore(saved, sessions, tenants, note);
+            for _ in 1..ATTEMPTS {
+                if result.is_ok() {
+                    break;
+                }
+                result = restore(saved, sessions, tenants, note);
+            }
+            match result {
                 Ok(()) => saved.remove(note.session),
                 Err(text) => {
                     let file = saved.set_aside(note.session);
