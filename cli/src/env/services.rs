@@ -51,6 +51,12 @@ impl Services {
             home: path("HOME"),
         }
     }
+
+    /// Remora's folder below one that a variable sets, or below its usual place in the home folder.
+    fn folder(&self, set: &Option<PathBuf>, usual: &str) -> Option<PathBuf> {
+        let base = set.clone().or_else(|| Some(self.home.as_ref()?.join(usual)));
+        base.map(|base| base.join("remora"))
+    }
 }
 
 impl Environment {
@@ -85,12 +91,7 @@ impl Environment {
 
     /// Folder of a board's database.
     pub fn board_data(&self) -> Option<PathBuf> {
-        let base = self
-            .services
-            .data_home
-            .clone()
-            .or_else(|| self.services.home.as_ref().map(|home| home.join(".local/share")));
-        base.map(|base| base.join("remora/board"))
+        Some(self.services.folder(&self.services.data_home, ".local/share")?.join("board"))
     }
 
     /// Folder of an agent's state.
@@ -104,9 +105,7 @@ impl Environment {
     }
 
     fn state(&self) -> Option<PathBuf> {
-        let Services { state_home, home, .. } = &self.services;
-        let base = state_home.clone().or_else(|| home.as_ref().map(|home| home.join(".local/state")));
-        base.map(|base| base.join("remora"))
+        self.services.folder(&self.services.state_home, ".local/state")
     }
 
     /// Cache folder of the board's compiled code.
@@ -115,12 +114,7 @@ impl Environment {
     }
 
     fn cache(&self) -> Option<PathBuf> {
-        let base = self
-            .services
-            .cache_home
-            .clone()
-            .or_else(|| self.services.home.as_ref().map(|home| home.join(".cache")));
-        base.map(|base| base.join("remora"))
+        self.services.folder(&self.services.cache_home, ".cache")
     }
 }
 
