@@ -113,7 +113,7 @@ pub enum OpenError {
         endpoint: Endpoint,
         /// The transport's reason.
         source: TransportError,
-        /// The same of the other workers in the list, as text.
+        /// Addresses and reasons of the other workers in the list, formatted for the message.
         others: Box<str>,
     },
     /// The system has no random numbers.

@@ -267,7 +267,7 @@ impl Kernels {
         let options: Vec<CString> = OPTIONS.iter().map(|option| c_string(option)).chain([target]).collect();
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let compile = compiler.hiprtcCompileProgram.ok_or_else(|| library.missing("hiprtcCompileProgram"))?;
-        // SAFETY: a program of this compiler, and an array of as many terminated strings as it is told.
+        // SAFETY: the handle is a program of this compiler; the array has the given number of NUL-terminated strings.
         let status = unsafe { compile(program.handle, options.len() as i32, options.as_ptr()) };
         if let Err(error) = program.table.check("hiprtcCompileProgram", status) {
             let log = program.log();

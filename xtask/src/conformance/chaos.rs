@@ -38,7 +38,7 @@ impl Arguments {
     }
 }
 
-/// The longest time in which some program must advance.
+/// Timeout: every program must print progress within this time.
 const STANDSTILL: Duration = Duration::from_secs(60);
 
 pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Arguments) -> Result<()> {

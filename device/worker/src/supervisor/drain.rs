@@ -1,4 +1,4 @@
-//! The end of a worker that has sessions: they move to a successor, or are saved in a folder and resumed at the next start.
+//! Drain: when the worker is terminated, its sessions move to a successor, or are saved in a folder and resumed at the next start.
 //!
 //! While they leave, the worker accepts connections: clients learn that they have to wait, or where to go.
 
@@ -20,7 +20,7 @@ use crate::error::one_line;
 
 /// How many sessions leave at the same time: more would compete for the disk or the network.
 const AT_ONCE: usize = 4;
-/// How long the worker runs on for clients that have not asked for their session yet.
+/// Timeout for clients to reconnect and learn that their session has left; the worker ends after it.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long handshakes that are under way may take.
 const HANDSHAKES: Duration = Duration::from_millis(500);

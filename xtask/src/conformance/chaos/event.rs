@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Event {
     /// All connections to a worker break.
     Cut { worker: usize },
-    /// Nothing passes to or from a worker for a while, and nobody is told.
+    /// A worker's connections stay open but carry no data for a while.
     Blackhole { worker: usize, time: Duration },
     /// A worker is terminated and started again.
     Restart { worker: usize },
