@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
 use worker::{
-    BackendConfig, CompilerConfig, DeviceConfig, DrainConfig, LedgerConfig, LimitConfig, Qos, SessionConfig,
-    TokenConfig, UploadConfig, WorkerConfig,
+    BackendConfig, CheckpointConfig, CompilerConfig, DeviceConfig, DrainConfig, LedgerConfig, LimitConfig,
+    Qos, SessionConfig, TokenConfig, UploadConfig, WorkerConfig,
 };
 use worker_status::parse_bytes;
 
@@ -108,6 +108,19 @@ pub struct Arguments {
     /// Seconds that sessions have to leave; those that did not are ended. A second signal ends all at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Termination")]
     drain_timeout: f64,
+    /// Folder where running sessions are stored from time to time, so that they continue if their process or the machine dies.
+    /// Applies to programs with REMORA_FAILOVER=1
+    #[arg(long, value_name = "DIR", help_heading = "Failover")]
+    checkpoint: Option<PathBuf>,
+    /// Seconds between two checkpoints of a session
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10.0,
+        requires = "checkpoint",
+        help_heading = "Failover"
+    )]
+    checkpoint_interval: f64,
     /// Maximum number of concurrent sessions
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_sessions: usize,
@@ -243,6 +256,14 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let program = std::env::current_exe().context("cannot determine the path of this program")?;
     worker::supervise(WorkerConfig {
         drain: drain(arguments, environment, &listen)?,
+        checkpoints: arguments
+            .checkpoint
+            .clone()
+            .map(|folder| {
+                let interval = seconds(arguments.checkpoint_interval, "--checkpoint-interval")?;
+                anyhow::Ok(CheckpointConfig { folder, interval })
+            })
+            .transpose()?,
         listen,
         tokens: tokens(arguments, environment)?,
         tokens_file: arguments.tokens.clone(),

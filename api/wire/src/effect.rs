@@ -32,6 +32,22 @@ impl Effect {
 }
 
 impl Opcode {
+    /// Whether the content of a reply follows from the requests before it. Times, free memory and the progress of work do not.
+    pub const fn reply_is_reproducible(self) -> bool {
+        !matches!(
+            self,
+            Opcode::MemoryInfo
+                | Opcode::QueryStream
+                | Opcode::QueryEvent
+                | Opcode::QueryWatched
+                | Opcode::QueryEventWatched
+                | Opcode::ElapsedTime
+                | Opcode::ReadClock
+                | Opcode::EndCounting
+                | Opcode::WriteKnown
+        )
+    }
+
     /// Effect of the request on memory.
     pub const fn effect(self) -> Effect {
         match self {
@@ -46,6 +62,8 @@ impl Opcode {
             | Opcode::Status
             | Opcode::Joined
             | Opcode::Spread
+            | Opcode::ReportMirrors
+            | Opcode::Checkpointed
             | Opcode::Snapshot
             | Opcode::Resume
             | Opcode::SnapshotChunk
@@ -92,6 +110,7 @@ impl Opcode {
             | Opcode::LateError
             | Opcode::Translating
             | Opcode::MirrorChanged
+            | Opcode::MirrorState
             | Opcode::EventReached
             | Opcode::StreamReached => Effect::None,
 

@@ -92,6 +92,12 @@ macro_rules! for_each_operation {
             /// Last frame on the first link before the sender spreads its direction over this many links, including the first.
             /// The worker answers the client's Spread with one of its own.
             0x000c Unsequenced Spread { links: u16 } => {};
+            /// Requests the whole content of all mirrored memory, as MirrorState pushes. For a client that has replayed a session,
+            /// see [`capability::REPLAY`].
+            0x000d Unsequenced ReportMirrors {} => {};
+            /// The worker has stored the state of the session after this many requests, when it had sent this many frames. The client
+            /// need not keep what was before. Also the first frame after the Welcome of a session that was restored from a checkpoint.
+            0x000e Unsequenced Checkpointed { received: u64, frames: u64 } => {};
 
             /// Ends the session and frees all its resources; the worker closes the connection.
             0x0010 Call Goodbye {} => {};
@@ -298,6 +304,9 @@ macro_rules! for_each_operation {
             /// Device changes in mirrored memory. Sent before the completion of the work that made them. `taken` is the number of
             /// the last MirrorWrite applied before memory was compared.
             0x0f20 Push MirrorChanged { taken: u64 } + body => {};
+            /// Content of mirrored memory at this address, answering ReportMirrors. An empty body at address 0 is the last one. `taken`
+            /// as in MirrorChanged.
+            0x0f21 Push MirrorState { taken: u64, address: u64 } + body => {};
             /// A watched event was reached. `status` is 0, or the error that occurred before it.
             0x0f30 Push EventReached { event: u64, stamp: u64, status: i32 } => {};
             /// All work submitted to a stream before the query with this stamp is done.
@@ -519,6 +528,11 @@ pub mod capability {
     pub const RESUMED: u64 = 1 << 25;
     /// The client accepts an unrequested Pong as a heartbeat; the worker sends it while it is busy with one frame.
     pub const HEARTBEAT: u64 = 1 << 26;
+    /// The client keeps a journal and can replay the session on another worker. The worker answers ReportMirrors.
+    pub const REPLAY: u64 = 1 << 28;
+    /// In a Welcome: the session was restored from a checkpoint and has received nothing since. Checkpointed follows. The client sends
+    /// all later requests again.
+    pub const RESTORED: u64 = 1 << 29;
 }
 
 /// Values of `FinishMove::decision`.

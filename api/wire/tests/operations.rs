@@ -7,7 +7,7 @@ use wire::*;
 /// Changing a line here breaks every released client; adding one does not.
 const PINNED: &str = "\
 0x0001 Hello 0x0002 Challenge 0x0003 Proof 0x0004 Welcome 0x0005 Reject 0x0006 Ack 0x0007 Ping 0x0008 Pong \
-0x000a Status 0x000b Joined 0x000c Spread 0x0010 Goodbye \
+0x000a Status 0x000b Joined 0x000c Spread 0x000d ReportMirrors 0x000e Checkpointed 0x0010 Goodbye \
 0x0100 Allocate 0x0101 Release 0x0102 Write 0x0103 Read 0x0104 ReadLater 0x0105 Copy 0x0106 Fill \
 0x0107 WriteRect 0x0108 ReadRect 0x0109 CopyRect 0x010a FillRect 0x010b MemoryInfo \
 0x0120 Adopt 0x0121 MirrorWrite \
@@ -27,7 +27,7 @@ const PINNED: &str = "\
 0x0a00 RecordWatched 0x0a01 QueryWatched 0x0a02 QueryEventWatched 0x0a03 Reach 0x0a10 WriteKept 0x0a11 WriteKnown \
 0x0a20 Packed \
 0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError 0x0f04 Translating \
-0x0f20 MirrorChanged 0x0f30 EventReached 0x0f31 StreamReached";
+0x0f20 MirrorChanged 0x0f21 MirrorState 0x0f30 EventReached 0x0f31 StreamReached";
 
 #[test]
 fn numbers_of_operations_are_pinned() {
@@ -56,6 +56,7 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
         (Opcode::Output, 4),
         (Opcode::MirrorWrite, 8),
         (Opcode::MirrorChanged, 8),
+        (Opcode::MirrorState, 16),
         (Opcode::SnapshotChunk, 0),
     ];
     for &opcode in Opcode::ALL {

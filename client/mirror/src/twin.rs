@@ -169,6 +169,13 @@ impl Twin {
         }
     }
 
+    /// Whether these are the bytes that both sides last agreed on.
+    pub fn is_agreed(&self, at: usize, bytes: &[u8]) -> bool {
+        // SAFETY: this object alone owns the mapping, which is `bytes` long; the reference ends here.
+        let twin = unsafe { std::slice::from_raw_parts(self.twin.as_ptr(), self.bytes) };
+        twin.get(at..at + bytes.len()) == Some(bytes)
+    }
+
     /// Records bytes that both sides are known to have.
     pub fn agree(&mut self, at: usize, bytes: &[u8]) {
         self.twin_mut()[at..at + bytes.len()].copy_from_slice(bytes);

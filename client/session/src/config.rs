@@ -6,6 +6,7 @@ use std::time::Duration;
 use transport::tls::Trust;
 use transport::{DEFAULT_PORT, Endpoint, TransportError};
 
+use crate::failover::FailoverConfig;
 use crate::host::{Host, StandardError, Traffic};
 use crate::link::liveness::DEFAULT_SILENCE_TIMEOUT;
 use crate::send::upload::When;
@@ -38,6 +39,20 @@ pub struct Config {
     pub host: &'static dyn Host,
     /// The observer of a trace or summary, if one was requested.
     pub traffic: Option<&'static dyn Traffic>,
+    /// Limits of failover: the session continues on another worker if its own dies. `None`: it ends.
+    pub failover: Option<FailoverConfig>,
+}
+
+impl Config {
+    /// The workers of the list, in order.
+    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+        let own = Candidate {
+            endpoint: self.endpoint.clone(),
+            token: self.token.clone(),
+            trust: self.trust.clone(),
+        };
+        std::iter::once(own).chain(self.others.iter().cloned()).collect()
+    }
 }
 
 /// A worker, and what it takes to connect to it.
@@ -86,6 +101,7 @@ impl Default for Config {
             copies: CopyPolicy::default(),
             host: &StandardError,
             traffic: None,
+            failover: None,
         }
     }
 }

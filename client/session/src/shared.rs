@@ -12,8 +12,9 @@ use parking_lot::{Condvar, Mutex};
 use transport::{Endpoint, Link};
 use wire::{Failure, Flags, Header, Operation, Sink, Welcome, capability};
 
-use crate::config::{Config, OpenError};
+use crate::config::{Candidate, Config, OpenError};
 use crate::counters::{Counters, Statistics};
+use crate::failover::Failover;
 use crate::link::extra_links::ExtraLinks;
 use crate::link::handshake::Identity;
 use crate::link::liveness::Liveness;
@@ -48,6 +49,8 @@ pub struct Shared {
     pub uploads: Uploads,
     /// The worker's process, if its memory can be copied directly.
     pub direct_copy: Option<DirectCopy>,
+    /// What is kept to continue the session on another worker, if that was requested.
+    pub failover: Option<Failover>,
     pub counters: Counters,
     pub ending: Ending,
     /// This session, for threads that it starts.
@@ -91,8 +94,8 @@ pub struct Arrivals {
 /// The connection in use.
 #[derive(Debug)]
 pub struct Links {
-    /// Address of the worker that serves the session; the configured one until the session migrates.
-    pub endpoint: Mutex<Endpoint>,
+    /// The worker that serves the session; the configured one until the session migrates or fails over.
+    pub worker: Mutex<Candidate>,
     /// The first link, for shutting it down to wake its reader.
     pub first: Mutex<Link>,
     pub extra: ExtraLinks,
@@ -115,6 +118,11 @@ pub struct Ending {
 }
 
 impl Links {
+    /// Address of the worker that serves the session.
+    pub fn endpoint(&self) -> Endpoint {
+        self.worker.lock().endpoint.clone()
+    }
+
     /// Records the file descriptor of a new first link.
     pub fn note_descriptor(&self, link: &Link) {
         self.inherited.replace(link);
@@ -130,8 +138,11 @@ impl Shared {
         welcome: &Welcome,
     ) -> Result<Arc<Shared>, OpenError> {
         let if_able = |ability, when| if identity.capabilities & ability == 0 { When::Never } else { when };
+        let failover = config.failover.as_ref().map(|limits| Failover::new(limits, welcome));
+        // Another worker does not have the contents that a hash refers to.
+        let hashing = if failover.is_some() { When::Never } else { config.copies.hashing };
         let uploads = Uploads::new(
-            if_able(capability::UPLOADS, config.copies.hashing),
+            if_able(capability::UPLOADS, hashing),
             if_able(capability::PACKED, config.copies.packing),
             &welcome.known.0,
             identity.distance,
@@ -161,9 +172,15 @@ impl Shared {
                 late: LateErrors::default(),
                 next_token: AtomicU64::new(1),
             },
-            direct_copy: DirectCopy::of(&link, welcome),
+            // Direct copies bypass the journal.
+            direct_copy: DirectCopy::of(&link, welcome).filter(|_| failover.is_none()),
+            failover,
             links: Links {
-                endpoint: Mutex::new(config.endpoint.clone()),
+                worker: Mutex::new(Candidate {
+                    endpoint: config.endpoint.clone(),
+                    token: config.token.clone(),
+                    trust: config.trust.clone(),
+                }),
                 extra: ExtraLinks::new(&config, &identity),
                 generation: AtomicU64::new(0),
                 inherited: Inherited::of(&link),

@@ -3,7 +3,7 @@
 //! A worker gives up a session only when cause to, after the receiving worker has confirmed that it has it. So whatever fails in
 //! between, the session is in exactly one place, and its client finds it there.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::time::Duration;
 
 use transport::{Endpoint, Link, TransportError, greet};
@@ -158,18 +158,34 @@ pub fn resume_for(to: &WorkerAddress, tenant: Option<&str>, file: &mut dyn Read)
 
 /// Gives a snapshot to a worker over a link on which it expects one. Returns the session's id.
 pub fn give(worker: &str, link: &Link, file: &mut dyn Read) -> Result<u64, MoveError> {
+    let mut unreadable = None;
+    let given = give_written(worker, link, |to| {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => to.write_all(&buffer[..bytes])?,
+                Err(error) => {
+                    unreadable = Some(error);
+                    return Err(ErrorKind::InvalidInput.into());
+                }
+            }
+        }
+    });
+    unreadable.map_or(given, |error| Err(MoveError::File(error)))
+}
+
+/// Like [`give`], for a snapshot that `write` produces.
+pub fn give_written(
+    worker: &str,
+    link: &Link,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<u64, MoveError> {
     link.set_write_timeout(Some(PATIENCE)).map_err(failed(worker))?;
-    let mut chunks = ChunkWriter::new(link);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let sent = loop {
-        let bytes = file.read(&mut buffer).map_err(MoveError::File)?;
-        if bytes == 0 {
-            break chunks.finish();
-        }
-        if let Err(error) = chunks.write_all(&buffer[..bytes]) {
-            break Err(error);
-        }
-    };
+    let mut chunks = BufWriter::with_capacity(BUFFER_BYTES, ChunkWriter::new(link));
+    let sent = write(&mut chunks)
+        .and_then(|()| chunks.into_inner().map_err(IntoInnerError::into_error))
+        .and_then(ChunkWriter::finish);
     finish_resuming(worker, link, sent)
 }
 

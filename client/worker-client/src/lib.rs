@@ -8,6 +8,6 @@ mod chunks;
 
 pub use address::{InspectError, WorkerAddress};
 pub use administration::{
-    Departing, MoveError, StoppedSession, give, migrate, redirect, resume, resume_for, snapshot,
+    Departing, MoveError, StoppedSession, give, give_written, migrate, redirect, resume, resume_for, snapshot,
 };
 pub use chunks::{ChunkReader, ChunkWriter};

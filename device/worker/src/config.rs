@@ -101,6 +101,15 @@ pub struct DrainConfig {
     pub timeout: Duration,
 }
 
+/// Checkpoints of running sessions.
+#[derive(Clone, Debug)]
+pub struct CheckpointConfig {
+    /// Folder where they are stored.
+    pub folder: PathBuf,
+    /// Time between two checkpoints of a session.
+    pub interval: Duration,
+}
+
 /// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
@@ -133,6 +142,8 @@ pub struct WorkerConfig {
     pub ledgers: Option<LedgerConfig>,
     /// What happens to sessions when the worker is terminated; without it they end.
     pub drain: Option<DrainConfig>,
+    /// Checkpoints of sessions whose clients keep a journal; without it such a session is replayed from its start.
+    pub checkpoints: Option<CheckpointConfig>,
     /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
 }

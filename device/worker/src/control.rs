@@ -37,6 +37,8 @@ pub(crate) enum ToSession {
     Adopted,
     /// Hand the session over to the peer of the link (attached), if its work finishes in time.
     Depart { patience_ms: u32 },
+    /// Write a checkpoint to the peer of the link (attached) at the next opportunity.
+    Checkpoint { complete: bool },
     /// A connection (attached) that has authenticated for this session.
     Attach { hello: Vec<u8>, version: u16 },
     /// An additional link (attached) that has authenticated for this session's connection.

@@ -32,7 +32,7 @@ pub use compile::service::serve_compiler;
 pub use compile::task::{
     CompileError, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
 };
-pub use config::{BackendConfig, DeviceConfig, DrainConfig, SessionConfig, WorkerConfig};
+pub use config::{BackendConfig, CheckpointConfig, DeviceConfig, DrainConfig, SessionConfig, WorkerConfig};
 pub use error::WorkerError;
 pub use limits::{LimitConfig, LimitError, Qos};
 #[doc(hidden)]

@@ -43,6 +43,11 @@ impl Outgoing {
         self.spans.tell(&self.outbox);
     }
 
+    /// Sends the whole content of mirrors, for a client that has replayed the session.
+    pub(crate) fn report_mirrors(&self) {
+        self.mirrors.report(&*self.device, &self.outbox);
+    }
+
     /// Stops recording spans and sends the remaining ones, when the session ends.
     pub(crate) fn last_spans(&self) {
         if self.spans.is_on() {

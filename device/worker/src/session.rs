@@ -1,10 +1,11 @@
 //! The session's process: serves one client, and moves to another worker on request.
 
+mod checkpoint;
 mod control_thread;
 pub(crate) mod executor;
 mod housekeeping;
 mod main_thread;
-mod manifest;
+pub(crate) mod manifest;
 pub(crate) mod migrate_in;
 pub(crate) mod migrate_out;
 mod shared;

@@ -5,6 +5,7 @@
 
 pub(crate) mod allowance;
 mod broker;
+mod checkpoints;
 mod child;
 mod compiler_process;
 mod departed;
@@ -33,6 +34,7 @@ use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
 use crate::session_report::SessionReport;
+use crate::supervisor::checkpoints::{CheckpointStore, Revival};
 use crate::supervisor::departed::DepartedSession;
 use crate::supervisor::drain::{Drain, Stage};
 use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
@@ -113,6 +115,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     });
     // Before the first client is accepted, so that it finds its session suspended and waits.
     let saved = supervisor.drain.as_ref().map(|drain| drain.expect_saved(&supervisor.sessions));
+    let revival = supervisor.start_checkpoints(saved.as_deref().unwrap_or_default())?;
     upkeep::measure(Arc::clone(&supervisor.tenants))
         .map_err(|source| WorkerError::Io { what: "cannot start the thread that measures usage", source })?;
     for (listener, asked) in &listeners {
@@ -125,6 +128,12 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         what: "cannot start the thread that resumes sessions",
         source,
     })?;
+    if let Some((revival, notes)) = revival {
+        let revive = move || notes.iter().for_each(|note| revival.revive(note));
+        std::thread::Builder::new().name("revival".to_owned()).spawn(revive).map_err(|source| {
+            WorkerError::Io { what: "cannot start the thread that continues sessions", source }
+        })?;
+    }
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.tenants.forget_local();
@@ -193,6 +202,27 @@ impl Supervisor {
         let supervisor = Arc::clone(self);
         let restore = move || drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
         std::thread::Builder::new().name("restore".to_owned()).spawn(restore).map(drop)
+    }
+
+    /// Starts checkpoints, if they are configured. Returns the sessions of an earlier worker that are to continue: not those that it
+    /// has saved, which are newer.
+    fn start_checkpoints(&self, saved: &[Note]) -> Result<Option<(Arc<Revival>, Vec<Note>)>, WorkerError> {
+        let Some(config) = self.config.checkpoints.clone() else { return Ok(None) };
+        let failed = |source| WorkerError::Io { what: "cannot use the folder of checkpoints", source };
+        let store = Arc::new(CheckpointStore::open(config).map_err(failed)?);
+        store.start(&self.sessions).map_err(failed)?;
+        let (sessions, tenants) = (Arc::downgrade(&self.sessions), Arc::clone(&self.tenants));
+        let revival = Arc::new(Revival { store, sessions, tenants });
+        self.sessions.set_afterlife(Box::new(Arc::clone(&revival)));
+        let mut notes = revival.store.list();
+        notes.retain(|note| {
+            !saved.iter().any(|it| it.session == note.session) && !self.sessions.has(note.session)
+        });
+        for note in &notes {
+            let away = DepartedSession::new(note.tenant.clone(), note.secret, None);
+            self.sessions.departed().insert(note.session, away);
+        }
+        Ok(Some((revival, notes)))
     }
 
     fn stage(&self) -> Stage {

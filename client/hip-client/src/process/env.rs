@@ -9,8 +9,12 @@ use transport::tls::Trust;
 use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use session::upload::When;
-use session::{Candidate, Config, CopyPolicy, DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT};
+use session::{
+    Candidate, Config, CopyPolicy, DEFAULT_SILENCE_TIMEOUT, FailoverConfig, SHORTEST_SILENCE_TIMEOUT,
+};
 
+/// Most bytes of the failover journal.
+const DEFAULT_FAILOVER_LIMIT: u64 = 4 << 30;
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// `TF_DEBUG=1`: prints calls and requests on stderr.
@@ -163,6 +167,7 @@ pub fn config() -> Result<Config, String> {
     };
     let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
     let copies = CopyPolicy { hashing, packing, links };
+    let failover = if is_on("REMORA_FAILOVER") { Some(failover()?) } else { None };
     Ok(Config {
         endpoint,
         token,
@@ -173,8 +178,24 @@ pub fn config() -> Result<Config, String> {
         strict: strict(),
         program: program(),
         copies,
+        failover,
         ..Config::default()
     })
+}
+
+/// `REMORA_FAILOVER_LIMIT` and `REMORA_FAILOVER_FOLDER`: size and place of the journal.
+fn failover() -> Result<FailoverConfig, String> {
+    let limit = match text("REMORA_FAILOVER_LIMIT") {
+        Some(value) => parse_size(&value).ok_or_else(|| {
+            format!("REMORA_FAILOVER_LIMIT is \"{value}\"; use a number of bytes, such as 512M or 4G")
+        })?,
+        None => DEFAULT_FAILOVER_LIMIT,
+    };
+    // The cache folder and not the one for temporary files, which often is memory.
+    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
+    let cache = if cfg!(windows) { path("LOCALAPPDATA") } else { cache };
+    let folder = path("REMORA_FAILOVER_FOLDER").or(cache).filter(|folder| folder.is_dir());
+    Ok(FailoverConfig { folder: folder.unwrap_or_else(std::env::temp_dir), limit })
 }
 
 /// A further worker of the list in `REMORA_WORKER`. Its URL's token comes before the one of the environment.
@@ -251,6 +272,18 @@ fn parse_silence(text: &str) -> Result<Option<Duration>, String> {
     })
 }
 
+/// Parses a number of bytes with an optional suffix K, M, G or T (powers of 1024).
+fn parse_size(text: &str) -> Option<u64> {
+    let (number, shift) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 10),
+        (at, 'm' | 'M') => (&text[..at], 20),
+        (at, 'g' | 'G') => (&text[..at], 30),
+        (at, 't' | 'T') => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 /// Parses seconds, with an optional fraction, or milliseconds with the suffix `ms`.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (number, scale) = match text.strip_suffix("ms") {
@@ -284,6 +317,18 @@ mod tests {
             let error = parse_silence(text).unwrap_err();
             assert!(error.contains("REMORA_SILENCE_TIMEOUT") && error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn sizes_have_binary_suffixes() {
+        assert_eq!(
+            (parse_size("12"), parse_size("4G"), parse_size("3 k")),
+            (Some(12), Some(4 << 30), Some(3072))
+        );
+        assert_eq!(
+            (parse_size("G"), parse_size("-1"), parse_size(""), parse_size("99999999T")),
+            (None, None, None, None)
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use transport::greet::{self, Credentials};
 use transport::{Endpoint, Link, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
@@ -21,18 +22,35 @@ const WAITING_NOTICE: Duration = Duration::from_secs(2);
 /// Identity of the session across connections.
 #[derive(Debug)]
 pub struct Identity {
-    /// The worker's number for the session.
-    pub id: u64,
-    /// Proof that a connection belongs to the session.
-    pub secret: [u8; 32],
-    /// How long the worker keeps the session without a connection.
-    pub grace: Duration,
+    /// The worker's names for the session.
+    pub access: Mutex<Access>,
     /// What client and worker both can.
     pub capabilities: u64,
     /// Time until the worker replied, network latency included.
     pub distance: Duration,
     /// The address range of device memory, reserved for the lifetime of the session.
     _arena: Reservation,
+}
+
+/// How the worker knows the session. Changes when the session fails over.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The worker's number for the session.
+    pub id: u64,
+    /// Proof that a connection belongs to the session.
+    pub secret: [u8; 32],
+    /// How long the worker keeps the session without a connection.
+    pub grace: Duration,
+}
+
+impl Access {
+    pub fn of(welcome: &Welcome) -> Access {
+        Access {
+            id: welcome.session_id,
+            secret: welcome.session_secret,
+            grace: Duration::from_millis(welcome.grace_ms.into()),
+        }
+    }
 }
 
 /// Connects and opens a new session. `config` then names the worker that accepted it.
@@ -48,16 +66,14 @@ pub fn open(config: &mut Config) -> Result<(Link, Identity, Welcome), OpenError>
         Reservation::at(base, bytes).map_err(|source| OpenError::RangeInUse { base, bytes, source })?
     };
     let identity = Identity {
-        id: welcome.session_id,
-        secret: welcome.session_secret,
-        grace: Duration::from_millis(welcome.grace_ms.into()),
+        access: Mutex::new(Access::of(&welcome)),
         capabilities: capabilities(config) & welcome.capabilities,
         distance,
         _arena: arena,
     };
     config.host.debug(format_args!(
         "session {} on {} ({}), {} devices",
-        identity.id,
+        welcome.session_id,
         welcome.worker,
         config.endpoint,
         welcome.devices.len()
@@ -78,6 +94,7 @@ fn capabilities(config: &Config) -> u64 {
         | capability::STRANDS
         | capability::SPANS
         | heartbeat
+        | if config.failover.is_some() { capability::REPLAY } else { 0 }
 }
 
 /// The Hello of this client, with a new nonce.
@@ -128,28 +145,27 @@ pub fn is_away(error: &TransportError) -> bool {
 
 /// Makes the first connection, to the first worker of the list that accepts the session. Workers that cannot be reached may be
 /// starting, so attempts continue until the connect timeout.
-fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, Welcome, Duration), OpenError> {
+pub fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, Welcome, Duration), OpenError> {
     let start = Instant::now();
     let mut pause = FIRST_PAUSE;
     let mut notified = false;
-    let own = Candidate {
-        endpoint: config.endpoint.clone(),
-        token: config.token.clone(),
-        trust: config.trust.clone(),
-    };
-    let candidates: Vec<Candidate> = [own].into_iter().chain(config.others.clone()).collect();
+    let candidates = config.candidates();
     // A worker that does not answer at all must leave time for the others.
     let share = config.connect_timeout / candidates.len() as u32;
     loop {
         let mut errors = Vec::new();
-        for candidate in &candidates {
-            let Candidate { endpoint, token, trust } = candidate.clone();
-            (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
+        for (at, candidate) in candidates.iter().enumerate() {
             let hello = hello(config).map_err(OpenError::Nonce)?;
             let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
-            match connect_within::<Welcome>(config, &config.endpoint, &hello, None, left) {
-                Ok(connected) => return Ok(connected),
+            match connect_within::<Welcome>(config, candidate, &hello, None, left) {
+                Ok(connected) => {
+                    let Candidate { endpoint, token, trust } = candidate.clone();
+                    (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
+                    config.others = candidates;
+                    config.others.remove(at);
+                    return Ok(connected);
+                }
                 Err(error) => {
                     config.host.debug(format_args!("{}: {}", candidate.endpoint, error.line()));
                     errors.push(error);
@@ -204,31 +220,30 @@ pub fn is_out_of_memory(error: &TransportError) -> bool {
 /// Makes one attempt to connect within the configured timeout.
 pub fn connect<Answer: Operation>(
     config: &Config,
-    endpoint: &Endpoint,
+    worker: &Candidate,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
 ) -> Result<(Link, Answer, Duration), TransportError> {
-    connect_within(config, endpoint, hello, secret, config.connect_timeout)
+    connect_within(config, worker, hello, secret, config.connect_timeout)
 }
 
 fn connect_within<Answer: Operation>(
     config: &Config,
-    endpoint: &Endpoint,
+    worker: &Candidate,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
     timeout: Duration,
 ) -> Result<(Link, Answer, Duration), TransportError> {
     let start = Instant::now();
+    let Candidate { endpoint, token, trust } = worker;
     let mut link = endpoint.connect(timeout)?;
     let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
     if let Endpoint::Tls { host, .. } = endpoint {
-        let trust = config
-            .trust
-            .as_ref()
-            .ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
+        let trust =
+            trust.as_ref().ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
-    let credentials = Credentials { token: config.token.as_deref(), secret };
+    let credentials = Credentials { token: token.as_deref(), secret };
     let patience = match secret {
         // An existing session has no device to start. A connection that is silent now is replaced like any other.
         Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),

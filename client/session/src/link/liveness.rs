@@ -165,6 +165,11 @@ impl Liveness {
         error
     }
 
+    /// Whether the connection is being replaced.
+    pub fn is_reattaching(&self) -> bool {
+        self.outage.lock().reattaching.is_some()
+    }
+
     /// Records a failed attempt to replace the connection.
     pub fn still_reattaching(&self, why: String) {
         self.outage.lock().reattaching = Some(why);

@@ -9,11 +9,16 @@ use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 use super::handshake::{FIRST_PAUSE, LONGEST_PAUSE, connect, hello, is_away, is_out_of_memory, moved};
 use crate::counters::Counters;
 use crate::receive::incoming::{Incoming, ReadError};
+use crate::send::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::status;
 
 /// A host that refuses connections for this long no longer has a worker, whatever the grace period.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a session that can fail over. A worker that is restarted, and whose session processes live on, is back by then.
+const FAILOVER_REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a session that can fail over waits for a worker that does not answer.
+const FAILOVER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a worker that has saved the session may take to come back, for instance because its machine restarts.
 const AWAY_PATIENCE: Duration = Duration::from_secs(600);
 /// How many redirects are followed before one worker must accept the session.
@@ -33,33 +38,17 @@ impl Shared {
             _ if self.ending.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
             ReadError::Wire(error) => Err(format!(
                 "the worker at {} breaks the protocol, the session is lost: {error}",
-                self.links.endpoint.lock()
+                self.links.endpoint()
             )),
+            ReadError::Diverged(text) => Err(format!("the session is lost: {text}")),
             ReadError::Broken(error) => {
                 self.config.host.debug(format_args!("the connection broke ({error}), reconnecting"));
-                self.reconnect(incoming, error)
+                self.reattach(incoming, &mut outgoing, error)
+                    .or_else(|text| self.fail_over(incoming, &mut outgoing, text))
             }
         };
-        let resumed = result.and_then(|(link, welcome)| {
-            if welcome.received < self.ring.freed() {
-                let (first, last) = (welcome.received + 1, self.ring.freed());
-                return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
-            }
-            self.ring
-                .acknowledge(welcome.received, self.sending.sender.sent())
-                .map_err(|error| format!("the session is lost: {error}"))?;
-            if welcome.capabilities & capability::RESUMED != 0 {
-                self.uploads.forget();
-            }
-            Ok((link, welcome.received))
-        });
-        match resumed {
-            Ok((link, received)) => {
-                self.links.extra.forget();
-                *self.links.first.lock() = link.clone();
-                outgoing.resume(link.clone(), received);
-                self.sending.sender.resume(received);
-                incoming.resume(link);
+        match result {
+            Ok(()) => {
                 Counters::add(&self.counters.reconnects, 1);
                 self.links.generation.fetch_add(1, Ordering::AcqRel);
                 drop(outgoing);
@@ -77,35 +66,82 @@ impl Shared {
         }
     }
 
+    /// Connects to the session again and continues where both sides are.
+    fn reattach(
+        &self,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+        cause: &std::io::Error,
+    ) -> Result<(), String> {
+        let (link, welcome) = self.reconnect(incoming, cause)?;
+        let received = welcome.received;
+        if welcome.capabilities & capability::RESTORED != 0 {
+            let connect = |incoming: &Incoming, cause: &std::io::Error| self.reconnect(incoming, cause);
+            return self.continue_restored(incoming, outgoing, (link, welcome), connect);
+        }
+        if received < self.ring.freed() {
+            let (first, last) = (received + 1, self.ring.freed());
+            return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
+        }
+        self.free(received, self.sending.sender.sent())
+            .map_err(|error| format!("the session is lost: {error}"))?;
+        if welcome.capabilities & capability::RESUMED != 0 {
+            self.uploads.forget();
+        }
+        self.use_link(&link, incoming);
+        self.continue_sending(&link, outgoing, received);
+        Ok(())
+    }
+
+    /// Receives from a new connection.
+    pub(crate) fn use_link(&self, link: &Link, incoming: &mut Incoming) {
+        self.links.extra.forget();
+        *self.links.first.lock() = link.clone();
+        incoming.resume(link.clone());
+    }
+
+    /// Sends to a new connection whose worker has `received` frames.
+    pub(crate) fn continue_sending(&self, link: &Link, outgoing: &mut Outgoing, received: u64) {
+        outgoing.resume(link.clone(), received);
+        self.sending.sender.resume(received);
+    }
+
     fn reconnect(&self, incoming: &Incoming, cause: &std::io::Error) -> Result<(Link, Welcome), String> {
         let mut start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
         let mut redirects = 0;
         let mut is_saved = false;
-        let mut endpoint = self.links.endpoint.lock().clone();
+        let mut worker = self.links.worker.lock().clone();
+        let access = *self.identity.access.lock();
+        // A session that can fail over does not wait as long for a worker that is gone.
+        let can_fail_over = self.failover.as_ref().is_some_and(|it| it.disabled().is_none());
+        let (refusals, grace) = match can_fail_over {
+            true => (FAILOVER_REFUSAL_PATIENCE, access.grace.min(FAILOVER_PATIENCE)),
+            false => (REFUSAL_PATIENCE, access.grace),
+        };
         loop {
             let hello = Hello {
-                session_id: self.identity.id,
+                session_id: access.id,
                 received: incoming.counter.received(),
                 ..hello(&self.config).map_err(|error| error.line())?
             };
             attempts += 1;
-            let error = match connect::<Welcome>(&self.config, &endpoint, &hello, Some(&self.identity.secret))
-            {
+            let error = match connect::<Welcome>(&self.config, &worker, &hello, Some(&access.secret)) {
                 Ok((link, welcome, _)) => {
                     self.links.note_descriptor(&link);
-                    *self.links.endpoint.lock() = endpoint;
+                    *self.links.worker.lock() = worker;
                     return Ok((link, welcome));
                 }
                 Err(error) => error,
             };
             self.liveness.still_reattaching(error.line());
-            match moved(&endpoint, &error) {
+            match moved(&worker.endpoint, &error) {
                 Some(Ok(next)) if redirects < MOST_REDIRECTS => {
-                    self.config.host.debug(format_args!("the session moved from {endpoint} to {next}"));
+                    let from = &worker.endpoint;
+                    self.config.host.debug(format_args!("the session moved from {from} to {next}"));
                     redirects += 1;
-                    (endpoint, start, pause) = (next, Instant::now(), FIRST_PAUSE);
+                    (worker.endpoint, start, pause) = (next, Instant::now(), FIRST_PAUSE);
                     continue;
                 }
                 Some(Err(text)) => return Err(format!("the session is lost: {text}")),
@@ -115,7 +151,8 @@ impl Shared {
                 // The worker is up and reports that the session will return: restart the timeout.
                 start = Instant::now();
                 if !is_saved {
-                    self.config.host.debug(format_args!("{endpoint}: {}; waiting for it", error.line()));
+                    let from = &worker.endpoint;
+                    self.config.host.debug(format_args!("{from}: {}; waiting for it", error.line()));
                 }
                 is_saved = true;
                 std::thread::sleep(pause);
@@ -126,16 +163,17 @@ impl Shared {
                 if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
             let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
                 if *code != RejectCode::Full && *code != RejectCode::Failed)
-                || (refused && !is_saved && start.elapsed() > REFUSAL_PATIENCE)
-                || start.elapsed() > if is_saved { AWAY_PATIENCE } else { self.identity.grace }
+                || (refused && !is_saved && start.elapsed() > refusals)
+                || start.elapsed() > if is_saved { AWAY_PATIENCE } else { grace }
                 || self.ending.closing.load(Ordering::Relaxed);
             if is_out_of_memory(&error) {
                 self.ending.lost_as.store(status::OUT_OF_MEMORY, Ordering::Relaxed);
             }
             if hopeless {
                 return Err(format!(
-                    "the session with {endpoint} is lost: the connection broke ({cause}) and {attempts} attempts in \
+                    "the session with {} is lost: the connection broke ({cause}) and {attempts} attempts in \
                      {:.1} s did not restore it: {}",
+                    worker.endpoint,
                     start.elapsed().as_secs_f64(),
                     error.line()
                 ));
@@ -152,15 +190,15 @@ impl Shared {
 
     /// Connects an extra link to the session's connection.
     pub fn join(&self, place: u16) -> Result<Link, TransportError> {
+        let access = *self.identity.access.lock();
         let hello = Hello {
             purpose: Purpose::Strand as u8,
-            session_id: self.identity.id,
+            session_id: access.id,
             received: place.into(),
             ..hello(&self.config)?
         };
-        let endpoint = self.links.endpoint.lock().clone();
-        let (link, _, _) =
-            connect::<wire::Joined>(&self.config, &endpoint, &hello, Some(&self.identity.secret))?;
+        let worker = self.links.worker.lock().clone();
+        let (link, _, _) = connect::<wire::Joined>(&self.config, &worker, &hello, Some(&access.secret))?;
         Ok(link)
     }
 }

@@ -167,14 +167,31 @@ impl Mirrors {
     /// Applies the device's changes. `taken` is the last of our change messages that the worker had applied by then.
     pub fn apply(&self, taken: u64, body: &[u8]) -> Result<(), WireError> {
         let mut state = self.state.lock();
-        while state.under_way.front().is_some_and(|(number, _)| *number <= taken) {
-            state.under_way.pop_front();
-        }
+        state.confirm(taken);
         for change in Changes::new(body) {
             let change = change?;
             change.for_each(|at, bytes| state.accept(change.address + at as u64, bytes));
         }
         Ok(())
+    }
+
+    /// Compares the worker's bytes with those that both sides agreed on, except where a change of ours is under way. If they differ,
+    /// takes the worker's, or returns true if `strict`.
+    pub fn reconcile(&self, taken: u64, address: u64, bytes: &[u8], strict: bool) -> bool {
+        let mut state = self.state.lock();
+        state.confirm(taken);
+        for range in state.not_under_way(address..address + bytes.len() as u64) {
+            let part = &bytes[(range.start - address) as usize..(range.end - address) as usize];
+            let Some((start, mirror)) = state.mirrors.range(..=range.start).next_back() else { continue };
+            let differs = !mirror.twin.is_agreed((range.start - start) as usize, part);
+            if differs && strict {
+                return true;
+            }
+            if differs {
+                state.put(range.start, part);
+            }
+        }
+        false
     }
 
     /// Host address of `bytes` bytes at device address `address`, if they lie in a mirror.
@@ -227,21 +244,35 @@ impl State {
 
     /// Applies bytes from the device, except those covered by our changes in flight, which the worker applies later.
     fn accept(&mut self, address: u64, bytes: &[u8]) {
-        let end = address + bytes.len() as u64;
+        for range in self.not_under_way(address..address + bytes.len() as u64) {
+            let part = (range.start - address) as usize..(range.end - address) as usize;
+            self.put(range.start, &bytes[part]);
+        }
+    }
+
+    /// Drops our change messages up to `taken`, which have arrived.
+    fn confirm(&mut self, taken: u64) {
+        while self.under_way.front().is_some_and(|(number, _)| *number <= taken) {
+            self.under_way.pop_front();
+        }
+    }
+
+    /// The parts of a range that no change message under way covers.
+    fn not_under_way(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut ours: Vec<Range<u64>> = Vec::new();
         for (_, changed) in &self.under_way {
-            let first = changed.partition_point(|range| range.end <= address);
-            ours.extend(changed[first..].iter().take_while(|range| range.start < end).cloned());
+            let first = changed.partition_point(|it| it.end <= range.start);
+            ours.extend(changed[first..].iter().take_while(|it| it.start < range.end).cloned());
         }
-        ours.sort_unstable_by_key(|range| range.start);
-        let mut from = address;
-        for range in ours.into_iter().chain(std::iter::once(end..end)) {
-            if from < range.start {
-                let part = (from - address) as usize..(range.start - address) as usize;
-                self.put(from, &bytes[part]);
+        ours.sort_unstable_by_key(|it| it.start);
+        let (mut from, mut parts) = (range.start, Vec::new());
+        for it in ours.into_iter().chain(std::iter::once(range.end..range.end)) {
+            if from < it.start {
+                parts.push(from..it.start);
             }
-            from = from.max(range.end);
+            from = from.max(it.end);
         }
+        parts
     }
 
     fn put(&mut self, address: u64, bytes: &[u8]) {

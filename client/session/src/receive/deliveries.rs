@@ -72,18 +72,27 @@ impl Deliveries {
         Some(Destination { start: unsafe { destination.start.add(offset) }, bytes, home: destination.home })
     }
 
-    /// Counts the bytes of a piece that was written to its destination.
-    pub fn delivered(&self, token: u64, bytes: usize) {
+    /// Counts the bytes of a piece that was written to its destination. Returns whether it was the last one; the caller then
+    /// calls [`complete`](Self::complete).
+    pub fn delivered(&self, token: u64, bytes: usize) -> bool {
         let mut expected = self.expected.lock();
-        let Some(it) = expected.get_mut(&token) else { return };
+        let Some(it) = expected.get_mut(&token) else { return false };
         it.left = it.left.saturating_sub(bytes);
-        if it.left > 0 {
-            return;
-        }
-        let then = expected.remove(&token).and_then(|it| it.then);
-        drop(expected);
+        it.left == 0
+    }
+
+    /// Reports that all bytes have arrived.
+    pub fn complete(&self, token: u64) {
+        let then = self.expected.lock().remove(&token).and_then(|it| it.then);
         if let Some(then) = then {
             then();
+        }
+    }
+
+    /// Expects all bytes of unfinished deliveries again: the session is replayed.
+    pub fn restart(&self) {
+        for it in self.expected.lock().values_mut() {
+            it.left = it.destination.bytes;
         }
     }
 }

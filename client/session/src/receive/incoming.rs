@@ -41,6 +41,8 @@ pub enum ReadError {
     Broken(io::Error),
     /// The worker violates the protocol; a new connection would not help.
     Wire(WireError),
+    /// A replayed request had another result than before.
+    Diverged(String),
 }
 
 impl From<io::Error> for ReadError {
@@ -206,14 +208,25 @@ impl Incoming {
         Ok(payload)
     }
 
-    pub(super) fn skip(&mut self, mut bytes: u64) -> Result<(), ReadError> {
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), ReadError> {
+        self.pass(bytes, |_| ())
+    }
+
+    /// Reads bytes without keeping them; `see` gets them in pieces.
+    pub fn pass(&mut self, mut bytes: u64, mut see: impl FnMut(&[u8])) -> Result<(), ReadError> {
         let mut sink = [0; 4096];
         while bytes > 0 {
             let step = bytes.min(sink.len() as u64) as usize;
             self.read_into(&mut sink[..step])?;
+            see(&sink[..step]);
             bytes -= step as u64;
         }
         Ok(())
+    }
+
+    /// Number of the worker's frame that is being read.
+    pub fn frame(&self) -> u64 {
+        self.counter.received() + 1
     }
 
     /// Reads a body into its destination.

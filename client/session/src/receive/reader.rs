@@ -58,7 +58,12 @@ impl Shared {
                             break;
                         }
                     }
-                    if self.read(&mut incoming) == Some(number) || self.ending.over.load(Ordering::Relaxed) {
+                    let generation = self.links.generation.load(Ordering::Relaxed);
+                    if self.read(&mut incoming) == Some(number)
+                        || self.ending.over.load(Ordering::Relaxed)
+                        // A replay on a new connection may have received the reply.
+                        || self.links.generation.load(Ordering::Relaxed) != generation
+                    {
                         break;
                     }
                 },
@@ -211,6 +216,9 @@ impl Shared {
         let number = widen(header.request_id, self.ring.appended());
         // A reply acknowledges its request and all earlier ones.
         self.acknowledged(number, outgoing)?;
+        if self.is_repeated_reply(incoming, header, opcode, number)? {
+            return Ok(number);
+        }
         let destination = self.receiving.pending.lock().destination(number);
         let payload = match destination {
             Some(destination) if !header.is_error() => {
@@ -226,6 +234,11 @@ impl Shared {
             }
             _ => incoming.payload(header.payload_len)?,
         };
+        if let Some(failover) = &self.failover
+            && self.note_reply(failover, incoming.frame(), (number, opcode), header, &payload, destination)
+        {
+            return Ok(number);
+        }
         self.receiving.pending.lock().settle(number, Outcome::Reply(*header, payload));
         Ok(number)
     }
@@ -242,9 +255,15 @@ impl Shared {
         match self.arrivals.deliveries.find(token, offset, bytes as usize) {
             Some(destination) => {
                 self.body(incoming, destination)?;
-                self.arrivals.deliveries.delivered(token, bytes as usize);
+                let complete = self.arrivals.deliveries.delivered(token, bytes as usize);
+                if let Some(failover) = &self.failover {
+                    self.note_delivery(failover, incoming.frame(), token, destination, complete);
+                }
+                if complete {
+                    self.arrivals.deliveries.complete(token);
+                }
             }
-            None => incoming.skip(bytes)?,
+            None => self.pass_delivery(incoming, token, bytes)?,
         }
         Ok(())
     }
@@ -278,7 +297,12 @@ impl Shared {
         opcode: Opcode,
         outgoing: OutgoingLock,
     ) -> Result<(), ReadError> {
-        let payload = incoming.payload(header.payload_len)?;
+        let mut payload = incoming.payload(header.payload_len)?;
+        if let Some(failover) = &self.failover
+            && !self.note_push(failover, incoming.frame(), opcode, &mut payload)?
+        {
+            return Ok(());
+        }
         match opcode {
             Opcode::Ack => {
                 let (Ack { received }, _) = decode_request(&payload)?;
@@ -290,44 +314,66 @@ impl Shared {
                 let extra = self.links.extra.in_use(links)?;
                 incoming.stream.spread(extra, (incoming.end - incoming.start) as u64);
             }
+            opcode => self.apply_push(opcode, &payload)?,
+        }
+        Ok(())
+    }
+
+    /// Applies what the worker pushed.
+    pub fn apply_push(&self, opcode: Opcode, payload: &[u8]) -> Result<(), ReadError> {
+        match opcode {
             Opcode::Output => {
-                let (Output { fd }, text) = decode_request(&payload)?;
+                let (Output { fd }, text) = decode_request(payload)?;
                 self.config.host.output(fd, text);
             }
             Opcode::Callback => {
-                let (Callback { token, status }, _) = decode_request(&payload)?;
+                let (Callback { token, status }, _) = decode_request(payload)?;
                 self.arrivals.callbacks.arrived(token, status);
             }
             Opcode::EventReached => {
-                let (EventReached { event, stamp, status }, _) = decode_request(&payload)?;
+                let (EventReached { event, stamp, status }, _) = decode_request(payload)?;
                 self.arrivals.progress.reached(WatchTarget::Event(event), stamp, status);
             }
             Opcode::StreamReached => {
-                let (StreamReached { stream, stamp, status }, _) = decode_request(&payload)?;
+                let (StreamReached { stream, stamp, status }, _) = decode_request(payload)?;
                 self.arrivals.progress.reached(WatchTarget::Stream(stream), stamp, status);
             }
             Opcode::LateError => {
-                let (error, _) = decode_request::<LateError>(&payload)?;
+                let (error, _) = decode_request::<LateError>(payload)?;
                 self.arrivals.late.add(self.config.host, error);
             }
             Opcode::Translating => {
-                let (Translating { kernel }, _) = decode_request(&payload)?;
+                let (Translating { kernel }, _) = decode_request(payload)?;
                 self.config.host.translating(Some(kernel.as_str()).filter(|kernel| !kernel.is_empty()));
             }
             Opcode::Spans => {
-                let (spans, _) = decode_request(&payload)?;
+                let (spans, _) = decode_request(payload)?;
                 if let Some(traffic) = self.config.traffic {
                     traffic.spans(spans);
                 }
             }
             Opcode::MirrorChanged => {
-                let (MirrorChanged { taken }, changes) = decode_request(&payload)?;
+                let (MirrorChanged { taken }, changes) = decode_request(payload)?;
                 self.arrivals.mirrors.apply(taken, changes)?;
             }
             // A Pong, or an opcode that is invalid as a push; ignoring it is safe.
             _ => {}
         }
         Ok(())
+    }
+
+    /// Frees the frames up to `received`. The journal keeps them if the session can fail over.
+    pub fn free(&self, received: u64, sent: u64) -> Result<(), WireError> {
+        if let Some(failover) = &self.failover
+            && received <= sent
+        {
+            self.ring.each_until(received, |number, inline, lent| {
+                if let Some(reason) = failover.keep(number, inline, lent) {
+                    self.config.host.line(format_args!("failover is off: {reason}"));
+                }
+            });
+        }
+        self.ring.acknowledge(received, sent)
     }
 
     fn acknowledged(&self, received: u64, outgoing: OutgoingLock) -> Result<(), ReadError> {
@@ -340,7 +386,7 @@ impl Shared {
         {
             std::thread::yield_now();
         }
-        self.ring.acknowledge(received, self.sending.sender.sent())?;
+        self.free(received, self.sending.sender.sent())?;
         if let Some(traffic) = self.config.traffic {
             traffic.acknowledged(received);
         }

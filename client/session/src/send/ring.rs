@@ -204,6 +204,25 @@ impl Ring {
         Ok(())
     }
 
+    /// Passes the frames after the last freed one, up to `number`, to `see`: their own bytes and the lent ones. Only the reader of
+    /// the connection calls this, which alone frees frames.
+    pub fn each_until(&self, number: u64, mut see: impl FnMut(u64, &[u8], &[u8])) {
+        for number in self.freed() + 1..=number.min(self.appended()) {
+            let slot = self.read(number);
+            // SAFETY: the frame is appended and not freed, so its bytes are only read, and lent memory is valid and unchanged.
+            let (inline, lent) = unsafe {
+                (
+                    std::slice::from_raw_parts(self.memory.at(slot.start), slot.inline as usize),
+                    match slot.lent_bytes {
+                        0 => &[],
+                        bytes => std::slice::from_raw_parts(slot.lent, bytes as usize),
+                    },
+                )
+            };
+            see(number, inline, lent);
+        }
+    }
+
     /// Collects the bytes to send from `cursor` on. The slices stay valid until their frames are acknowledged, which
     /// cannot happen before they are sent.
     pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Slices<'a>) {

@@ -222,7 +222,7 @@ impl Shared {
         Broken
     }
 
-    fn take_control(&self, control: &mut Vec<u8>) {
+    pub fn take_control(&self, control: &mut Vec<u8>) {
         let received = self.sending.sender.acknowledgement.swap(0, Ordering::AcqRel);
         if received != 0 {
             wire::encode_request(&Ack { received }, &[], Flags::UNSEQUENCED, 0, 0, control);
@@ -241,6 +241,11 @@ impl Shared {
             let generation = self.links.generation.load(Ordering::Acquire);
             let look = self.sending.sender.look.swap(false, Ordering::AcqRel);
             if (look && self.links.first.lock().has_ended()) || self.drain(u64::MAX).is_err() {
+                self.wait_for_reconnect(generation);
+                continue;
+            }
+            // The thread that replaces the connection holds the lock, possibly for long.
+            if self.has_work() && self.liveness.is_reattaching() {
                 self.wait_for_reconnect(generation);
                 continue;
             }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub const BAD_ADDRESS: u64 = 0xbad;
 pub const PRINTING_FUNCTION: u64 = 0xfeed;
 /// Launching this function reports a translation and its end.
 pub const TRANSLATED_FUNCTION: u64 = 0xfeee;
+/// Launching this function writes a number that differs every time.
+pub const RANDOM_FUNCTION: u64 = 0xfeef;
 
 #[derive(Debug, Default)]
 pub struct State {
@@ -65,6 +67,7 @@ struct Shared {
     tls: Option<Arc<transport::tls::Identity>>,
     grace: Duration,
     patience_ms: AtomicU64,
+    refuses: AtomicBool,
 }
 
 impl Simulated {
@@ -100,6 +103,7 @@ impl Simulated {
             tls,
             grace,
             patience_ms: AtomicU64::new(0),
+            refuses: AtomicBool::new(false),
         });
         let serving = shared.clone();
         thread::spawn(move || {
@@ -133,6 +137,11 @@ impl Simulated {
                 link.shutdown();
             }
         }
+    }
+
+    /// Accepts no new sessions any more.
+    pub fn refuse_sessions(&self) {
+        self.shared.refuses.store(true, Ordering::Relaxed);
     }
 
     /// Delays every request by this time from now on.
@@ -185,6 +194,9 @@ impl Shared {
         link.set_read_timeout(None)?;
         let (id, session) = match known {
             Some(session) => (hello.session_id, session),
+            None if self.refuses.load(Ordering::Relaxed) => {
+                return reject(RejectCode::Full.reject("no more sessions"));
+            }
             None => {
                 let id = self.next.fetch_add(1, Ordering::Relaxed);
                 let session = Arc::new(Session {
@@ -318,6 +330,11 @@ impl Session {
                 state.launches += 1;
                 if launch.function == PRINTING_FUNCTION {
                     self.push(&Output { fd: 1 }, b"printed by a kernel\n");
+                }
+                if launch.function == RANDOM_FUNCTION {
+                    static NEXT: AtomicU64 = AtomicU64::new(1);
+                    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                    state.memory[..8].copy_from_slice(&number.to_le_bytes());
                 }
                 if launch.function == TRANSLATED_FUNCTION {
                     self.push(&Translating { kernel: "saxpy".to_owned() }, &[]);

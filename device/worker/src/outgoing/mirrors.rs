@@ -197,6 +197,29 @@ impl Mirrors {
         }
     }
 
+    /// Sends the client the content of all mirrors, and an end marker.
+    pub(crate) fn report(&self, device: &dyn Device, outbox: &Outbox) {
+        let mut state = self.state.lock();
+        let State { mirrors, taken, .. } = &mut *state;
+        let taken = *taken;
+        for (start, mirror) in mirrors.iter_mut() {
+            for at in (0..mirror.twin.bytes()).step_by(SHOWN_BYTES) {
+                let bytes = SHOWN_BYTES.min(mirror.twin.bytes() - at) as u64;
+                let address = *start + at as u64;
+                let twin = &mut mirror.twin;
+                let mut show = |now: &[u8]| {
+                    // A copy: running work may change the memory.
+                    let now = now.to_vec();
+                    outbox.push_at_once(&wire::MirrorState { taken, address }, &now);
+                    twin.agree(at, &now);
+                };
+                // Memory that cannot be read belongs to a lost device, which the program learns separately.
+                let _ = device.read_unordered(address, bytes, &mut show);
+            }
+        }
+        outbox.push_at_once(&wire::MirrorState { taken, address: 0 }, &[]);
+    }
+
     /// Sends the client what the device has changed since the last call.
     pub(crate) fn tell(&self, device: &dyn Device, outbox: &Outbox) {
         if self.live.load(Ordering::Acquire) == 0 {

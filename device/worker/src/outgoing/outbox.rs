@@ -42,6 +42,8 @@ struct State {
     window: SendWindow<Kept>,
     spares: Vec<Vec<u8>>,
     closed: bool,
+    /// The checkpoint that the session was restored from: requests received, and frames sent.
+    restored: Option<(u64, u64)>,
 }
 
 impl State {
@@ -100,6 +102,7 @@ impl Outbox {
                 window: SendWindow::new(WINDOW_BYTES),
                 spares: Vec::new(),
                 closed: false,
+                restored: None,
             }),
             current: Mutex::default(),
             room: Condvar::new(),
@@ -127,6 +130,18 @@ impl Outbox {
         self.received.store(received, Ordering::Relaxed);
         self.last_ack.store(received, Ordering::Relaxed);
         self.last_change.store(received, Ordering::SeqCst);
+    }
+
+    /// Continues from a checkpoint, like [`Outbox::resume`]. Its client may have received more frames than this outbox knows.
+    pub(crate) fn resume_checkpoint(&self, received: u64, acknowledged: u64, frames: Vec<Vec<u8>>) {
+        let sent = acknowledged + frames.len() as u64;
+        self.resume(received, acknowledged, frames);
+        self.state.lock().restored = Some((received, sent));
+    }
+
+    /// Whether the session was restored from a checkpoint and has received no request since.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.state.lock().restored.is_some_and(|(received, _)| received == self.received())
     }
 
     /// Passes every unacknowledged frame to `show`, in order. Nothing may be sent meanwhile.
@@ -161,12 +176,21 @@ impl Outbox {
     pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
         let mut state = self.state.lock();
         *self.current.lock() = vec![link.clone()];
+        let restored = state.restored.filter(|_| welcome.capabilities & wire::capability::RESTORED != 0);
+        if restored.is_some() && received > state.window.sent() {
+            // What the client received after the checkpoint is produced again, with numbers that follow.
+            state.window = SendWindow::resumed(WINDOW_BYTES, received);
+        }
         if received < state.window.acknowledged() {
             return Err(WireError::NotKept { first: received + 1, last: state.window.acknowledged() });
         }
         state.acknowledge(received, &self.in_memory)?;
         let mut bytes = Vec::new();
         wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        if let Some((received, frames)) = restored {
+            let checkpoint = wire::Checkpointed { received, frames };
+            wire::encode_request(&checkpoint, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        }
         let mut sent = link.write_all(&bytes);
         for (_, frame) in state.window.frames() {
             if sent.is_err() {

@@ -28,6 +28,12 @@ impl Shared {
                     let link = Link::from_fd(fd);
                     self.ask_to_depart(Departure { link, deadline, waits_for_program: false });
                 }
+                // A client that keeps no journal could not use it: dropping the link refuses.
+                Ok(Some((ToSession::Checkpoint { complete }, Some(fd)))) => {
+                    if self.connection.keeps_journal.load(Ordering::Relaxed) {
+                        self.checkpoints.request(Link::from_fd(fd), complete);
+                    }
+                }
                 Ok(Some((ToSession::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
                 Ok(Some((ToSession::Adopted, _))) => {
                     let _ = self.verdicts.0.lock().send(Ok(()));

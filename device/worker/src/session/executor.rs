@@ -24,6 +24,7 @@ use crate::outgoing::Outgoing;
 use crate::request::Dispatcher;
 use crate::request::exchange::Exchange;
 use crate::seat::occupy_seat;
+use crate::session::checkpoint::Checkpoints;
 use crate::session::control_thread::decode_hello;
 use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
@@ -210,6 +211,7 @@ fn equip(
         compiler: Arc::clone(&compiler),
         control: Arc::clone(&control),
         departing: AtomicBool::new(false),
+        checkpoints: Checkpoints::default(),
         verdicts: (Mutex::new(sender), Mutex::new(receiver)),
         ending: AtomicBool::new(false),
     });

@@ -54,6 +54,7 @@ impl Shared {
             counter.told_by_handshake();
             let Hello { client, pid, capabilities, .. } = attachment.hello;
             self.connection.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
+            self.connection.keeps_journal.store(capabilities & capability::REPLAY != 0, Ordering::Relaxed);
             *self.connection.client.lock() = (client, pid);
             if self.connection.pending.lock().departure.is_some() {
                 self.outgoing.outbox.detach();
@@ -78,7 +79,12 @@ impl Shared {
     }
 
     /// Handles the requests of one connection until it breaks.
-    fn read(&self, mut inbox: Inbox, dispatcher: &mut Dispatcher, counter: &mut ReceiveCounter) -> Broken {
+    fn read(
+        self: &Arc<Shared>,
+        mut inbox: Inbox,
+        dispatcher: &mut Dispatcher,
+        counter: &mut ReceiveCounter,
+    ) -> Broken {
         loop {
             let step = self.read_one(&mut inbox, dispatcher, counter);
             match step {
@@ -98,7 +104,7 @@ impl Shared {
     }
 
     fn read_one(
-        &self,
+        self: &Arc<Shared>,
         inbox: &mut Inbox,
         dispatcher: &mut Dispatcher,
         counter: &mut ReceiveCounter,
@@ -121,6 +127,9 @@ impl Shared {
                 Ok(Next::GoOn)
             }
             Arrival::Next(number) => {
+                if self.checkpoints.is_due() {
+                    self.export(dispatcher, number - 1, |export| self.take_checkpoint(export));
+                }
                 let receipt = Receipt { counter: &mut *counter, outbox: &self.outgoing.outbox };
                 let next = dispatcher.request(number, &header, inbox, receipt)?;
                 // Single writer, so a plain load and store suffice; other threads only read.
@@ -146,6 +155,7 @@ impl Shared {
             }
             Ok(Opcode::Ping) => self.outgoing.outbox.pong(),
             Ok(Opcode::Pong) => {}
+            Ok(Opcode::ReportMirrors) => self.outgoing.report_mirrors(),
             _ => tracing::warn!(
                 "session {}: ignored unexpected {}",
                 self.facts.session_id,
@@ -172,20 +182,7 @@ impl Shared {
 
     /// Migrates the session. Returns if it stays.
     fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
-        let (client, pid) = self.connection.client.lock().clone();
-        let export = Export {
-            device: &*self.device,
-            dispatcher,
-            exchange: &self.exchange,
-            session_id: self.facts.session_id,
-            secret: self.facts.secret,
-            client: &client,
-            pid,
-            worker: &self.facts.worker,
-            received,
-            is_reached_into: self.connection.is_reached_into.load(Ordering::Relaxed),
-        };
-        match export.leave(&departure) {
+        match self.export(dispatcher, received, |export| export.leave(&departure)) {
             Ok(endpoint) => {
                 // Order matters: once the receiver sees Done, the worker must already know where the session is.
                 let _ = self.control.send(&ToSupervisor::Left { endpoint }, None);
@@ -213,5 +210,21 @@ impl Shared {
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         }
+    }
+    /// Describes the session between two requests, of which it has received this many.
+    fn export<T>(&self, dispatcher: &Dispatcher, received: u64, use_it: impl FnOnce(&Export<'_>) -> T) -> T {
+        let (client, pid) = self.connection.client.lock().clone();
+        use_it(&Export {
+            device: &*self.device,
+            dispatcher,
+            exchange: &self.exchange,
+            session_id: self.facts.session_id,
+            secret: self.facts.secret,
+            client: &client,
+            pid,
+            worker: &self.facts.worker,
+            received,
+            is_reached_into: self.connection.is_reached_into.load(Ordering::Relaxed),
+        })
     }
 }

@@ -1,11 +1,13 @@
 //! Manifest of a session's snapshot: everything except bulk data, as JSON. The first section.
 
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use backend::{Arena, Device, Inventory};
 use serde::{Deserialize, Serialize};
 
 use crate::outgoing::mirrors::MirrorRecord;
+use crate::session::snapshot::SnapshotError;
 
 /// A session at rest. Holds the session's secret, so it must be kept private.
 #[derive(Serialize, Deserialize)]
@@ -38,6 +40,18 @@ pub(crate) struct Manifest {
     pub(crate) spans: bool,
     pub(crate) span_clock: u64,
     pub(crate) inventory: Inventory,
+    /// Set in checkpoints.
+    #[serde(default)]
+    pub(crate) checkpoint: Option<CheckpointRecord>,
+}
+
+/// Description of a checkpoint, which holds only what has changed since the one before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CheckpointRecord {
+    /// Counts from 1; the first one is complete.
+    pub(crate) number: u64,
+    /// Hashes of all code objects, in order. This or an earlier checkpoint contains them.
+    pub(crate) images: Vec<[u8; 32]>,
 }
 
 /// Description of a GPU as reported to the client.
@@ -52,6 +66,10 @@ pub(crate) struct DeviceRecord {
 impl Manifest {
     pub(crate) fn arena(&self) -> Arena {
         Arena { base: self.arena.0, bytes: self.arena.1 }
+    }
+
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, SnapshotError> {
+        serde_json::to_vec(self).map_err(|error| SnapshotError::from(io::Error::from(error)))
     }
 
     /// Age in nanoseconds; zero if the clock was set back.

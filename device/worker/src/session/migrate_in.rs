@@ -92,7 +92,11 @@ impl<R: Read> Import<R> {
             }
         }
         outgoing.mirrors.restore(&*device, self.manifest.changes_taken, &self.manifest.mirrors)?;
-        outgoing.outbox.resume(self.manifest.received, self.manifest.acknowledged, frames);
+        let (received, acknowledged) = (self.manifest.received, self.manifest.acknowledged);
+        match self.manifest.checkpoint {
+            Some(_) => outgoing.outbox.resume_checkpoint(received, acknowledged, frames),
+            None => outgoing.outbox.resume(received, acknowledged, frames),
+        }
         Ok(self.manifest)
     }
 }
@@ -105,6 +109,12 @@ fn expect(file: &mut Reader<impl Read>, wanted: Kind) -> Result<Vec<u8>, Snapsho
 }
 
 fn fill(device: &dyn Device, payload: &[u8]) -> Result<(), Refusal> {
+    let (holding, offset, bytes) = memory_parts(payload)?;
+    Ok(device.fill(holding, offset, bytes)?)
+}
+
+/// Decodes the payload of a memory section.
+pub(crate) fn memory_parts(payload: &[u8]) -> Result<(Holding, u64, &[u8]), SnapshotError> {
     let short = || SnapshotError::damaged("a memory section has no address");
     let (head, bytes) = payload.split_first_chunk::<MEMORY_HEAD_BYTES>().ok_or_else(short)?;
     let mut fields = wire::Reader::new(&head[1..]);
@@ -113,9 +123,9 @@ fn fill(device: &dyn Device, payload: &[u8]) -> Result<(), Refusal> {
     let holding = match head[0] {
         0 => Holding::At(number),
         1 => Holding::Memory(number),
-        tag => return Err(SnapshotError::damaged(format!("unknown memory kind {tag}")).into()),
+        tag => return Err(SnapshotError::damaged(format!("unknown memory kind {tag}"))),
     };
-    Ok(device.fill(holding, offset, bytes)?)
+    Ok((holding, offset, bytes))
 }
 
 #[cfg(test)]

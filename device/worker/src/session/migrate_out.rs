@@ -5,7 +5,7 @@
 //! client has only lost a connection, and reconnects.
 
 use std::collections::HashSet;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::request::Dispatcher;
 use crate::request::exchange::Exchange;
 use crate::request::graphs::Graphs;
 use crate::session::manifest::{self, Manifest};
-use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
+use crate::session::snapshot::{Kind, MEMORY_BYTES, MEMORY_HEAD_BYTES, SnapshotError, Writer};
 
 /// Poll interval while waiting for the session to become idle.
 const LOOK: Duration = Duration::from_millis(2);
@@ -94,7 +94,7 @@ impl Export<'_> {
     }
 
     /// Waits until no work is left and every reply is sent.
-    fn rest(&self, deadline: Instant) -> Result<(), ExportError> {
+    pub(crate) fn rest(&self, deadline: Instant) -> Result<(), ExportError> {
         if self.is_reached_into {
             let text = "its client is on this machine and accesses device memory directly";
             return Err(ExportError::Refused(text.to_owned()));
@@ -120,8 +120,8 @@ impl Export<'_> {
         }
     }
 
-    /// Writes the snapshot. The session must be idle.
-    pub(crate) fn write(&self, to: impl Write) -> Result<(), ExportError> {
+    /// Describes the session, which must be idle, and returns the code objects that its snapshot needs.
+    pub(crate) fn manifest(&self) -> Result<(Manifest, Vec<Arc<[u8]>>), ExportError> {
         let outgoing = &self.dispatcher.outgoing;
         // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
         outgoing.mirrors.worked();
@@ -167,11 +167,17 @@ impl Export<'_> {
             spans: outgoing.spans.is_on(),
             span_clock: outgoing.spans.clock(),
             inventory,
+            checkpoint: None,
         };
+        Ok((manifest, images))
+    }
+
+    /// Writes the snapshot. The session must be idle.
+    pub(crate) fn write(&self, to: impl Write) -> Result<(), ExportError> {
+        let outgoing = &self.dispatcher.outgoing;
+        let (manifest, images) = self.manifest()?;
         let mut file = Writer::new(to)?;
-        let text =
-            serde_json::to_vec(&manifest).map_err(|error| SnapshotError::from(io::Error::from(error)))?;
-        file.section(Kind::Manifest, &text)?;
+        file.section(Kind::Manifest, &manifest.to_json()?)?;
         for image in &images {
             file.section(Kind::Image, image)?;
         }
@@ -190,6 +196,20 @@ impl Export<'_> {
     }
 }
 
+/// The payload of a memory section.
+pub(crate) fn memory_section(holding: Holding, offset: u64, bytes: &[u8]) -> Vec<u8> {
+    let (tag, number) = match holding {
+        Holding::At(address) => (0, address),
+        Holding::Memory(memory) => (1, memory),
+    };
+    let mut payload = Vec::with_capacity(MEMORY_HEAD_BYTES + bytes.len());
+    payload.push(tag);
+    payload.extend_from_slice(&number.to_le_bytes());
+    payload.extend_from_slice(&offset.to_le_bytes());
+    payload.extend_from_slice(bytes);
+    payload
+}
+
 /// Writes memory without its all-zero pages.
 fn write_memory(
     file: &mut Writer<impl Write>,
@@ -197,18 +217,10 @@ fn write_memory(
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), SnapshotError> {
-    let (tag, number) = match holding {
-        Holding::At(address) => (0, address),
-        Holding::Memory(memory) => (1, memory),
-    };
     let mut put = |start: usize, end: usize| {
         for at in (start..end).step_by(MEMORY_BYTES) {
             let piece = &bytes[at..end.min(at + MEMORY_BYTES)];
-            let mut payload = vec![tag];
-            payload.extend_from_slice(&number.to_le_bytes());
-            payload.extend_from_slice(&(offset + at as u64).to_le_bytes());
-            payload.extend_from_slice(piece);
-            file.section(Kind::Memory, &payload)?;
+            file.section(Kind::Memory, &memory_section(holding, offset + at as u64, piece))?;
         }
         Ok(())
     };

@@ -16,6 +16,7 @@ use crate::growth::Growth;
 use crate::outgoing::Outgoing;
 use crate::request::exchange::Exchange;
 use crate::request::inbox::Activity;
+use crate::session::checkpoint::Checkpoints;
 use crate::session::migrate_out::Departure;
 use crate::store::Store;
 
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) compiler: Arc<CompileClient>,
     pub(super) control: Arc<Control>,
     pub(super) departing: AtomicBool,
+    pub(super) checkpoints: Checkpoints,
     /// The supervisor's decision whether to accept a resumed session.
     pub(super) verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
     pub(super) ending: AtomicBool,
@@ -77,6 +79,8 @@ pub(super) struct ConnectionState {
     pub(super) activity: Arc<Activity>,
     /// Whether the client counts heartbeats as signs of life.
     pub(super) wants_beats: AtomicBool,
+    /// Whether the client keeps a journal, so that it can continue from a checkpoint.
+    pub(super) keeps_journal: AtomicBool,
     /// Whether the client was told that it may access device memory directly.
     pub(super) is_reached_into: AtomicBool,
     /// Links that have joined the connection and are not used yet, by index.

@@ -9,8 +9,11 @@ use crate::session::shared::{Attachment, Shared};
 impl Shared {
     /// Builds the Welcome of a connection.
     pub(super) fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
-        let mut capabilities =
-            capability::PACKED | capability::STRANDS | capability::SPANS | capability::HEARTBEAT;
+        let mut capabilities = capability::PACKED
+            | capability::STRANDS
+            | capability::SPANS
+            | capability::HEARTBEAT
+            | capability::REPLAY;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }
@@ -25,6 +28,9 @@ impl Shared {
         }
         if self.facts.resumed {
             capabilities |= capability::RESUMED;
+        }
+        if self.outgoing.outbox.is_restored() {
+            capabilities |= capability::RESTORED;
         }
         let mut known = Vec::new();
         if let Some(store) = &self.store {
@@ -71,6 +77,8 @@ impl Shared {
             // Clients use it only when a session starts.
             Some(peer)
                 if self.facts.is_reachable
+                    // A client that keeps a journal copies nothing around it.
+                    && attachment.hello.capabilities & capability::REPLAY == 0
                     && attachment.hello.session_id == 0
                     && peer.uid == self.facts.owner
                     && peer.pid == attachment.hello.pid =>

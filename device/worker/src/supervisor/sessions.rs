@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use limits::OutOfMemoryKills;
@@ -47,6 +47,17 @@ struct Session {
     seat: Option<u32>,
 }
 
+impl Session {
+    fn note(&self, id: u64) -> Note {
+        Note {
+            session: id,
+            tenant: self.tenant.name.clone(),
+            client: self.client.clone(),
+            secret: self.secret,
+        }
+    }
+}
+
 /// Programs and their arguments, started with a control socket as file descriptor 3.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -66,6 +77,15 @@ pub(crate) struct Sessions {
     tickets: AtomicU64,
     broker: Broker,
     departed: DepartedSessions,
+    afterlife: OnceLock<Box<dyn Afterlife>>,
+}
+
+/// What happens to a session whose process has exited.
+pub(crate) trait Afterlife: Send + Sync {
+    /// The process died. Returns whether the session will continue, so that its client waits.
+    fn died(&self, note: &Note) -> bool;
+    /// The session has ended or left.
+    fn ended(&self, session: u64);
 }
 
 impl Sessions {
@@ -79,7 +99,13 @@ impl Sessions {
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
             departed: DepartedSessions::default(),
+            afterlife: OnceLock::new(),
         }
+    }
+
+    /// Sets what happens to sessions whose process has exited.
+    pub(crate) fn set_afterlife(&self, afterlife: Box<dyn Afterlife>) {
+        let _ = self.afterlife.set(afterlife);
     }
 
     /// Returns the secret of a current or former session, but only to the tenant that owns it.
@@ -305,13 +331,14 @@ impl Sessions {
     /// All sessions, for a worker that saves them.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let sessions = self.sessions.lock();
-        let note = |(&session, it): (&u64, &Session)| Note {
-            session,
-            tenant: it.tenant.name.clone(),
-            client: it.client.clone(),
-            secret: it.secret,
-        };
-        sessions.iter().map(note).collect()
+        sessions.iter().map(|(id, session)| session.note(*id)).collect()
+    }
+
+    /// Orders a running session to write a checkpoint to the peer of a link. Returns false if it cannot.
+    pub(crate) fn checkpoint(&self, id: u64, complete: bool, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&ToSession::Checkpoint { complete }, Some(link.as_raw_fd())).is_ok()
     }
 
     /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
@@ -486,11 +513,20 @@ impl Sessions {
         let session = sessions.remove(&id);
         if let (Some(session), Some(death)) = (&session, &death) {
             // Before the session leaves the map as other threads see it.
-            let dead = DepartedSession::dead(tenant.name.clone(), session.secret, death.clone());
-            self.departed.insert(id, dead);
+            let continues = self.afterlife.get().is_some_and(|it| it.died(&session.note(id)));
+            let departed = match continues {
+                true => DepartedSession::new(tenant.name.clone(), session.secret, None),
+                false => DepartedSession::dead(tenant.name.clone(), session.secret, death.clone()),
+            };
+            self.departed.insert(id, departed);
         }
         drop(sessions);
         self.gone.notify_all();
+        if death.is_none()
+            && let Some(afterlife) = self.afterlife.get()
+        {
+            afterlife.ended(id);
+        }
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {
             Ok(status) if status.success() => {

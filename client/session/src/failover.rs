@@ -1,0 +1,163 @@
+//! Failover: a session whose worker died continues on another worker, or in another process of the same one.
+//!
+//! The client keeps a journal of the requests since the session began or since its last checkpoint, and a history of what the
+//! program has seen of the results. Replay sends the requests again, in an order that the program could have produced, and compares
+//! the results with the history. docs/failover.md has the design.
+
+pub mod history;
+pub mod journal;
+mod observe;
+mod replay;
+
+use std::path::PathBuf;
+
+use parking_lot::{Mutex, MutexGuard};
+use wire::{DeviceSnapshot, Header, Opcode, Welcome};
+
+use history::History;
+use journal::Journal;
+
+use crate::receive::pending::Destination;
+
+/// Limits of failover.
+#[derive(Clone, Debug)]
+pub struct FailoverConfig {
+    /// Folder of the part of the journal that does not fit into memory.
+    pub folder: PathBuf,
+    /// Most bytes of the journal, in memory and on disk. A session that needs more loses its failover.
+    pub limit: u64,
+}
+
+/// The failover state of a session.
+#[derive(Debug)]
+pub struct Failover {
+    /// What the program knows of the devices: another worker must have the same.
+    devices: Vec<DeviceSnapshot>,
+    /// Base and size of the device address range.
+    arena: (u64, u64),
+    state: Mutex<State>,
+}
+
+/// What was sent, and what was seen.
+#[derive(Debug)]
+pub struct State {
+    /// Requests in order.
+    pub journal: Journal,
+    /// Results that the program may know.
+    pub history: History,
+    /// Why the session cannot fail over any more.
+    disabled: Option<String>,
+    /// Whether results that the program does not know yet are kept back: it must not see them before the mirrored memory that was
+    /// written with them.
+    defers: bool,
+    deferred: Vec<Deferred>,
+    /// The checkpoint that a restored session continues from: number of requests.
+    restored: Option<u64>,
+    /// Whether no work was under way when the worker died, so that mirrored memory must be what the program knows.
+    is_idle: bool,
+}
+
+/// A result that is kept back.
+#[derive(Debug)]
+enum Deferred {
+    Reply {
+        frame: u64,
+        number: u64,
+        opcode: Opcode,
+        header: Header,
+        payload: Vec<u8>,
+        destination: Option<Destination>,
+    },
+    Push {
+        frame: u64,
+        opcode: Opcode,
+        payload: Vec<u8>,
+    },
+}
+
+impl Failover {
+    /// The state of a new session.
+    pub fn new(config: &FailoverConfig, welcome: &Welcome) -> Failover {
+        Failover {
+            devices: welcome.devices.clone(),
+            arena: (welcome.arena_base, welcome.arena_bytes),
+            state: Mutex::new(State {
+                journal: Journal::new(config.folder.clone(), config.limit),
+                history: History::default(),
+                disabled: None,
+                defers: false,
+                deferred: Vec::new(),
+                is_idle: false,
+                restored: None,
+            }),
+        }
+    }
+
+    /// Base and size of the device address range.
+    pub fn arena(&self) -> (u64, u64) {
+        self.arena
+    }
+
+    /// Locks journal and history. `None` if the session cannot fail over any more.
+    pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        state.disabled.is_none().then_some(state)
+    }
+
+    /// Why the session cannot fail over any more.
+    pub fn disabled(&self) -> Option<String> {
+        self.state.lock().disabled.clone()
+    }
+
+    /// Keeps a request that the worker has received. Returns the reason if failover ends with it.
+    pub fn keep(&self, number: u64, inline: &[u8], lent: &[u8]) -> Option<String> {
+        let mut state = self.lock()?;
+        let reason = match Header::decode(inline.first_chunk()?).map(|header| header.known()) {
+            Ok(Ok(Opcode::ShareMemory | Opcode::ShareAllocation | Opcode::OpenMemory)) => {
+                "the program shares memory with other sessions".to_owned()
+            }
+            _ => {
+                let others = state.history.bytes();
+                state.journal.push(number, inline, lent, others).err()?.to_string()
+            }
+        };
+        state.disable(&reason);
+        Some(reason)
+    }
+
+    /// The difference that keeps a worker with these devices from continuing the session.
+    fn difference(&self, welcome: &Welcome) -> Option<String> {
+        if welcome.devices.len() != self.devices.len() {
+            let (known, found) = (self.devices.len(), welcome.devices.len());
+            return Some(format!("it has {found} devices, the session {known}"));
+        }
+        self.devices.iter().zip(&welcome.devices).find_map(|(known, found)| {
+            let ordinal = known.ordinal;
+            if known.isa != found.isa {
+                Some(format!("its device {ordinal} is {}, that of the session {}", found.isa, known.isa))
+            } else if known.total_memory != found.total_memory || known.attributes != found.attributes {
+                Some(format!("its device {ordinal} has other attributes than that of the session"))
+            } else {
+                None
+            }
+        })
+    }
+}
+
+impl State {
+    /// Drops what a checkpoint covers: the first `received` requests, and the results in the first `frames` frames.
+    fn checkpointed(&mut self, received: u64, frames: u64) {
+        self.restored = Some(received);
+        if !self.history.is_replaying() {
+            self.journal.forget(received);
+            self.history.forget(frames);
+        }
+    }
+
+    /// Ends failover and frees what was kept for it.
+    fn disable(&mut self, reason: &str) {
+        self.disabled = Some(reason.to_owned());
+        self.journal.clear();
+        self.history = History::default();
+    }
+}

@@ -1,0 +1,243 @@
+//! Checkpoints of a running session, taken by its main thread between two requests.
+//!
+//! The session stops until its work has ended and the pages that have changed since the last checkpoint are copied; a thread then
+//! writes them out. Changed pages are found by hash: that works for every back end and leaves kernels alone.
+
+use std::collections::{HashMap, HashSet};
+use std::io::BufWriter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use backend::Holding;
+use parking_lot::Mutex;
+use transport::{Link, TransportError, greet};
+use wire::MAX_HANDSHAKE_BYTES;
+use worker_client::ChunkWriter;
+
+use crate::error::one_line;
+use crate::session::manifest::{CheckpointRecord, Manifest};
+use crate::session::migrate_out::{Export, ExportError, memory_section};
+use crate::session::shared::Shared;
+use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
+
+const PAGE: usize = 4096;
+/// How long the session's work may take to end. If it takes longer, the checkpoint is tried again later.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(1);
+/// Timeout for the supervisor to store a checkpoint.
+const STORE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The checkpoints of a session.
+#[derive(Default)]
+pub(crate) struct Checkpoints {
+    /// Whether a request is waiting: the only cost of a session without checkpoints.
+    due: AtomicBool,
+    request: Mutex<Option<Request>>,
+    /// What the supervisor has. Empty after a failure, so that the next checkpoint is complete.
+    known: Mutex<Known>,
+}
+
+struct Request {
+    link: Link,
+    complete: bool,
+    not_before: Instant,
+}
+
+/// Hash of each page, by its offset.
+type Pages = HashMap<u64, [u8; 16]>;
+
+/// What earlier checkpoints contain.
+#[derive(Default)]
+struct Known {
+    number: u64,
+    /// Hashes of the pages that are not zero, by holding and its size.
+    pages: HashMap<(Holding, u64), Pages>,
+    images: HashSet<[u8; 32]>,
+}
+
+/// The state of a session as copied, not yet written.
+struct Copied {
+    manifest: Manifest,
+    sections: Vec<(Kind, Vec<u8>)>,
+    images: Vec<Arc<[u8]>>,
+    /// Number of frames that the client had been sent.
+    sent: u64,
+}
+
+impl Checkpoints {
+    /// Requests a checkpoint, to be written to `link` at the next opportunity. A complete one does not refer to earlier ones.
+    pub(crate) fn request(&self, link: Link, complete: bool) {
+        *self.request.lock() = Some(Request { link, complete, not_before: Instant::now() });
+        self.due.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Option<Request> {
+        let mut request = self.request.lock();
+        let taken = request.take_if(|it| it.not_before <= Instant::now());
+        self.due.store(request.is_some(), Ordering::Release);
+        taken
+    }
+
+    fn put_back(&self, request: Request) {
+        *self.request.lock() = Some(Request { not_before: Instant::now() + PAUSE, ..request });
+        self.due.store(true, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Takes the checkpoint that was requested. The caller is the main thread, between two requests.
+    #[cold]
+    pub(super) fn take_checkpoint(self: &Arc<Shared>, export: &Export<'_>) {
+        let Some(request) = self.checkpoints.take() else { return };
+        if let Err(error) = export.rest(Instant::now() + PATIENCE) {
+            match error {
+                ExportError::TooLong(_) | ExportError::WaitsForProgram => self.checkpoints.put_back(request),
+                error => {
+                    tracing::info!("no checkpoint of session {}: {}", export.session_id, one_line(&error))
+                }
+            }
+            return;
+        }
+        if request.complete {
+            *self.checkpoints.known.lock() = Known::default();
+        }
+        let copied = self.copy_changes(export);
+        let shared = Arc::clone(self);
+        let write = move || {
+            let written = copied.and_then(|copied| {
+                let progress = (copied.manifest.received, copied.sent);
+                copied.write(&request.link)?;
+                Ok(progress)
+            });
+            match written {
+                Ok((received, frames)) => {
+                    shared.outgoing.outbox.send_unsequenced(&wire::Checkpointed { received, frames });
+                }
+                Err(error) => {
+                    tracing::warn!("checkpoint failed: {}", one_line(&error));
+                    *shared.checkpoints.known.lock() = Known::default();
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(write) {
+            tracing::warn!("cannot start the thread that writes a checkpoint: {error}");
+            *self.checkpoints.known.lock() = Known::default();
+        }
+    }
+
+    /// Copies what has changed since the last checkpoint.
+    fn copy_changes(&self, export: &Export<'_>) -> Result<Copied, ExportError> {
+        let mut known = self.checkpoints.known.lock();
+        let (mut manifest, images) = export.manifest()?;
+        let hashes: Vec<[u8; 32]> = images.iter().map(|image| *blake3::hash(image).as_bytes()).collect();
+        known.number += 1;
+        let number = known.number;
+        let fresh = images.iter().zip(&hashes).filter(|(_, hash)| known.images.insert(**hash));
+        let fresh: Vec<Arc<[u8]>> = fresh.map(|(image, _)| Arc::clone(image)).collect();
+        manifest.checkpoint = Some(CheckpointRecord { number, images: hashes });
+        let sent = manifest.acknowledged + manifest.frames;
+        let mut sections = Vec::new();
+        let outgoing = &export.dispatcher.outgoing;
+        let mut keep = |kind, bytes: &[u8]| {
+            sections.push((kind, bytes.to_vec()));
+            Ok::<(), SnapshotError>(())
+        };
+        export.dispatcher.graphs.capture(|graph| keep(Kind::Graph, graph))?;
+        outgoing.outbox.kept(|frame| keep(Kind::Frame, frame))?;
+        // A holding that is missing in one checkpoint, or has another size, is new in the next.
+        let mut before = std::mem::take(&mut known.pages);
+        for (holding, bytes) in manifest.inventory.holdings() {
+            let pages = before.remove(&(holding, bytes)).unwrap_or_default();
+            let unseen = pages.keys().copied().collect();
+            let mut changes = Changes { holding, pages, unseen, sections: &mut sections };
+            export.device.show(holding, &mut |offset, bytes| {
+                changes.add(offset, bytes);
+                true
+            })?;
+            known.pages.insert((holding, bytes), changes.finish(bytes));
+        }
+        Ok(Copied { manifest, sections, images: fresh, sent })
+    }
+}
+
+/// Finds the changed pages of one holding.
+struct Changes<'a> {
+    holding: Holding,
+    pages: Pages,
+    /// Pages of earlier checkpoints that were not shown yet.
+    unseen: HashSet<u64>,
+    sections: &'a mut Vec<(Kind, Vec<u8>)>,
+}
+
+impl Changes<'_> {
+    /// Adds shown bytes. Pages are counted from the start of the holding.
+    fn add(&mut self, offset: u64, bytes: &[u8]) {
+        let (mut at, mut run) = (0, None);
+        while at < bytes.len() {
+            let start = offset + at as u64;
+            let size = (PAGE - (start % PAGE as u64) as usize).min(bytes.len() - at);
+            if self.is_changed(start, &bytes[at..at + size]) {
+                run.get_or_insert(at);
+            } else if let Some(from) = run.take() {
+                self.send(offset + from as u64, &bytes[from..at]);
+            }
+            at += size;
+        }
+        if let Some(from) = run {
+            self.send(offset + from as u64, &bytes[from..]);
+        }
+    }
+
+    fn is_changed(&mut self, start: u64, page: &[u8]) -> bool {
+        self.unseen.remove(&start);
+        if page.iter().all(|byte| *byte == 0) {
+            return self.pages.remove(&start).is_some();
+        }
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&blake3::hash(page).as_bytes()[..16]);
+        self.pages.insert(start, hash) != Some(hash)
+    }
+
+    fn send(&mut self, offset: u64, bytes: &[u8]) {
+        for (index, piece) in bytes.chunks(MEMORY_BYTES).enumerate() {
+            let offset = offset + (index * MEMORY_BYTES) as u64;
+            self.sections.push((Kind::Memory, memory_section(self.holding, offset, piece)));
+        }
+    }
+
+    /// Sends zeros for pages that an earlier checkpoint has and that were not shown. Returns the pages that are not zero.
+    fn finish(mut self, bytes: u64) -> Pages {
+        for start in std::mem::take(&mut self.unseen) {
+            self.pages.remove(&start);
+            let size = (PAGE as u64 - start % PAGE as u64).min(bytes - start);
+            self.send(start, &vec![0; size as usize]);
+        }
+        self.pages
+    }
+}
+
+impl Copied {
+    /// Writes the checkpoint and waits until it is stored.
+    fn write(&self, link: &Link) -> Result<(), ExportError> {
+        link.set_write_timeout(Some(STORE_TIMEOUT)).map_err(TransportError::from)?;
+        let mut file = Writer::new(BufWriter::new(ChunkWriter::new(link)))?;
+        file.section(Kind::Manifest, &self.manifest.to_json()?)?;
+        for image in &self.images {
+            file.section(Kind::Image, image)?;
+        }
+        for (kind, section) in &self.sections {
+            file.section(*kind, section)?;
+        }
+        let chunks = file.finish()?.into_inner().map_err(|error| SnapshotError::from(error.into_error()))?;
+        chunks.finish().map_err(SnapshotError::from)?;
+        link.set_read_timeout(Some(STORE_TIMEOUT)).map_err(TransportError::from)?;
+        greet::expect::<wire::Done>(link, MAX_HANDSHAKE_BYTES)?;
+        Ok(())
+    }
+}
