@@ -519,6 +519,8 @@ pub mod capability {
     pub const RESUMED: u64 = 1 << 25;
     /// The client accepts an unrequested Pong as a heartbeat; the worker sends it while it is busy with one frame.
     pub const HEARTBEAT: u64 = 1 << 26;
+    /// Everything after Welcome goes through shared memory, whose descriptor is attached to Welcome. Only over a unix socket.
+    pub const MEMORY_LINK: u64 = 1 << 27;
 }
 
 /// Values of `FinishMove::decision`.

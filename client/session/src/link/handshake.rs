@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use transport::greet::{self, Credentials};
-use transport::{Endpoint, Link, TransportError, tls};
+use transport::greet::{self, Credentials, Greeted};
+use transport::{Endpoint, Link, Transport, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::config::{Candidate, Config, OpenError};
@@ -11,6 +11,8 @@ use crate::memory::reservation::Reservation;
 
 /// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
 const WELCOME_PATIENCE: Duration = Duration::from_secs(30);
+/// The shortest timeout of an attempt to connect.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
 /// Backoff between attempts to connect: doubled each time, up to the longest.
 pub const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// See [`FIRST_PAUSE`].
@@ -51,15 +53,16 @@ pub fn open(config: &mut Config) -> Result<(Link, Identity, Welcome), OpenError>
         id: welcome.session_id,
         secret: welcome.session_secret,
         grace: Duration::from_millis(welcome.grace_ms.into()),
-        capabilities: capabilities(config) & welcome.capabilities,
+        capabilities: (capabilities(config) | memory_link(&link)) & welcome.capabilities,
         distance,
         _arena: arena,
     };
     config.host.debug(format_args!(
-        "session {} on {} ({}), {} devices",
+        "session {} on {} ({}{}), {} devices",
         identity.id,
         welcome.worker,
         config.endpoint,
+        if link.transport() == Transport::SharedMemory { ", shared memory" } else { "" },
         welcome.devices.len()
     ));
     Ok((link, identity, welcome))
@@ -78,6 +81,18 @@ fn capabilities(config: &Config) -> u64 {
         | capability::STRANDS
         | capability::SPANS
         | heartbeat
+}
+
+/// The capability of a link that goes through shared memory.
+fn memory_link(link: &Link) -> u64 {
+    if link.transport() == Transport::SharedMemory { capability::MEMORY_LINK } else { 0 }
+}
+
+/// Whether to ask for shared memory. A connection of several links has only sockets.
+fn may_share_memory(config: &Config, endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Unix { .. })
+        && !config.copies.sockets_only
+        && config.copies.links.is_none_or(|links| links == 1)
 }
 
 /// The Hello of this client, with a new nonce.
@@ -148,7 +163,7 @@ fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, Welcom
             let hello = hello(config).map_err(OpenError::Nonce)?;
             let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
-            match connect_within::<Welcome>(config, &config.endpoint, &hello, None, left) {
+            match connect_session(config, &config.endpoint, &hello, None, left) {
                 Ok(connected) => return Ok(connected),
                 Err(error) => {
                     config.host.debug(format_args!("{}: {}", candidate.endpoint, error.line()));
@@ -201,14 +216,51 @@ pub fn is_out_of_memory(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::OutOfMemory, .. }))
 }
 
-/// Makes one attempt to connect within the configured timeout.
+/// Makes one attempt to open or continue a session, through shared memory if both sides can.
+pub fn connect_session(
+    config: &Config,
+    endpoint: &Endpoint,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+    timeout: Duration,
+) -> Result<(Link, Welcome, Duration), TransportError> {
+    let start = Instant::now();
+    let over_socket = |hello: &Hello, left| {
+        let (link, greeted) = connect_within::<Welcome>(config, endpoint, hello, secret, left)?;
+        Ok((link, greeted.answer, greeted.distance))
+    };
+    if !may_share_memory(config, endpoint) {
+        return over_socket(hello, timeout);
+    }
+    let asking = Hello { capabilities: hello.capabilities | capability::MEMORY_LINK, ..hello.clone() };
+    let (link, greeted) = connect_within::<Welcome>(config, endpoint, &asking, secret, timeout)?;
+    if greeted.answer.capabilities & capability::MEMORY_LINK == 0 {
+        return Ok((link, greeted.answer, greeted.distance));
+    }
+    let shared = match greeted.memory {
+        Some(memory) => link.over_memory(&memory),
+        // A forwarding proxy passes bytes, but no descriptors.
+        None => Err(std::io::Error::other("the worker's shared memory did not arrive")),
+    };
+    match shared {
+        Ok(link) => Ok((link, greeted.answer, greeted.distance)),
+        Err(error) => {
+            config.host.debug(format_args!("{endpoint}: no shared memory ({error}); using the socket"));
+            let hello = Hello { nonce: greet::nonce()?, ..hello.clone() };
+            over_socket(&hello, timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT))
+        }
+    }
+}
+
+/// Makes one attempt to connect an additional link within the configured timeout.
 pub fn connect<Answer: Operation>(
     config: &Config,
     endpoint: &Endpoint,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
-) -> Result<(Link, Answer, Duration), TransportError> {
-    connect_within(config, endpoint, hello, secret, config.connect_timeout)
+) -> Result<(Link, Answer), TransportError> {
+    let (link, greeted) = connect_within(config, endpoint, hello, secret, config.connect_timeout)?;
+    Ok((link, greeted.answer))
 }
 
 fn connect_within<Answer: Operation>(
@@ -217,10 +269,10 @@ fn connect_within<Answer: Operation>(
     hello: &Hello,
     secret: Option<&[u8; 32]>,
     timeout: Duration,
-) -> Result<(Link, Answer, Duration), TransportError> {
+) -> Result<(Link, Greeted<Answer>), TransportError> {
     let start = Instant::now();
     let mut link = endpoint.connect(timeout)?;
-    let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    let left = || timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT);
     if let Endpoint::Tls { host, .. } = endpoint {
         let trust = config
             .trust
@@ -234,8 +286,8 @@ fn connect_within<Answer: Operation>(
         Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
         None => WELCOME_PATIENCE,
     };
-    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), patience)?;
-    Ok((link, answer, distance))
+    let greeted = greet::greet_attached(&link, hello, &credentials, left(), patience)?;
+    Ok((link, greeted))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use transport::{Link, TransportError};
 use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 
-use super::handshake::{FIRST_PAUSE, LONGEST_PAUSE, connect, hello, is_away, is_out_of_memory, moved};
+use super::handshake::{
+    FIRST_PAUSE, LONGEST_PAUSE, connect, connect_session, hello, is_away, is_out_of_memory, moved,
+};
 use crate::counters::Counters;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::shared::Shared;
@@ -91,8 +93,8 @@ impl Shared {
                 ..hello(&self.config).map_err(|error| error.line())?
             };
             attempts += 1;
-            let error = match connect::<Welcome>(&self.config, &endpoint, &hello, Some(&self.identity.secret))
-            {
+            let (config, secret) = (&self.config, Some(&self.identity.secret));
+            let error = match connect_session(config, &endpoint, &hello, secret, config.connect_timeout) {
                 Ok((link, welcome, _)) => {
                     self.links.note_descriptor(&link);
                     *self.links.endpoint.lock() = endpoint;
@@ -159,7 +161,7 @@ impl Shared {
             ..hello(&self.config)?
         };
         let endpoint = self.links.endpoint.lock().clone();
-        let (link, _, _) =
+        let (link, _) =
             connect::<wire::Joined>(&self.config, &endpoint, &hello, Some(&self.identity.secret))?;
         Ok(link)
     }

@@ -167,7 +167,7 @@ impl Outbox {
         state.acknowledge(received, &self.in_memory)?;
         let mut bytes = Vec::new();
         wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
-        let mut sent = link.write_all(&bytes);
+        let mut sent = link.write_greeting(&bytes);
         for (_, frame) in state.window.frames() {
             if sent.is_err() {
                 break;
