@@ -218,29 +218,29 @@ macro_rules! all_behaviour {
     };
 }
 
-all_behaviour!(tcp, tls, unix, shared_memory);
+all_behaviour!(over_tcp, over_tls, over_unix, through_shared_memory);
 
 mod pairs {
     use super::*;
 
-    pub fn unix() -> (Link, Link) {
+    pub fn over_unix() -> (Link, Link) {
         Link::pair().unwrap()
     }
 
-    pub fn shared_memory() -> (Link, Link) {
+    pub fn through_shared_memory() -> (Link, Link) {
         Link::memory_pair().unwrap()
     }
 
-    pub fn tcp() -> (Link, Link) {
+    pub fn over_tcp() -> (Link, Link) {
         let listener = Listener::bind(&Endpoint::tcp("127.0.0.1", 0)).unwrap();
         let near = listener.endpoint().unwrap().connect(TIMEOUT).unwrap();
         (near, listener.accept().unwrap().0)
     }
 
-    pub fn tls() -> (Link, Link) {
+    pub fn over_tls() -> (Link, Link) {
         let identity = Identity::self_signed(&["localhost".to_owned()]).unwrap();
         let trust = Trust::parse(&identity.fingerprint_text()).unwrap();
-        let (near, far) = tcp();
+        let (near, far) = over_tcp();
         let config = identity.server_config().unwrap();
         let server = std::thread::spawn(move || tls::accept(far, config, TIMEOUT).unwrap());
         let near = tls::connect(near, "localhost", tls::client_config(&trust).unwrap(), TIMEOUT).unwrap();

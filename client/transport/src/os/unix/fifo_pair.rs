@@ -456,6 +456,8 @@ mod tests {
             let scribbler = std::thread::spawn({
                 let stop = Arc::clone(&stop);
                 move || {
+                    // The whole mapping, which may change its thread, and not its pointer.
+                    let hostile = &hostile;
                     let mut number = seed;
                     while !stop.load(Ordering::Relaxed) {
                         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
