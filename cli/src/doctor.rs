@@ -123,7 +123,8 @@ fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Enviro
         Ok(status) => {
             let devices: Vec<&str> = status.devices.iter().map(|device| device.name.as_str()).collect();
             let sessions = format!("{} sessions{}", status.sessions.len(), transports(&status));
-            let found = format!("{endpoint} answers: {} with {}; {sessions}", status.worker, devices.join(", "));
+            let found =
+                format!("{endpoint} answers: {} with {}; {sessions}", status.worker, devices.join(", "));
             report.add(Finding::Good, "worker", &found, "");
         }
         Err(error) => {

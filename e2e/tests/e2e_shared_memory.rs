@@ -107,8 +107,7 @@ fn bulk_data_in_both_directions_arrives_whole_whatever_is_cut() {
 fn a_proxy_that_loses_descriptors_gets_a_connection_over_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), &[]);
-    let relay =
-        MemoryRelay::start_without_descriptors(folder.path().join("relay"), worker.endpoint());
+    let relay = MemoryRelay::start_without_descriptors(folder.path().join("relay"), worker.endpoint());
     let ended = start(&relay.endpoint(), &Program::test("bulk"), &[]).finish();
     ended.expect_success().expect_line("PASS bulk");
     assert_eq!((relay.accepted(), relay.descriptors(), reconnects(&ended)), (2, 1, 0));

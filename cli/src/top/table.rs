@@ -90,8 +90,11 @@ impl View {
         lines.extend(aligned(&devices, &[1]));
         lines.push(String::new());
         let mut sessions = vec![
-            ["PROGRAM", "PID", "FROM", "OVER", "AGE", "MEMORY", "LOAD", "CALLS/s", "TRIPS/s", "IN/s", "OUT/s"]
-                .map(str::to_owned),
+            [
+                "PROGRAM", "PID", "FROM", "OVER", "AGE", "MEMORY", "LOAD", "CALLS/s", "TRIPS/s", "IN/s",
+                "OUT/s",
+            ]
+            .map(str::to_owned),
         ];
         for (session, rates) in status.sessions.iter().zip(&self.rates) {
             sessions.push([

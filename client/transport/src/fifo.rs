@@ -107,8 +107,7 @@ impl Producer {
             let mut rest: &[u8] = slice;
             while !rest.is_empty() && room > 0 {
                 let at = self.place.offset(tail);
-                let step =
-                    rest.len().min(room).min(self.place.capacity - at).min(CHUNK_BYTES - unpublished);
+                let step = rest.len().min(room).min(self.place.capacity - at).min(CHUNK_BYTES - unpublished);
                 // SAFETY: `step` bytes from `at` on are inside the buffer. The consumer does not read them before they are
                 // published; if it does, it reads garbage, which is its own fault.
                 unsafe {

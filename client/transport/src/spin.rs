@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest time that a thread polls. A sleeping thread takes about 5 us to wake up, and its waker a system call.
+/// The longest time that a thread polls: several times what a short call takes.
 const LONG: Duration = Duration::from_micros(20);
 /// Time to poll after waits that lasted longer: the other process may need the processor.
 const SHORT: Duration = Duration::from_micros(1);

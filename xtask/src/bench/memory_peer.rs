@@ -114,7 +114,9 @@ impl Turn {
                 fence(Ordering::SeqCst);
                 let limit = libc::timespec { tv_sec: 1, tv_nsec: 0 };
                 // SAFETY: the word and the time outlive the call; the kernel only reads both.
-                unsafe { libc::syscall(libc::SYS_futex, self.number.as_ptr(), libc::FUTEX_WAIT, before, &limit) };
+                unsafe {
+                    libc::syscall(libc::SYS_futex, self.number.as_ptr(), libc::FUTEX_WAIT, before, &limit)
+                };
                 if start.elapsed() > PATIENCE {
                     bail!("the other end of the shared memory does not reply");
                 }

@@ -40,7 +40,8 @@ pub fn measure(
 
 /// Calls that wait for their reply.
 fn waiting(programs: &Programs, listen: &str, extent: Extent, report: &mut Report) -> Result<()> {
-    let folder = if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let folder =
+        if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
     let mut raw = MemoryPeer::start(&folder.join(format!("remora-bench-{}", std::process::id())))?;
     let mut memory = programs.start_on(&programs.calls, listen)?;
     let mut socket = programs.start_with(&programs.calls, listen, OVER_SOCKET)?;

@@ -18,7 +18,9 @@ impl Shared {
         if may_share {
             match socket.share_memory() {
                 Ok(link) => return link,
-                Err(error) => tracing::warn!("no shared memory for a connection, the socket is used: {error}"),
+                Err(error) => {
+                    tracing::warn!("no shared memory for a connection, the socket is used: {error}")
+                }
             }
         }
         socket.clone()

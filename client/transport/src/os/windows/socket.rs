@@ -83,7 +83,11 @@ impl Socket {
     }
 
     /// Like [`Socket::receive`]: Windows attaches nothing to bytes.
-    pub(crate) fn receive_attached(&self, buffer: &mut [u8], _: &mut Option<SharedMemory>) -> io::Result<usize> {
+    pub(crate) fn receive_attached(
+        &self,
+        buffer: &mut [u8],
+        _: &mut Option<SharedMemory>,
+    ) -> io::Result<usize> {
         self.receive(buffer, Wait::Forever)
     }
 
