@@ -141,10 +141,11 @@ fn an_empty_link_says_so_and_a_wait_ends_when_bytes_come_or_its_time_is_over(pai
 
 fn what_was_written_before_the_end_is_read_before_it(pair: fn() -> (Link, Link)) {
     let (near, far) = pair();
-    near.write_all(&data(50_000)).unwrap();
-    drop(near);
-    assert!(read_all(&far) == data(50_000));
-    assert_eq!(far.read(&mut [0]).unwrap(), 0, "the end stays the end");
+    // From the accepting side: TLS's client closes with unread session tickets, which resets a TCP connection.
+    far.write_all(&data(50_000)).unwrap();
+    drop(far);
+    assert!(read_all(&near) == data(50_000));
+    assert_eq!(near.read(&mut [0]).unwrap(), 0, "the end stays the end");
 }
 
 fn a_shutdown_ends_the_waits_of_both_sides(pair: fn() -> (Link, Link)) {
