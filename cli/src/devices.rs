@@ -39,14 +39,25 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
         return Ok(());
     }
     outln!(
-        "{} at {endpoint}, up {}, {} of {} sessions",
+        "{} at {endpoint}, up {}, {} of {} sessions{}",
         status.worker,
         duration(status.uptime_s),
         status.sessions.len(),
-        status.max_sessions
+        status.max_sessions,
+        transports(&status)
     );
     print_table(&status);
     Ok(())
+}
+
+/// Counts the connected sessions by what carries them, in parentheses; empty if there are none.
+pub fn transports(status: &Status) -> String {
+    let mut counts = std::collections::BTreeMap::new();
+    for session in status.sessions.iter().filter(|session| !session.transport.is_empty()) {
+        *counts.entry(session.transport.as_str()).or_insert(0) += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} over {name}")).collect();
+    if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) }
 }
 
 fn print_table(status: &Status) {

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
+use crate::devices::transports;
 use crate::env::Environment;
 use crate::inspect::inspect;
 use crate::library;
@@ -121,7 +122,9 @@ fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Enviro
     match inspect(&endpoint, environment) {
         Ok(status) => {
             let devices: Vec<&str> = status.devices.iter().map(|device| device.name.as_str()).collect();
-            let found = format!("{endpoint} answers: {} with {}", status.worker, devices.join(", "));
+            let sessions = format!("{} sessions{}", status.sessions.len(), transports(&status));
+            let found =
+                format!("{endpoint} answers: {} with {}; {sessions}", status.worker, devices.join(", "));
             report.add(Finding::Good, "worker", &found, "");
         }
         Err(error) => {

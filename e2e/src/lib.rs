@@ -6,6 +6,7 @@
 mod artefact;
 mod env;
 mod marker;
+mod memory_relay;
 mod process;
 mod program;
 mod skip;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use artefact::{library_folder, remora, toolchain_folder};
 pub use marker::Marker;
+pub use memory_relay::MemoryRelay;
 pub use process::{Ended, Running, eventually};
 pub use program::{Program, Recipe, version_needs};
 pub use skip::skip;

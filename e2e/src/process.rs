@@ -50,6 +50,16 @@ impl Running {
         self.child.id()
     }
 
+    /// Whether the process has exited. Its status stays available.
+    pub fn has_ended(&self) -> bool {
+        // SAFETY: all-zero is a valid siginfo_t, which is writable for the call; WNOWAIT does not reap the child.
+        unsafe {
+            let mut news: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, self.child.id(), &raw mut news, flags) == 0 && news.si_pid() != 0
+        }
+    }
+
     pub fn send_line(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{line}").and_then(|()| stdin.flush()).expect("the process reads its input");

@@ -58,6 +58,8 @@ impl Program {
             "MAPPED",
             "TRACE",
             "SUMMARY",
+            "SHARED_MEMORY",
+            "LINKS",
         ] {
             command.env_remove(format!("REMORA_{variable}"));
         }

@@ -12,6 +12,7 @@ pub mod gpu;
 mod kernels;
 mod loops;
 mod machine;
+mod memory_peer;
 mod peer;
 mod plot;
 mod program;
@@ -20,6 +21,7 @@ mod relay;
 mod remote;
 mod report;
 mod resources;
+mod same_host;
 mod sample;
 mod scale;
 mod share;
@@ -93,6 +95,9 @@ pub struct Arguments {
     /// Internal: run as the other end of the raw TCP measurements
     #[arg(long, hide = true)]
     peer: bool,
+    /// Internal: run as the other end of the shared-memory measurements
+    #[arg(long, hide = true, value_name = "FILE")]
+    memory_peer: Option<PathBuf>,
 }
 
 /// The extent of a run.
@@ -132,6 +137,9 @@ impl Extent {
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.peer {
         return peer::serve();
+    }
+    if let Some(file) = &arguments.memory_peer {
+        return memory_peer::serve(file);
     }
     if arguments.smoke {
         return smoke::build_and_run(repo, arguments.subject, arguments.prebuilt);

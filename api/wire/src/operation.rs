@@ -528,6 +528,8 @@ pub mod capability {
     pub const RESUMED: u64 = 1 << 25;
     /// The client accepts an unrequested Pong as a heartbeat; the worker sends it while it is busy with one frame.
     pub const HEARTBEAT: u64 = 1 << 26;
+    /// Everything after Welcome goes through shared memory, whose descriptor is attached to Welcome. Only over a unix socket.
+    pub const MEMORY_LINK: u64 = 1 << 27;
     /// The client keeps a journal and can replay the session on another worker. The worker answers ReportMirrors.
     pub const REPLAY: u64 = 1 << 28;
     /// In a Welcome: the session was restored from a checkpoint and has received nothing since. Checkpointed follows. The client sends

@@ -80,6 +80,9 @@ pub struct SessionStatus {
     pub pid: u32,
     /// Address of the client.
     pub peer: String,
+    /// What carries the connection: `tcp`, `tls`, `unix socket` or `shared memory`. Older workers do not say.
+    #[serde(default)]
+    pub transport: String,
     /// Process id of the session's executor.
     #[serde(default)]
     pub process: u32,

@@ -90,14 +90,18 @@ impl View {
         lines.extend(aligned(&devices, &[1]));
         lines.push(String::new());
         let mut sessions = vec![
-            ["PROGRAM", "PID", "FROM", "AGE", "MEMORY", "LOAD", "CALLS/s", "TRIPS/s", "IN/s", "OUT/s"]
-                .map(str::to_owned),
+            [
+                "PROGRAM", "PID", "FROM", "OVER", "AGE", "MEMORY", "LOAD", "CALLS/s", "TRIPS/s", "IN/s",
+                "OUT/s",
+            ]
+            .map(str::to_owned),
         ];
         for (session, rates) in status.sessions.iter().zip(&self.rates) {
             sessions.push([
                 session.client.clone(),
                 session.pid.to_string(),
                 if session.connected { session.peer.clone() } else { "(disconnected)".to_owned() },
+                session.transport.clone(),
                 duration(session.age_s),
                 bytes(session.memory_used.iter().sum()),
                 format!("{:.0} %", session.load_percent.iter().fold(0.0, |sum, load| sum + load)),
@@ -107,7 +111,7 @@ impl View {
                 bytes(rates.sent as u64),
             ]);
         }
-        lines.extend(aligned(&sessions, &[0, 2]));
+        lines.extend(aligned(&sessions, &[0, 2, 3]));
         if status.sessions.is_empty() {
             lines.push("no sessions".to_owned());
         }
@@ -158,6 +162,7 @@ mod tests {
             client: "saxpy".to_owned(),
             pid: 42,
             peer: "127.0.0.1:5".to_owned(),
+            transport: "shared memory".to_owned(),
             connected: true,
             requests,
             round_trips: requests / 10,
@@ -190,6 +195,7 @@ mod tests {
         let endpoint = Endpoint::tcp("127.0.0.1", 1);
         let whole = View::new(status(1, 1), None).text(&endpoint, None);
         assert!(whole.contains("saxpy") && whole.contains("64.0 MiB"), "{whole}");
+        assert!(whole.contains("127.0.0.1:5  shared memory"), "{whole}");
         for (columns, rows) in [(0, 0), (1, 1), (20, 3), (200, 100)] {
             let text = View::new(status(1, 1), None).text(&endpoint, Some((columns, rows)));
             assert!(text.lines().count() <= rows.max(1), "{text}");

@@ -1,5 +1,6 @@
 //! Measures the connection against bare TCP on the same machine, in one run: a call against a ping-pong of the same
-//! sizes, the time a posted request takes in the application thread, and bulk transfers against a raw stream.
+//! sizes, the time a posted request takes in the application thread, and bulk transfers against a raw stream. With the argument
+//! `memory` or `unix` the connection goes through shared memory or over a unix socket; the reference stays TCP.
 
 #[path = "../tests/simulated/mod.rs"]
 mod simulated;
@@ -8,7 +9,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use session::{Config, Connection};
+use session::{Config, Connection, CopyPolicy};
+use transport::Endpoint;
 use wire::{Launch, MemoryInfo, SynchronizeStream};
 
 const BULK: usize = 32 << 20;
@@ -16,8 +18,14 @@ const PING: usize = 28;
 const PONG: usize = 44;
 
 fn main() {
-    let worker = simulated::Simulated::start();
-    let config = Config { endpoint: worker.endpoint.clone(), ..Config::default() };
+    let kind = std::env::args().nth(1).unwrap_or_default();
+    let path = std::env::temp_dir().join(format!("remora-connection-cost-{}", std::process::id()));
+    let worker = match kind.as_str() {
+        "memory" | "unix" => simulated::Simulated::start_at(&Endpoint::Unix { path }, None),
+        _ => simulated::Simulated::start(),
+    };
+    let copies = CopyPolicy { sockets_only: kind == "unix", ..CopyPolicy::default() };
+    let config = Config { endpoint: worker.endpoint.clone(), copies, ..Config::default() };
     let (connection, welcome) = Connection::open(config).expect("the simulated worker");
 
     let info = MemoryInfo { device: 0 };

@@ -33,7 +33,7 @@ pub struct Config {
     pub program: String,
     /// Limits of unacknowledged requests.
     pub window: Window,
-    /// How large copies are optimized.
+    /// How copies are optimized.
     pub copies: CopyPolicy,
     /// The library around the session.
     pub host: &'static dyn Host,
@@ -75,7 +75,7 @@ pub struct Window {
     pub frames: usize,
 }
 
-/// How large copies are optimized, if the worker can.
+/// How copies are optimized, if the worker can.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CopyPolicy {
     /// When uploads are hashed, so that a later run can skip sending them.
@@ -84,6 +84,8 @@ pub struct CopyPolicy {
     pub packing: When,
     /// Number of TCP links that copies are spread over; by default chosen by the latency of the worker.
     pub links: Option<u16>,
+    /// Exchanges no bytes through shared memory with a worker on this machine.
+    pub sockets_only: bool,
 }
 
 impl Default for Config {

@@ -7,7 +7,7 @@ use wire::{
     Challenge, Flags, Frame, Header, Hello, Opcode, Operation, Reject, Welcome, WireError, decode_request,
 };
 
-use crate::{Link, TransportError};
+use crate::{Link, SharedMemory, TransportError};
 
 /// Sends one unsequenced frame.
 pub fn send<O: Operation>(link: &Link, fields: &O) -> Result<(), TransportError> {
@@ -18,10 +18,19 @@ pub fn send<O: Operation>(link: &Link, fields: &O) -> Result<(), TransportError>
 
 /// Reads one whole frame. `limit` bounds its payload below what the header may claim.
 pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
+    receive_attached(link, limit, &mut None)
+}
+
+/// Like [`receive`], and takes shared memory that is attached to the frame.
+fn receive_attached(
+    link: &Link,
+    limit: u64,
+    memory: &mut Option<SharedMemory>,
+) -> Result<Frame, TransportError> {
     let mut head = [0; Header::BYTES];
     let mut filled = 0;
     while filled < head.len() {
-        match link.read(&mut head[filled..])? {
+        match link.read_attached(&mut head[filled..], memory)? {
             // A TLS server answers a plain frame with a seven-byte alert and closes.
             0 if is_tls(&head[..filled]) => return Err(TransportError::SpeaksTls),
             0 => return Err(TransportError::Closed),
@@ -47,7 +56,15 @@ pub fn is_tls(bytes: &[u8]) -> bool {
 
 /// Reads one frame that must be this operation. A rejection in its place is returned as an error with its reason.
 pub fn expect<O: Operation>(link: &Link, limit: u64) -> Result<O, TransportError> {
-    let frame = receive(link, limit)?;
+    expect_attached(link, limit, &mut None)
+}
+
+fn expect_attached<O: Operation>(
+    link: &Link,
+    limit: u64,
+    memory: &mut Option<SharedMemory>,
+) -> Result<O, TransportError> {
+    let frame = receive_attached(link, limit, memory)?;
     if frame.header.is(O::OPCODE) {
         return Ok(decode_request::<O>(&frame.payload)?.0);
     }
@@ -90,13 +107,37 @@ pub fn greet_measured<Answer: Operation>(
     timeout: Duration,
     patience: Duration,
 ) -> Result<(Answer, Duration), TransportError> {
+    let greeted = greet_attached(link, hello, credentials, timeout, patience)?;
+    Ok((greeted.answer, greeted.distance))
+}
+
+/// Result of a handshake.
+#[derive(Debug)]
+pub struct Greeted<Answer> {
+    /// The worker's reply.
+    pub answer: Answer,
+    /// How long the challenge took, which is about one network round trip.
+    pub distance: Duration,
+    /// Memory to continue in, if the worker has attached some.
+    pub memory: Option<SharedMemory>,
+}
+
+/// Like [`greet`], with everything that the handshake brought.
+pub fn greet_attached<Answer: Operation>(
+    link: &Link,
+    hello: &Hello,
+    credentials: &Credentials<'_>,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<Greeted<Answer>, TransportError> {
     let start = Instant::now();
     let distance = prove(link, hello, credentials, timeout)?;
     link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
-    let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
+    let mut memory = None;
+    let answer = expect_attached(link, wire::MAX_WELCOME_BYTES, &mut memory)?;
     link.set_read_timeout(None)?;
     link.set_write_timeout(None)?;
-    Ok((answer, distance))
+    Ok(Greeted { answer, distance, memory })
 }
 
 /// Performs the handshake up to the proof, if one is required. The worker's next frame answers what is sent next. Returns how

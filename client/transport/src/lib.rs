@@ -1,4 +1,5 @@
-//! Byte links between client and worker: TCP, TLS, unix sockets, in-process pairs, and a proxy that simulates a bad network.
+//! Byte links between client and worker: TCP, TLS, unix sockets, shared memory, in-process pairs, and a proxy that simulates a bad
+//! network.
 //!
 //! Owns sockets and their options. Uses frames only for the handshake, does not interpret operations, and never reads the
 //! environment.
@@ -14,18 +15,23 @@ mod address;
 mod crew;
 mod endpoint;
 mod error;
+#[cfg(unix)]
+mod fifo;
 
 mod link;
 mod listener;
 mod os;
 #[cfg(unix)]
 mod owner;
+#[cfg(unix)]
+mod spin;
 mod striped_stream;
 
 pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
-pub use link::{Link, Peer, Ready};
+pub use link::{Link, Peer, Ready, Transport};
 pub use listener::Listener;
+pub use os::fifo_pair::SharedMemory;
 pub use os::threads::{quietly, spawn_quietly};
 pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};

@@ -1,6 +1,7 @@
 //! Link: a connected byte stream that one thread may read while another writes.
 //!
-//! Owns the socket. Every method takes `&self`; a `Link` is a handle, and cloning it is cheap.
+//! Owns the socket. Every method takes `&self`; a `Link` is a handle, and cloning it is cheap. The bytes go over the socket itself,
+//! through TLS, or through shared memory (`os/unix/fifo_pair.rs`); the socket then only tells that the peer exists.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -9,8 +10,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
+use crate::os::fifo_pair::{FifoPair, SharedMemory};
 use crate::os::socket::{self, Socket};
 use crate::tls::Session;
 
@@ -26,6 +30,9 @@ pub(crate) enum Wait {
     Never,
 }
 
+/// How often a wait for two links of different kinds looks at the one that has no descriptor to poll.
+const MIXED_WAIT_SLICE: Duration = Duration::from_millis(1);
+
 /// One connected socket. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -35,7 +42,33 @@ pub struct Link {
 #[derive(Debug)]
 struct Inner {
     socket: Socket,
-    tls: Option<Session>,
+    carrier: Carrier,
+}
+
+/// What carries the bytes.
+#[derive(Debug)]
+enum Carrier {
+    Socket,
+    Tls(Box<Session>),
+    Fifos(Box<Fifos>),
+}
+
+#[derive(Debug)]
+struct Fifos {
+    pair: FifoPair,
+    /// The memory, on the side that created it, until it was passed to the peer.
+    offer: Mutex<Option<SharedMemory>>,
+}
+
+/// Kinds of links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// A socket without encryption: TCP or unix.
+    Socket,
+    /// TLS over TCP.
+    Tls,
+    /// Memory that both processes have mapped.
+    SharedMemory,
 }
 
 /// Readiness of a link.
@@ -65,38 +98,88 @@ impl Link {
     }
 
     fn new(socket: Socket) -> Link {
-        Link { inner: Arc::new(Inner { socket, tls: None }) }
+        Link { inner: Arc::new(Inner { socket, carrier: Carrier::Socket }) }
     }
 
     /// Adds TLS to the link, on the same socket.
     pub(crate) fn with_tls(self, tls: Session) -> io::Result<Link> {
+        self.carried_by(Carrier::Tls(Box::new(tls)))
+    }
+
+    /// Continues over memory that the peer has passed. The peer must have started to use it after the last byte that was read.
+    pub fn over_memory(self, memory: &SharedMemory) -> io::Result<Link> {
+        let fifos = Fifos { pair: FifoPair::open(memory)?, offer: Mutex::new(None) };
+        self.carried_by(Carrier::Fifos(Box::new(fifos)))
+    }
+
+    fn carried_by(self, carrier: Carrier) -> io::Result<Link> {
         let socket = match Arc::try_unwrap(self.inner) {
             Ok(inner) => inner.socket,
             Err(shared) => shared.socket.try_clone()?,
         };
-        Ok(Link { inner: Arc::new(Inner { socket, tls: Some(tls) }) })
+        Ok(Link { inner: Arc::new(Inner { socket, carrier }) })
+    }
+
+    /// What carries the bytes.
+    pub fn transport(&self) -> Transport {
+        match &self.inner.carrier {
+            Carrier::Socket => Transport::Socket,
+            Carrier::Tls(_) => Transport::Tls,
+            Carrier::Fifos(_) => Transport::SharedMemory,
+        }
     }
 
     /// Whether the link uses TLS.
     pub fn is_encrypted(&self) -> bool {
-        self.inner.tls.is_some()
+        self.transport() == Transport::Tls
     }
 
     /// Waits for bytes and reads some; returns 0 at the end of the stream.
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.inner.tls {
-            None => self.socket().receive(buffer, Wait::Forever),
-            Some(tls) => tls.read(self.socket(), buffer, Wait::Forever),
-        }
+        self.receive(buffer, Wait::Forever)
     }
 
     /// Like [`Link::read`], but never blocks: fails with `WouldBlock` if no bytes have arrived.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.inner.tls {
-            None => self.socket().receive(buffer, Wait::Never),
-            Some(tls) => tls.read(self.socket(), buffer, Wait::Never),
+        self.receive(buffer, Wait::Never)
+    }
+
+    #[inline]
+    fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+        match &self.inner.carrier {
+            Carrier::Socket => self.socket().receive(buffer, wait),
+            Carrier::Tls(tls) => tls.read(self.socket(), buffer, wait),
+            Carrier::Fifos(fifos) => fifos.pair.receive(self.socket(), buffer, wait),
         }
+    }
+
+    /// Like [`Link::read`], for a handshake: also takes shared memory that the peer has attached to the bytes.
+    pub(crate) fn read_attached(
+        &self,
+        buffer: &mut [u8],
+        memory: &mut Option<SharedMemory>,
+    ) -> io::Result<usize> {
+        match &self.inner.carrier {
+            Carrier::Socket => self.socket().receive_attached(buffer, memory),
+            _ => self.read(buffer),
+        }
+    }
+
+    /// Writes the last bytes of a handshake. They go over the socket, with the shared memory attached if the link uses it.
+    pub fn write_greeting(&self, bytes: &[u8]) -> io::Result<()> {
+        let Carrier::Fifos(fifos) = &self.inner.carrier else { return self.write_all(bytes) };
+        let offer = fifos.offer.lock().take();
+        let sent = match &offer {
+            Some(memory) => self.socket().send_attached(bytes, memory)?,
+            None => 0,
+        };
+        let mut rest = &bytes[sent..];
+        while !rest.is_empty() {
+            let sent = self.socket().send(&[IoSlice::new(rest)], Wait::Forever)?;
+            rest = &rest[sent..];
+        }
+        Ok(())
     }
 
     /// Fills the buffer. Fails if the stream ends first.
@@ -113,9 +196,10 @@ impl Link {
     /// Waits until some bytes can be written, and returns how many were.
     #[inline]
     pub fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &self.inner.tls {
-            None => self.socket().send(slices, Wait::Forever),
-            Some(tls) => tls.write(self.socket(), slices),
+        match &self.inner.carrier {
+            Carrier::Socket => self.socket().send(slices, Wait::Forever),
+            Carrier::Tls(tls) => tls.write(self.socket(), slices),
+            Carrier::Fifos(fifos) => fifos.pair.send(self.socket(), slices, Wait::Forever),
         }
     }
 
@@ -139,18 +223,19 @@ impl Link {
     /// Writes what fits without blocking; fails with `WouldBlock` if nothing does.
     #[inline]
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &self.inner.tls {
-            None => self.socket().send(slices, Wait::Never),
-            Some(tls) => tls.try_write(self.socket(), slices),
+        match &self.inner.carrier {
+            Carrier::Socket => self.socket().send(slices, Wait::Never),
+            Carrier::Tls(tls) => tls.try_write(self.socket(), slices),
+            Carrier::Fifos(fifos) => fifos.pair.send(self.socket(), slices, Wait::Never),
         }
     }
 
     /// Passes bytes that [`Link::try_write_vectored`] has buffered to the kernel; returns false while some are left.
     #[inline]
     pub fn try_flush(&self) -> io::Result<bool> {
-        match &self.inner.tls {
-            None => Ok(true),
-            Some(tls) => tls.try_flush(self.socket()),
+        match &self.inner.carrier {
+            Carrier::Tls(tls) => tls.try_flush(self.socket()),
+            _ => Ok(true),
         }
     }
 
@@ -167,35 +252,40 @@ impl Link {
 
     /// Whether a read would return at once, with bytes or with the end of the stream.
     pub fn has_news(&self) -> bool {
-        if self.inner.tls.as_ref().is_some_and(Session::has_plaintext) {
-            return true;
+        match &self.inner.carrier {
+            Carrier::Socket => self.socket().is_readable(),
+            Carrier::Tls(tls) => tls.has_plaintext() || self.socket().is_readable(),
+            Carrier::Fifos(fifos) => fifos.pair.has_news(),
         }
-        self.socket().is_readable()
     }
 
-    /// Returns the bytes sent that the peer's kernel has not acknowledged; 0 if the kernel does not report it.
+    /// Returns the bytes sent that the peer's kernel has not acknowledged; 0 if the kernel does not report it. In shared memory:
+    /// those that the peer has not read.
     pub fn unacknowledged(&self) -> u64 {
-        self.socket().unacknowledged()
+        self.fifos().map_or_else(|| self.socket().unacknowledged(), |pair| pair.unread().0)
     }
 
     /// Returns the bytes that the peer's kernel has acknowledged since the connection began; `None` if the kernel does not report
-    /// it, as for anything but TCP.
+    /// it, as for unix sockets. In shared memory: those that the peer has read.
     pub fn acknowledged(&self) -> Option<u64> {
-        self.socket().acknowledged()
+        self.fifos().map_or_else(|| self.socket().acknowledged(), |pair| Some(pair.unread().1))
     }
 
     /// Whether a small write would not block.
     pub fn has_room(&self) -> bool {
-        self.socket().is_writable()
+        self.fifos().map_or_else(|| self.socket().is_writable(), FifoPair::has_room)
     }
 
     /// Whether the peer or the network has closed the connection. Bytes sent before may still be readable.
     pub fn has_ended(&self) -> bool {
-        self.socket().has_ended()
+        self.fifos().is_some_and(FifoPair::is_over) || self.socket().has_ended()
     }
 
     /// Closes the connection in both directions and wakes every thread that waits on it.
     pub fn shutdown(&self) {
+        if let Some(pair) = self.fifos() {
+            pair.shutdown();
+        }
         self.socket().shutdown();
     }
 
@@ -205,12 +295,12 @@ impl Link {
         self.socket().peek(buffer)
     }
 
-    /// Makes reads fail with `WouldBlock` or `TimedOut` after this long; `None` waits forever.
+    /// Makes reads fail with `WouldBlock` or `TimedOut` after this long; `None` waits forever. Has no effect in shared memory.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.socket().set_read_timeout(timeout)
     }
 
-    /// Limits how long a write may block; `None` for no limit.
+    /// Limits how long a write may block; `None` for no limit. Has no effect in shared memory.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.socket().set_write_timeout(timeout)
     }
@@ -218,6 +308,18 @@ impl Link {
     #[inline]
     pub(crate) fn socket(&self) -> &Socket {
         &self.inner.socket
+    }
+
+    fn fifos(&self) -> Option<&FifoPair> {
+        match &self.inner.carrier {
+            Carrier::Fifos(fifos) => Some(&fifos.pair),
+            _ => None,
+        }
+    }
+
+    /// Whether a read would return bytes that were decrypted already.
+    fn has_plaintext(&self) -> bool {
+        matches!(&self.inner.carrier, Carrier::Tls(tls) if tls.has_plaintext())
     }
 }
 
@@ -241,6 +343,25 @@ impl Link {
     pub unsafe fn from_raw_fd(descriptor: RawFd) -> Link {
         // SAFETY: the caller guarantees ownership.
         Link::from_fd(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    /// Creates shared memory for both directions. It is passed to the peer by [`Link::write_greeting`]; what is written after that
+    /// goes through the memory. Not for encrypted links.
+    pub fn share_memory(&self) -> io::Result<Link> {
+        let socket = Link::from_fd(self.try_clone_fd()?);
+        let (pair, memory) = FifoPair::create()?;
+        socket.carried_by(Carrier::Fifos(Box::new(Fifos { pair, offer: Mutex::new(Some(memory)) })))
+    }
+
+    /// Creates two links in this process that are connected through shared memory.
+    pub fn memory_pair() -> io::Result<(Link, Link)> {
+        let (left, right) = Link::pair()?;
+        let left = left.share_memory()?;
+        left.write_greeting(&[0])?;
+        let mut memory = None;
+        right.read_attached(&mut [0], &mut memory)?;
+        let memory = memory.ok_or(io::ErrorKind::NotFound)?;
+        Ok((left, right.over_memory(&memory)?))
     }
 
     /// Creates two connected links in this process.
@@ -271,10 +392,45 @@ pub(crate) fn wait(
     writable: Option<&Link>,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
-    if readable.is_some_and(|link| link.inner.tls.as_ref().is_some_and(Session::has_plaintext)) {
+    if readable.is_some_and(Link::has_plaintext) {
         return Ok(Ready { readable: true, writable: false });
     }
-    socket::wait(readable.map(Link::socket), writable.map(Link::socket), timeout)
+    let is_shared = |link: Option<&Link>| link.is_some_and(|link| link.fifos().is_some());
+    if !is_shared(readable) && !is_shared(writable) {
+        return socket::wait(readable.map(Link::socket), writable.map(Link::socket), timeout);
+    }
+    let same = match (readable, writable) {
+        (Some(left), Some(right)) => Arc::ptr_eq(&left.inner, &right.inner),
+        _ => true,
+    };
+    if same
+        && let Some(link) = readable.or(writable)
+        && let Some(pair) = link.fifos()
+    {
+        let wanted = Ready { readable: readable.is_some(), writable: writable.is_some() };
+        return pair.wait(link.socket(), wanted, timeout);
+    }
+    wait_mixed(readable, writable, timeout)
+}
+
+/// Waits for two links, of which at least one is in shared memory.
+#[cold]
+fn wait_mixed(
+    readable: Option<&Link>,
+    writable: Option<&Link>,
+    timeout: Option<Duration>,
+) -> io::Result<Ready> {
+    let start = Instant::now();
+    loop {
+        let ready = Ready {
+            readable: readable.is_some_and(|link| link.has_news() || link.has_ended()),
+            writable: writable.is_some_and(|link| link.has_room() || link.has_ended()),
+        };
+        if ready.readable || ready.writable || timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+            return Ok(ready);
+        }
+        std::thread::sleep(MIXED_WAIT_SLICE);
+    }
 }
 
 impl Read for &Link {

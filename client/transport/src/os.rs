@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{private_file, socket, threads, timer};
+pub(crate) use unix::{fifo_pair, private_file, socket, threads, timer};
 #[cfg(windows)]
-pub(crate) use windows::{private_file, socket, threads, timer};
+pub(crate) use windows::{fifo_pair, private_file, socket, threads, timer};

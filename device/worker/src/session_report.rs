@@ -10,6 +10,9 @@ pub(crate) struct SessionReport {
     /// Share of the last second each device was busy, in percent.
     pub(crate) load_percent: Vec<f32>,
     pub(crate) connected: bool,
+    /// Whether the connection goes through shared memory.
+    #[serde(default)]
+    pub(crate) in_shared_memory: bool,
     pub(crate) requests: u64,
     pub(crate) round_trips: u64,
     pub(crate) bytes_received: u64,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
-use worker_status::{DeviceStatus, Status};
+use worker_status::{DeviceStatus, SessionStatus, Status};
 
 use crate::config::WorkerConfig;
 use crate::confine;
@@ -509,8 +509,22 @@ impl Supervisor {
             uptime_ms: self.started.elapsed().as_millis() as u64,
             max_sessions: self.config.max_sessions,
             devices: devices.collect(),
-            sessions: reports.iter().map(|(status, _)| status.clone()).collect(),
+            sessions: reports.iter().map(|(status, report)| self.with_transport(status, report)).collect(),
         }
+    }
+}
+
+impl Supervisor {
+    /// Adds what carries the connection. The session's process does not know: what it reads may be decrypted by this one.
+    fn with_transport(&self, status: &SessionStatus, report: &SessionReport) -> SessionStatus {
+        let transport = match () {
+            () if !report.connected => "",
+            () if report.in_shared_memory => "shared memory",
+            () if status.peer.starts_with("unix:") => "unix socket",
+            () if self.tls.is_some() => "tls",
+            () => "tcp",
+        };
+        SessionStatus { transport: transport.to_owned(), ..status.clone() }
     }
 }
 

@@ -9,7 +9,7 @@ use super::relay::Relay;
 use super::report::{Aim, Report, Row, number};
 use super::sample::{Pair, Sample};
 use super::svg::{Anchor, FAINT, INK, Svg};
-use super::{DEVICE, Extent};
+use super::{DEVICE, Extent, same_host};
 use crate::bench::machine::Machine;
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -66,7 +66,7 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, extent: Extent) 
     bench.narrow(&worker, &mut report)?;
     bench.spread(&worker, &mut report)?;
     drop(worker);
-    bench.same_host(&mut report)?;
+    same_host::measure(repo, built, programs, extent, &mut report)?;
     bench.second_start(&mut report)?;
     let mut groups = Vec::new();
     for row in &report.rows {
@@ -557,44 +557,6 @@ impl Bench<'_> {
         }
         one.finish()?;
         many.finish().map(drop)
-    }
-
-    /// A worker on the same machine, over a Unix socket, alternating with raw TCP.
-    fn same_host(&self, report: &mut Report) -> Result<()> {
-        let socket = self.repo.target.join("bench/worker.socket");
-        let listen = format!("unix:{}", socket.display());
-        let remora = Command::new(&self.built.remora);
-        let arguments = ["--no-upload-cache", "--listen", &listen];
-        let _worker = LocalWorker::start_with(remora, DEVICE, &arguments, &self.programs.log("worker-unix"))?;
-        let mut program = self.programs.start_on(&self.programs.remote, &listen)?;
-        let mut peer = Peer::start()?;
-        let bytes = self.extent.largest_copy;
-        for direction in ["upload", "download"] {
-            let mut pair = Pair::default();
-            program.seconds(&format!("{direction} {bytes}"))?;
-            for _ in 0..self.extent.rounds {
-                let raw = match direction {
-                    "upload" => peer.upload(bytes, 1)?,
-                    _ => peer.download(bytes, 1)?,
-                };
-                pair.push(program.seconds(&format!("{direction} {bytes}"))?, raw);
-            }
-            let speed = |seconds: f64| bytes as f64 / seconds * GIGA;
-            report.push(Row {
-                best: speed(pair.ours.best()),
-                median: speed(pair.ours.median()),
-                reference: Some(speed(pair.reference.best())),
-                ratio: Some(1.0 / pair.ratio()),
-                best_ratio: Some(1.0 / pair.best_ratio()),
-                ..Row::plain(
-                    "copies to a worker on the same machine over a unix socket, compared with raw TCP",
-                    format!("{direction}_unix"),
-                    format!("{direction} of {} MiB", bytes >> 20),
-                    "GB/s",
-                )
-            });
-        }
-        program.finish().map(drop)
     }
 
     /// A program with weights, started twice; the worker is restarted in between.

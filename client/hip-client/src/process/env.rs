@@ -166,7 +166,7 @@ pub fn config() -> Result<Config, String> {
         None => None,
     };
     let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
-    let copies = CopyPolicy { hashing, packing, links };
+    let copies = CopyPolicy { hashing, packing, links, sockets_only: !shares_memory()? };
     let failover = if is_on("REMORA_FAILOVER") { Some(failover()?) } else { None };
     Ok(Config {
         endpoint,
@@ -228,6 +228,15 @@ fn when(name: &str) -> Result<When, String> {
         Some("0" | "off" | "never") => Ok(When::Never),
         Some("1" | "on" | "always") => Ok(When::Always),
         Some(other) => Err(format!("{name} is \"{other}\"; use always or never")),
+    }
+}
+
+/// `REMORA_SHARED_MEMORY=off`: connections to a worker on this machine use the socket only.
+fn shares_memory() -> Result<bool, String> {
+    match text("REMORA_SHARED_MEMORY").as_deref() {
+        None | Some("1" | "on") => Ok(true),
+        Some("0" | "off") => Ok(false),
+        Some(other) => Err(format!("REMORA_SHARED_MEMORY is \"{other}\"; use on or off")),
     }
 }
 

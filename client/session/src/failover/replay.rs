@@ -273,7 +273,8 @@ impl Shared {
 
     /// Why a worker cannot continue the session.
     fn unsuitable(&self, failover: &Failover, welcome: &Welcome) -> Option<String> {
-        let missing = self.identity.capabilities & !welcome.capabilities;
+        // Each connection chooses its own transport.
+        let missing = self.identity.capabilities & !welcome.capabilities & !capability::MEMORY_LINK;
         if (welcome.arena_base, welcome.arena_bytes) != failover.arena() {
             Some("the addresses of the session are taken in its new process".to_owned())
         } else if missing != 0 {

@@ -58,6 +58,7 @@ impl ExtraLinks {
         let wanted = match config.copies.links {
             _ if identity.capabilities & capability::STRANDS == 0 => 1,
             Some(links) => links.clamp(1, MAX_LINKS),
+            None if identity.capabilities & capability::MEMORY_LINK != 0 => 1,
             None if is_near => near_links(processors()),
             None => LINKS,
         };

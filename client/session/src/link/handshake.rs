@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::greet::{self, Credentials};
-use transport::{Endpoint, Link, TransportError, tls};
+use transport::greet::{self, Credentials, Greeted};
+use transport::{Endpoint, Link, Transport, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::config::{Candidate, Config, OpenError};
@@ -12,6 +12,8 @@ use crate::memory::reservation::Reservation;
 
 /// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
 const WELCOME_PATIENCE: Duration = Duration::from_secs(30);
+/// The shortest timeout of an attempt to connect.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
 /// Backoff between attempts to connect: doubled each time, up to the longest.
 pub const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// See [`FIRST_PAUSE`].
@@ -67,15 +69,16 @@ pub fn open(config: &mut Config) -> Result<(Link, Identity, Welcome), OpenError>
     };
     let identity = Identity {
         access: Mutex::new(Access::of(&welcome)),
-        capabilities: capabilities(config) & welcome.capabilities,
+        capabilities: (capabilities(config) | memory_link(&link)) & welcome.capabilities,
         distance,
         _arena: arena,
     };
     config.host.debug(format_args!(
-        "session {} on {} ({}), {} devices",
+        "session {} on {} ({}{}), {} devices",
         welcome.session_id,
         welcome.worker,
         config.endpoint,
+        if link.transport() == Transport::SharedMemory { ", shared memory" } else { "" },
         welcome.devices.len()
     ));
     Ok((link, identity, welcome))
@@ -95,6 +98,18 @@ fn capabilities(config: &Config) -> u64 {
         | capability::SPANS
         | heartbeat
         | if config.failover.is_some() { capability::REPLAY } else { 0 }
+}
+
+/// The capability of a link that goes through shared memory.
+fn memory_link(link: &Link) -> u64 {
+    if link.transport() == Transport::SharedMemory { capability::MEMORY_LINK } else { 0 }
+}
+
+/// Whether to ask for shared memory. A connection of several links has only sockets.
+fn may_share_memory(config: &Config, endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Unix { .. })
+        && !config.copies.sockets_only
+        && config.copies.links.is_none_or(|links| links == 1)
 }
 
 /// The Hello of this client, with a new nonce.
@@ -158,7 +173,7 @@ pub fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, We
             let hello = hello(config).map_err(OpenError::Nonce)?;
             let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
-            match connect_within::<Welcome>(config, candidate, &hello, None, left) {
+            match connect_session(config, candidate, &hello, None, left) {
                 Ok(connected) => {
                     let Candidate { endpoint, token, trust } = candidate.clone();
                     (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
@@ -217,14 +232,52 @@ pub fn is_out_of_memory(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::OutOfMemory, .. }))
 }
 
-/// Makes one attempt to connect within the configured timeout.
+/// Makes one attempt to open or continue a session, through shared memory if both sides can.
+pub fn connect_session(
+    config: &Config,
+    worker: &Candidate,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+    timeout: Duration,
+) -> Result<(Link, Welcome, Duration), TransportError> {
+    let start = Instant::now();
+    let endpoint = &worker.endpoint;
+    let over_socket = |hello: &Hello, left| {
+        let (link, greeted) = connect_within::<Welcome>(config, worker, hello, secret, left)?;
+        Ok((link, greeted.answer, greeted.distance))
+    };
+    if !may_share_memory(config, endpoint) {
+        return over_socket(hello, timeout);
+    }
+    let asking = Hello { capabilities: hello.capabilities | capability::MEMORY_LINK, ..hello.clone() };
+    let (link, greeted) = connect_within::<Welcome>(config, worker, &asking, secret, timeout)?;
+    if greeted.answer.capabilities & capability::MEMORY_LINK == 0 {
+        return Ok((link, greeted.answer, greeted.distance));
+    }
+    let shared = match greeted.memory {
+        Some(memory) => link.over_memory(&memory),
+        // A forwarding proxy passes bytes, but no descriptors.
+        None => Err(std::io::Error::other("the worker's shared memory did not arrive")),
+    };
+    match shared {
+        Ok(link) => Ok((link, greeted.answer, greeted.distance)),
+        Err(error) => {
+            config.host.debug(format_args!("{endpoint}: no shared memory ({error}); using the socket"));
+            let hello = Hello { nonce: greet::nonce()?, ..hello.clone() };
+            over_socket(&hello, timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT))
+        }
+    }
+}
+
+/// Makes one attempt to connect an additional link within the configured timeout.
 pub fn connect<Answer: Operation>(
     config: &Config,
     worker: &Candidate,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
-) -> Result<(Link, Answer, Duration), TransportError> {
-    connect_within(config, worker, hello, secret, config.connect_timeout)
+) -> Result<(Link, Answer), TransportError> {
+    let (link, greeted) = connect_within(config, worker, hello, secret, config.connect_timeout)?;
+    Ok((link, greeted.answer))
 }
 
 fn connect_within<Answer: Operation>(
@@ -233,11 +286,11 @@ fn connect_within<Answer: Operation>(
     hello: &Hello,
     secret: Option<&[u8; 32]>,
     timeout: Duration,
-) -> Result<(Link, Answer, Duration), TransportError> {
+) -> Result<(Link, Greeted<Answer>), TransportError> {
     let start = Instant::now();
     let Candidate { endpoint, token, trust } = worker;
     let mut link = endpoint.connect(timeout)?;
-    let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    let left = || timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT);
     if let Endpoint::Tls { host, .. } = endpoint {
         let trust =
             trust.as_ref().ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
@@ -249,8 +302,8 @@ fn connect_within<Answer: Operation>(
         Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
         None => WELCOME_PATIENCE,
     };
-    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), patience)?;
-    Ok((link, answer, distance))
+    let greeted = greet::greet_attached(&link, hello, &credentials, left(), patience)?;
+    Ok((link, greeted))
 }
 
 #[cfg(test)]

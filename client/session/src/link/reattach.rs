@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use transport::{Link, TransportError};
 use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 
-use super::handshake::{FIRST_PAUSE, LONGEST_PAUSE, connect, hello, is_away, is_out_of_memory, moved};
+use super::handshake::{
+    FIRST_PAUSE, LONGEST_PAUSE, connect, connect_session, hello, is_away, is_out_of_memory, moved,
+};
 use crate::counters::Counters;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::send::outgoing::Outgoing;
@@ -127,7 +129,8 @@ impl Shared {
                 ..hello(&self.config).map_err(|error| error.line())?
             };
             attempts += 1;
-            let error = match connect::<Welcome>(&self.config, &worker, &hello, Some(&access.secret)) {
+            let (config, secret) = (&self.config, Some(&access.secret));
+            let error = match connect_session(config, &worker, &hello, secret, config.connect_timeout) {
                 Ok((link, welcome, _)) => {
                     self.links.note_descriptor(&link);
                     *self.links.worker.lock() = worker;
@@ -198,7 +201,7 @@ impl Shared {
             ..hello(&self.config)?
         };
         let worker = self.links.worker.lock().clone();
-        let (link, _, _) = connect::<wire::Joined>(&self.config, &worker, &hello, Some(&access.secret))?;
+        let (link, _) = connect::<wire::Joined>(&self.config, &worker, &hello, Some(&access.secret))?;
         Ok(link)
     }
 }

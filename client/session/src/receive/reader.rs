@@ -376,15 +376,21 @@ impl Shared {
         self.ring.acknowledge(received, sent)
     }
 
-    fn acknowledged(&self, received: u64, outgoing: OutgoingLock) -> Result<(), ReadError> {
-        // The worker may reply before the sending thread has updated `sent`.
+    /// Waits for the sending thread: the worker may reply before that has updated `sent`.
+    #[cold]
+    fn wait_until_sent(&self, received: u64) {
         let start = Instant::now();
         while self.sending.sender.sent() < received
             && received <= self.ring.appended()
-            && outgoing == OutgoingLock::NotHeld
             && start.elapsed() < NOTING_PATIENCE
         {
             std::thread::yield_now();
+        }
+    }
+
+    fn acknowledged(&self, received: u64, outgoing: OutgoingLock) -> Result<(), ReadError> {
+        if self.sending.sender.sent() < received && outgoing == OutgoingLock::NotHeld {
+            self.wait_until_sent(received);
         }
         self.free(received, self.sending.sender.sent())?;
         if let Some(traffic) = self.config.traffic {

@@ -11,7 +11,7 @@ use wire::{Ack, Flags, Ping, Pong};
 use crate::counters::Counters;
 use crate::os::barrier;
 use crate::receive::incoming::OutgoingLock;
-use crate::send::outgoing::{Broken, Outgoing};
+use crate::send::outgoing::{Broken, Outgoing, Sender};
 use crate::send::ring::Slices;
 use crate::shared::Shared;
 
@@ -223,14 +223,16 @@ impl Shared {
     }
 
     pub fn take_control(&self, control: &mut Vec<u8>) {
-        let received = self.sending.sender.acknowledgement.swap(0, Ordering::AcqRel);
-        if received != 0 {
+        let Sender { acknowledgement, ping, pong, .. } = &self.sending.sender;
+        // Nearly always nothing is due, and a load is much cheaper than a swap.
+        if acknowledgement.load(Ordering::Relaxed) != 0 {
+            let received = acknowledgement.swap(0, Ordering::AcqRel);
             wire::encode_request(&Ack { received }, &[], Flags::UNSEQUENCED, 0, 0, control);
         }
-        if self.sending.sender.ping.swap(false, Ordering::AcqRel) {
+        if ping.load(Ordering::Relaxed) && ping.swap(false, Ordering::AcqRel) {
             wire::encode_request(&Ping {}, &[], Flags::UNSEQUENCED, 0, 0, control);
         }
-        if self.sending.sender.pong.swap(false, Ordering::AcqRel) {
+        if pong.load(Ordering::Relaxed) && pong.swap(false, Ordering::AcqRel) {
             wire::encode_request(&Pong {}, &[], Flags::UNSEQUENCED, 0, 0, control);
         }
     }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use transport::greet;
-use transport::{Endpoint, Link, Listener};
+use transport::{Endpoint, Link, Listener, Transport};
 use wire::*;
 
 pub const MEMORY: usize = 64 << 20;
@@ -144,6 +144,15 @@ impl Simulated {
         self.shared.refuses.store(true, Ordering::Relaxed);
     }
 
+    /// Closes every connection. The sessions stay.
+    pub fn cut(&self) {
+        for session in self.shared.sessions.lock().unwrap().values() {
+            if let Some(link) = &*session.current.lock().unwrap() {
+                link.shutdown();
+            }
+        }
+    }
+
     /// Delays every request by this time from now on.
     pub fn dawdle(&self, time: Duration) {
         self.shared.patience_ms.store(time.as_millis() as u64, Ordering::Relaxed);
@@ -211,6 +220,11 @@ impl Shared {
                 (id, session)
             }
         };
+        let socket = link;
+        let link = match hello.capabilities & capability::MEMORY_LINK != 0 && socket.unix_peer().is_some() {
+            true => socket.share_memory()?,
+            false => socket,
+        };
         // The old connection must end before the number of received frames is final.
         let old = session.current.lock().unwrap().replace(link.clone());
         if let Some(old) = old {
@@ -220,7 +234,8 @@ impl Shared {
         let received = session.serving.lock().unwrap().received();
         let welcome = Welcome {
             version: greeting_version(),
-            capabilities: capability::PLACED_MODULES,
+            capabilities: capability::PLACED_MODULES
+                | if link.transport() == Transport::SharedMemory { capability::MEMORY_LINK } else { 0 },
             session_id: id,
             session_secret: session.secret,
             received,
@@ -233,7 +248,9 @@ impl Shared {
         };
         let state = session.state.lock().unwrap();
         let mut out = session.out.lock().unwrap();
-        greet::send(&link, &welcome)?;
+        let mut bytes = Vec::new();
+        encode_request(&welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        link.write_greeting(&bytes)?;
         for (_, frame) in out.window.resume(hello.received)? {
             let body = &state.memory[frame.memory.clone()];
             link.write_all_vectored(&mut [IoSlice::new(&frame.bytes), IoSlice::new(body)])?;

@@ -1,5 +1,6 @@
 //! Windows.
 
+pub(crate) mod fifo_pair;
 pub(crate) mod private_file;
 pub(crate) mod socket;
 pub(crate) mod threads;

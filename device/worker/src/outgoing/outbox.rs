@@ -187,11 +187,13 @@ impl Outbox {
         state.acknowledge(received, &self.in_memory)?;
         let mut bytes = Vec::new();
         wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
-        if let Some((received, frames)) = restored {
+        let mut sent = link.write_greeting(&bytes);
+        if let (Some((received, frames)), Ok(())) = (restored, &sent) {
+            bytes.clear();
             let checkpoint = wire::Checkpointed { received, frames };
             wire::encode_request(&checkpoint, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+            sent = link.write_all(&bytes);
         }
-        let mut sent = link.write_all(&bytes);
         for (_, frame) in state.window.frames() {
             if sent.is_err() {
                 break;

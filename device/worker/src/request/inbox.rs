@@ -36,7 +36,11 @@ impl Broken {
             Broken::Closed | Broken::Protocol(_) => true,
             Broken::Io(error) => matches!(
                 error.kind(),
-                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+                    // Invalid counters in shared memory.
+                    | io::ErrorKind::InvalidData
             ),
         }
     }

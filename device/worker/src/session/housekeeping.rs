@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use transport::Link;
+use transport::{Link, Transport};
 
 use crate::session::shared::Shared;
 use crate::session_report::SessionReport;
@@ -65,6 +65,12 @@ impl Shared {
             memory_used: devices.map(|at| self.device.memory(at).map_or(0, |memory| memory.used)).collect(),
             load_percent: self.counters.loads.lock().clone(),
             connected: self.outgoing.outbox.is_connected(),
+            in_shared_memory: self
+                .connection
+                .reading
+                .lock()
+                .as_ref()
+                .is_some_and(|link| link.transport() == Transport::SharedMemory),
             requests: self.counters.requests.load(Ordering::Relaxed),
             round_trips: self.counters.round_trips.load(Ordering::Relaxed),
             bytes_received: self.counters.bytes_received.load(Ordering::Relaxed),

@@ -43,12 +43,13 @@ impl Shared {
                 }
                 None => self.end("its client did not reconnect in time"),
             };
-            let link = attachment.link.clone();
-            let welcome = self.welcome(&attachment, counter.received());
+            let link = self.carrier(&attachment);
+            let welcome = self.welcome(&attachment, &link, counter.received());
             if let Err(error) = self.outgoing.outbox.attach(link.clone(), &welcome, attachment.hello.received)
             {
                 tracing::warn!("session {}: cannot resume the connection: {error}", self.facts.session_id);
-                let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
+                let reject = RejectCode::UnknownSession.reject(error.to_string());
+                let _ = greet::send(&attachment.link, &reject);
                 self.end("the frame count of its client does not match");
             }
             counter.told_by_handshake();

@@ -2,18 +2,40 @@
 
 use std::sync::atomic::Ordering;
 
+use transport::{Link, Transport};
 use wire::{Welcome, capability};
 
 use crate::session::shared::{Attachment, Shared};
 
 impl Shared {
-    /// Builds the Welcome of a connection.
-    pub(super) fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
+    /// Returns the link that carries the connection after Welcome: shared memory if the client is on this machine and asks for it,
+    /// else the socket.
+    pub(super) fn carrier(&self, attachment: &Attachment) -> Link {
+        let socket = &attachment.link;
+        // A pair of sockets without a name leads to another process of this worker, which decrypts.
+        let may_share =
+            attachment.hello.capabilities & capability::MEMORY_LINK != 0 && socket.unix_peer().is_some();
+        if may_share {
+            match socket.share_memory() {
+                Ok(link) => return link,
+                Err(error) => {
+                    tracing::warn!("no shared memory for a connection, the socket is used: {error}")
+                }
+            }
+        }
+        socket.clone()
+    }
+
+    /// Builds the Welcome of a connection over `link`.
+    pub(super) fn welcome(&self, attachment: &Attachment, link: &Link, received: u64) -> Welcome {
         let mut capabilities = capability::PACKED
             | capability::STRANDS
             | capability::SPANS
             | capability::HEARTBEAT
             | capability::REPLAY;
+        if link.transport() == Transport::SharedMemory {
+            capabilities |= capability::MEMORY_LINK;
+        }
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use windows_sys::Win32::Networking::WinSock as winsock;
 
 use crate::link::{Peer, Ready, USER_TIMEOUT, Wait};
+use crate::os::fifo_pair::SharedMemory;
 
 const KEEPALIVE_IDLE_S: i32 = 10;
 const KEEPALIVE_INTERVAL_S: i32 = 5;
@@ -79,6 +80,20 @@ impl Socket {
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         self.take(buffer, 0, wait)
+    }
+
+    /// Like [`Socket::receive`]: Windows attaches nothing to bytes.
+    pub(crate) fn receive_attached(
+        &self,
+        buffer: &mut [u8],
+        _: &mut Option<SharedMemory>,
+    ) -> io::Result<usize> {
+        self.receive(buffer, Wait::Forever)
+    }
+
+    /// Sends no bytes: there is no memory to attach.
+    pub(crate) fn send_attached(&self, _: &[u8], memory: &SharedMemory) -> io::Result<usize> {
+        match *memory {}
     }
 
     /// Waits for bytes and returns them without consuming them; returns 0 at the end of the stream.
