@@ -519,6 +519,9 @@ pub mod capability {
     pub const RESUMED: u64 = 1 << 25;
     /// The client accepts an unrequested Pong as a heartbeat; the worker sends it while it is busy with one frame.
     pub const HEARTBEAT: u64 = 1 << 26;
+    /// The client makes direct copies only while it is connected: a Hello for an existing session says that all have ended, and the
+    /// Welcome offers them again.
+    pub const DIRECT_COPIES_END: u64 = 1 << 41;
 }
 
 /// Values of `FinishMove::decision`.

@@ -9,13 +9,13 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use transport::{Endpoint, Link};
+use transport::Link;
 use wire::{Failure, Flags, Header, Operation, Sink, Welcome, capability};
 
 use crate::config::{Config, OpenError};
 use crate::counters::{Counters, Statistics};
 use crate::link::extra_links::ExtraLinks;
-use crate::link::handshake::Identity;
+use crate::link::handshake::{Identity, Place};
 use crate::link::liveness::Liveness;
 use crate::memory::mirrors::Mirrors;
 use crate::os::direct_copy::DirectCopy;
@@ -46,8 +46,8 @@ pub struct Shared {
     pub links: Links,
     pub liveness: Liveness,
     pub uploads: Uploads,
-    /// The worker's process, if its memory can be copied directly.
-    pub direct_copy: Option<DirectCopy>,
+    /// The worker's process, if its memory can be copied directly over the current connection.
+    pub direct_copy: Mutex<Option<Arc<DirectCopy>>>,
     pub counters: Counters,
     pub ending: Ending,
     /// This session, for threads that it starts.
@@ -91,8 +91,8 @@ pub struct Arrivals {
 /// The connection in use.
 #[derive(Debug)]
 pub struct Links {
-    /// Address of the worker that serves the session; the configured one until the session migrates.
-    pub endpoint: Mutex<Endpoint>,
+    /// The worker that serves the session; the configured one until the session migrates.
+    pub place: Mutex<Place>,
     /// The first link, for shutting it down to wake its reader.
     pub first: Mutex<Link>,
     pub extra: ExtraLinks,
@@ -161,9 +161,9 @@ impl Shared {
                 late: LateErrors::default(),
                 next_token: AtomicU64::new(1),
             },
-            direct_copy: DirectCopy::of(&link, welcome),
+            direct_copy: Mutex::new(DirectCopy::of(&link, welcome).map(Arc::new)),
             links: Links {
-                endpoint: Mutex::new(config.endpoint.clone()),
+                place: Mutex::new(Place::of(&config)),
                 extra: ExtraLinks::new(&config, &identity),
                 generation: AtomicU64::new(0),
                 inherited: Inherited::of(&link),

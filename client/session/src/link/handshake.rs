@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use transport::greet::{self, Credentials};
-use transport::{Endpoint, Link, TransportError, tls};
+use transport::{Address, Endpoint, Link, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::config::{Candidate, Config, OpenError};
@@ -77,6 +77,7 @@ fn capabilities(config: &Config) -> u64 {
         | capability::PACKED
         | capability::STRANDS
         | capability::SPANS
+        | capability::DIRECT_COPIES_END
         | heartbeat
 }
 
@@ -94,16 +95,31 @@ pub fn hello(config: &Config) -> Result<Hello, TransportError> {
     })
 }
 
-/// The address that a redirecting worker names, or why the redirect is refused.
-pub fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint, String>> {
+/// Where a session is: the worker's endpoint, and which certificates to trust there.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where the worker listens.
+    pub endpoint: Endpoint,
+    /// For a TLS endpoint.
+    pub trust: Option<tls::Trust>,
+}
+
+/// The address that a redirecting worker names, or why the redirect is refused. It is an endpoint, or a URL with the pin of the new
+/// worker's certificate; without a pin, the certificates that were trusted so far are.
+pub fn moved(from: &Place, error: &TransportError) -> Option<Result<Place, String>> {
     let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
         return None;
     };
-    let to = match text.parse::<Endpoint>() {
-        Ok(to) => to,
-        Err(error) => return Some(Err(format!("{from} redirects to an invalid address: {error}"))),
+    let to = match Address::is_url(text) {
+        true => text.parse::<Address>().map(|to| (to.trust(), to.endpoint)),
+        false => text.parse::<Endpoint>().map(|to| (None, to)),
     };
-    let refused = match (from, &to) {
+    let old = &from.endpoint;
+    let (pin, to) = match to {
+        Ok(found) => found,
+        Err(error) => return Some(Err(format!("{old} redirects to an invalid address: {error}"))),
+    };
+    let refused = match (old, &to) {
         (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
             Some("which is not encrypted, unlike this connection")
         }
@@ -112,9 +128,16 @@ pub fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint,
         _ => None,
     };
     Some(match refused {
-        Some(why) => Err(format!("{from} redirects to {to}, {why}")),
-        None => Ok(to),
+        Some(why) => Err(format!("{old} redirects to {to}, {why}")),
+        None => Ok(Place { endpoint: to, trust: pin.or_else(|| from.trust.clone()) }),
     })
+}
+
+impl Place {
+    /// The configured worker.
+    pub fn of(config: &Config) -> Place {
+        Place { endpoint: config.endpoint.clone(), trust: config.trust.clone() }
+    }
 }
 
 fn is_here(host: &str) -> bool {
@@ -145,10 +168,11 @@ fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, Welcom
         for candidate in &candidates {
             let Candidate { endpoint, token, trust } = candidate.clone();
             (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
+            let place = Place::of(config);
             let hello = hello(config).map_err(OpenError::Nonce)?;
             let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
-            match connect_within::<Welcome>(config, &config.endpoint, &hello, None, left) {
+            match connect_within::<Welcome>(config, &place, &hello, None, left) {
                 Ok(connected) => return Ok(connected),
                 Err(error) => {
                     config.host.debug(format_args!("{}: {}", candidate.endpoint, error.line()));
@@ -204,28 +228,27 @@ pub fn is_out_of_memory(error: &TransportError) -> bool {
 /// Makes one attempt to connect within the configured timeout.
 pub fn connect<Answer: Operation>(
     config: &Config,
-    endpoint: &Endpoint,
+    place: &Place,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
 ) -> Result<(Link, Answer, Duration), TransportError> {
-    connect_within(config, endpoint, hello, secret, config.connect_timeout)
+    connect_within(config, place, hello, secret, config.connect_timeout)
 }
 
 fn connect_within<Answer: Operation>(
     config: &Config,
-    endpoint: &Endpoint,
+    place: &Place,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
     timeout: Duration,
 ) -> Result<(Link, Answer, Duration), TransportError> {
+    let Place { endpoint, trust } = place;
     let start = Instant::now();
     let mut link = endpoint.connect(timeout)?;
     let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
     if let Endpoint::Tls { host, .. } = endpoint {
-        let trust = config
-            .trust
-            .as_ref()
-            .ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
+        let trust =
+            trust.as_ref().ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
@@ -244,17 +267,25 @@ mod tests {
 
     #[test]
     fn a_redirect_is_followed_unless_it_is_less_secure_or_invalid() {
+        let old = tls::Trust::Fingerprint([1; 32]);
+        let place = |from: &str| Place { endpoint: from.parse().unwrap(), trust: Some(old.clone()) };
         let go = |from: &str, to: &str| {
             let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
-            moved(&from.parse().unwrap(), &error).unwrap()
+            moved(&place(from), &error).unwrap()
         };
-        assert_eq!(go("one:1", "two:2").unwrap(), "two:2".parse().unwrap());
-        assert_eq!(go("one:1", "tls://two:2").unwrap(), "tls://two:2".parse().unwrap());
+        assert_eq!(go("one:1", "two:2").unwrap().endpoint, "two:2".parse().unwrap());
+        let to = go("one:1", "tls://two:2").unwrap();
+        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), Some(old.clone())));
+        let pinned = format!("remora+tls://two:2?pin=sha256:{}", "5a".repeat(32));
+        let to = go("tls://one:1", &pinned).unwrap();
+        let pin = Some(tls::Trust::Fingerprint([0x5a; 32]));
+        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), pin));
+        assert!(go("tls://one:1", "remora://two:2").is_err() && go("one:1", "remora+x://two:2").is_err());
         assert!(go("tls://one:1", "tls://two:2").is_ok());
         assert!(go("tls://one:1", "two:2").is_err() && go("tls://one:1", "unix:/x").is_err());
         assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
         assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
         let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
-        assert!(moved(&"one:1".parse().unwrap(), &other).is_none());
+        assert!(moved(&place("one:1"), &other).is_none());
     }
 }

@@ -165,7 +165,7 @@ impl Shared {
     }
 
     fn notice(&self, outage: &Outage) {
-        let (place, silence) = (self.links.endpoint.lock(), Seconds(outage.silence));
+        let (place, silence) = (&self.links.place.lock().endpoint, Seconds(outage.silence));
         match &outage.reattaching {
             Some(why) => self.config.host.line(format_args!(
                 "no connection to {place} for {silence} and a call is waiting; retrying ({why})"
@@ -179,7 +179,7 @@ impl Shared {
 
     fn recovered(&self, outage: &mut Outage) {
         if outage.noticed {
-            let (place, silence) = (self.links.endpoint.lock(), Seconds(outage.silence));
+            let (place, silence) = (&self.links.place.lock().endpoint, Seconds(outage.silence));
             self.config.host.line(format_args!("connection to {place} restored after {silence}"));
         }
         *outage = Outage::default();

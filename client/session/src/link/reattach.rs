@@ -1,5 +1,6 @@
 //! Reattaches to a session when its connection breaks.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 
 use super::handshake::{FIRST_PAUSE, LONGEST_PAUSE, connect, hello, is_away, is_out_of_memory, moved};
 use crate::counters::Counters;
+use crate::os::direct_copy::DirectCopy;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::shared::Shared;
 use crate::status;
@@ -28,12 +30,16 @@ impl Shared {
             ReadError::Broken(error) => ReadError::Broken(self.liveness.begin_reattaching(error)),
             error => error,
         };
+        // The Hello of the next connection says so: the session may move to another process now.
+        if let Some(direct) = self.direct_copy.lock().take() {
+            direct.end();
+        }
         let mut outgoing = self.sending.outgoing.lock();
         let result = match &error {
             _ if self.ending.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
             ReadError::Wire(error) => Err(format!(
                 "the worker at {} breaks the protocol, the session is lost: {error}",
-                self.links.endpoint.lock()
+                self.links.place.lock().endpoint
             )),
             ReadError::Broken(error) => {
                 self.config.host.debug(format_args!("the connection broke ({error}), reconnecting"));
@@ -51,6 +57,7 @@ impl Shared {
             if welcome.capabilities & capability::RESUMED != 0 {
                 self.uploads.forget();
             }
+            *self.direct_copy.lock() = DirectCopy::of(&link, &welcome).map(Arc::new);
             Ok((link, welcome.received))
         });
         match resumed {
@@ -83,7 +90,7 @@ impl Shared {
         let mut attempts = 0;
         let mut redirects = 0;
         let mut is_saved = false;
-        let mut endpoint = self.links.endpoint.lock().clone();
+        let mut place = self.links.place.lock().clone();
         loop {
             let hello = Hello {
                 session_id: self.identity.id,
@@ -91,21 +98,22 @@ impl Shared {
                 ..hello(&self.config).map_err(|error| error.line())?
             };
             attempts += 1;
-            let error = match connect::<Welcome>(&self.config, &endpoint, &hello, Some(&self.identity.secret))
-            {
+            let error = match connect::<Welcome>(&self.config, &place, &hello, Some(&self.identity.secret)) {
                 Ok((link, welcome, _)) => {
                     self.links.note_descriptor(&link);
-                    *self.links.endpoint.lock() = endpoint;
+                    *self.links.place.lock() = place;
                     return Ok((link, welcome));
                 }
                 Err(error) => error,
             };
             self.liveness.still_reattaching(error.line());
-            match moved(&endpoint, &error) {
+            let endpoint = &place.endpoint;
+            match moved(&place, &error) {
                 Some(Ok(next)) if redirects < MOST_REDIRECTS => {
-                    self.config.host.debug(format_args!("the session moved from {endpoint} to {next}"));
+                    let to = &next.endpoint;
+                    self.config.host.debug(format_args!("the session moved from {endpoint} to {to}"));
                     redirects += 1;
-                    (endpoint, start, pause) = (next, Instant::now(), FIRST_PAUSE);
+                    (place, start, pause) = (next, Instant::now(), FIRST_PAUSE);
                     continue;
                 }
                 Some(Err(text)) => return Err(format!("the session is lost: {text}")),
@@ -158,9 +166,9 @@ impl Shared {
             received: place.into(),
             ..hello(&self.config)?
         };
-        let endpoint = self.links.endpoint.lock().clone();
+        let place = self.links.place.lock().clone();
         let (link, _, _) =
-            connect::<wire::Joined>(&self.config, &endpoint, &hello, Some(&self.identity.secret))?;
+            connect::<wire::Joined>(&self.config, &place, &hello, Some(&self.identity.secret))?;
         Ok(link)
     }
 }
