@@ -159,7 +159,8 @@ fn a_drained_machine_hands_over_its_allocations_while_programs_run() {
 
 #[test]
 fn an_allocation_that_cannot_move_stays_as_it_was() {
-    let (old, other, new) = (Agent::start(), Agent::with(&["--software", "mi300x=2G"]), Agent::start());
+    let (old, other, new) = ("mi300x=8G", "mi300x=16G", "mi300x=8G");
+    let [old, other, new] = [old, other, new].map(|gpu| Agent::with(&["--software", gpu]));
     let part = old.allocate(json!({"percent": 50}));
     let steady = on("steady", &part);
     goes_on(&steady);

@@ -53,6 +53,16 @@ pub(crate) fn mark(folder: &Folder, id: &str) -> String {
     format!("{}:{id}", folder.path().display())
 }
 
+/// Returns the name of a worker's control group. It includes a hash of the agent's folder: an allocation that moves between two agents
+/// of one machine has a worker at both, and the removal of a group ends all processes in it.
+fn group(folder: &Folder, id: &str) -> String {
+    let path = folder.path().as_os_str().as_encoded_bytes();
+    let hash = path
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{id}-{:08x}", hash as u32)
+}
+
 /// A started worker that accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
@@ -116,10 +126,11 @@ fn start_on(
     command.arg("--listen").arg(listen.to_string());
     let file = |error: std::io::Error| format!("{}: {error}", out.display());
     command.stdout(private(&out, true).map_err(file)?);
-    cgroup::groups().enter(&mut command, &allocation.id, memory_bound(config, allocation, gpus));
+    let group = group(folder, &allocation.id);
+    cgroup::groups().enter(&mut command, &group, memory_bound(config, allocation, gpus));
     let child = command.spawn().map_err(|error| error.to_string())?;
     let pid = child.id();
-    cgroup::groups().check(&allocation.id, pid);
+    cgroup::groups().check(&group, pid);
     let process = Identity::of(pid).ok_or_else(|| last_words(folder, &allocation.id))?;
     let began = Instant::now();
     loop {
@@ -308,7 +319,7 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     for kind in ["sessions", SAVED_SESSIONS, UPLOADS] {
         let _ = std::fs::remove_dir_all(folder.of_worker(id, kind));
     }
-    cgroup::groups().remove(id);
+    cgroup::groups().remove(&group(folder, id));
 }
 
 /// Returns the address and credentials of an allocation's worker; `None` if it was never started.
