@@ -1,5 +1,7 @@
 //! `remora agent`: command-line options of the node agent.
 
+mod drain;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,6 +14,7 @@ use worker_status::parse_bytes;
 use crate::env::Environment;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   remora agent --software mi300x                          shares of one software GPU, for programs on this machine
   remora agent --provider libaccelerator_amd.so --worker-host 0.0.0.0 --advertise gpu7
@@ -21,6 +24,8 @@ Every request needs a token: the administrator token is in the file api-token of
   curl -H \"Authorization: Bearer $(cat DATA/api-token)\" -d '{\"percent\":25}' http://127.0.0.1:8001/api/v1/allocations
 See docs/agent.md for more.")]
 pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Configuration file (TOML) with these and more settings; command-line options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -90,9 +95,19 @@ pub struct Arguments {
     /// Stop the workers when the agent stops; otherwise they keep running and the next agent takes them over
     #[arg(long)]
     drain: bool,
+    /// Stop the workers when the agent stops, with their sessions saved; the next agent with this data folder resumes them. For
+    /// containers, whose end takes all processes along
+    #[arg(long, conflicts_with = "drain")]
+    save_sessions: bool,
     /// Print `listening on http://ADDRESS` to standard output once the agent accepts requests
     #[arg(long)]
     ready: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Drain a machine: refuse new allocations, and move all allocations to another agent while their programs run
+    Drain(drain::Arguments),
 }
 
 /// When workers use TLS.
@@ -114,6 +129,9 @@ impl From<TlsChoice> for WorkerTls {
 }
 
 pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
+    if let Some(Action::Drain(arguments)) = &arguments.action {
+        return drain::run(arguments, environment);
+    }
     let config = config(arguments, environment)?;
     let (ready, data) = (arguments.ready, config.data.clone());
     agent::serve(config, move |address, fingerprint| {
@@ -158,6 +176,7 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
     config.oversubscription.compute =
         arguments.oversubscribe_compute.unwrap_or(config.oversubscription.compute);
     config.drain |= arguments.drain;
+    config.save_sessions |= arguments.save_sessions;
     config.worker_tls = arguments.worker_tls.map_or(config.worker_tls, WorkerTls::from);
     config.tls_self_signed |= arguments.tls_self_signed;
     for (flag, setting) in [

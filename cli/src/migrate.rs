@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use transport::Endpoint;
-use wire::SessionId;
-use worker_client::WorkerAddress;
+use transport::{Address, Endpoint, TransportError};
+use wire::{RejectCode, SessionId, WireError};
+use worker_client::{InspectError, WorkerAddress};
 
 use crate::env::Environment;
 use crate::inspect;
@@ -18,7 +18,7 @@ pub struct SnapshotArguments {
     /// Session ID (16 hexadecimal digits, as in logs and `remora devices --json`), or pid:N for the session of a process
     session: String,
     /// Worker that serves the session [default: REMORA_WORKER]
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     worker: Option<String>,
     /// File to write. It contains the session's memory and secret, so only its owner may read it
     #[arg(long, value_name = "FILE")]
@@ -36,16 +36,16 @@ pub struct ResumeArguments {
     /// File written by `remora snapshot`
     file: PathBuf,
     /// Worker that resumes the session [default: REMORA_WORKER]
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     worker: Option<String>,
     /// Tenant that gets the session, by token name, if the worker has several tokens
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     /// Worker that served the session before, if it is a different one; it redirects the program to the new worker
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     from: Option<String>,
     /// Address under which the program reaches the worker, if it differs
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     seen_at: Option<String>,
 }
 
@@ -54,16 +54,16 @@ pub struct MigrateArguments {
     /// Session ID (16 hexadecimal digits, as in logs and `remora devices --json`), or pid:N for the session of a process
     session: String,
     /// Worker that serves the session now
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     from: String,
     /// Worker to move the session to
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     to: String,
     /// Tenant that gets the session, if the new worker has several tokens [default: the tenant of the same name]
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     /// Address under which the program reaches the new worker, if it differs
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT|URL")]
     seen_at: Option<String>,
     /// Timeout in seconds for running work to end; after it the session continues and is not moved
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
@@ -99,8 +99,8 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
     let session = SessionId(worker_client::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
-        let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
-        worker_client::redirect(&from, session.0, &client_endpoint)?;
+        let named = arguments.seen_at.as_deref().or(arguments.worker.as_deref());
+        worker_client::redirect(&from, session.0, &client_address(named, &to)?)?;
     }
     print_line(&format!("session {session} continues at {}", to.endpoint))
 }
@@ -109,31 +109,67 @@ pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Resul
     let from = place(&arguments.from, environment)?;
     let to = place(&arguments.to, environment)?;
     let session = find(&arguments.session, &from)?;
-    let client_endpoint = client_endpoint(arguments.seen_at.as_deref(), &to)?;
+    let seen_at = client_address(arguments.seen_at.as_deref().or(Some(&arguments.to)), &to)?;
     let tenant = match &arguments.tenant {
         Some(tenant) => Some(tenant.clone()),
         None => tenant_of(session.0, &from)?,
     };
     let patience = patience(arguments.patience)?;
-    worker_client::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&client_endpoint))?;
-    print_line(&format!("session {session} was moved to {client_endpoint}"))
+    worker_client::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&seen_at))?;
+    print_line(&format!("session {session} was moved to {}", seen_at.endpoint))
 }
 
 fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }
 
-fn client_endpoint(named: Option<&str>, to: &WorkerAddress) -> Result<Endpoint> {
-    Ok(named.map(str::parse).transpose()?.unwrap_or_else(|| to.endpoint.clone()))
+/// The address to which the program is redirected: as named, with the certificate pin of a URL.
+fn client_address(named: Option<&str>, to: &WorkerAddress) -> Result<Address> {
+    let (endpoint, pin) = match named.map(first) {
+        Some(url) if Address::is_url(url) => {
+            let address = url.parse::<Address>()?;
+            (address.endpoint, address.pin)
+        }
+        Some(text) => (text.parse::<Endpoint>()?, None),
+        None => (to.endpoint.clone(), None),
+    };
+    Ok(Address { endpoint, token: None, pin })
 }
 
+/// A worker to administer, with the administration token of the environment. Workers have different tokens, so a worker that does
+/// not accept that one is sent the token of its URL.
 fn named(worker: Option<&str>, environment: &Environment) -> Result<WorkerAddress> {
     let environment = &environment.for_worker(worker);
     let endpoint = environment.worker(None)?.context("no worker given: use --worker or REMORA_WORKER")?;
-    inspect::place(endpoint, environment)
+    let place = inspect::place(endpoint, environment)?;
+    let own =
+        worker.map(first).filter(|text| Address::is_url(text)).map(str::parse::<Address>).transpose()?;
+    match own.and_then(|address| address.token) {
+        Some(token) if environment.admin_token()?.is_some() && denies(&place) => {
+            Ok(WorkerAddress { token: Some(token.into_bytes()), ..place })
+        }
+        _ => Ok(place),
+    }
 }
 
-fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
+/// The first worker of a list.
+fn first(list: &str) -> &str {
+    list.split(',').next().unwrap_or_default().trim()
+}
+
+/// Whether a worker refuses the token.
+fn denies(place: &WorkerAddress) -> bool {
+    matches!(
+        place.inspect(),
+        Err(InspectError::Refused {
+            source: TransportError::Wire(WireError::Rejected { code: RejectCode::Access, .. }),
+            ..
+        })
+    )
+}
+
+/// The worker that an option names.
+pub fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
     named(Some(text), environment)
 }
 

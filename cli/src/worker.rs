@@ -13,7 +13,7 @@ use worker_status::parse_bytes;
 
 use crate::compiler::{self, Need};
 use crate::env::Environment;
-use crate::inspect;
+use crate::migrate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
@@ -103,7 +103,7 @@ pub struct Arguments {
     no_saved_sessions: bool,
     /// Worker that takes the sessions when this one is terminated; needs the administration token of both workers in
     /// REMORA_ADMIN_TOKEN_FILE
-    #[arg(long, value_name = "ENDPOINT", help_heading = "Termination")]
+    #[arg(long, value_name = "ENDPOINT|URL", help_heading = "Termination")]
     successor: Option<String>,
     /// Seconds that sessions have to leave; those that did not are ended. A second signal ends all at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Termination")]
@@ -307,10 +307,7 @@ fn drain(
     };
     let folder = arguments.saved_sessions.clone().or_else(usual);
     let successor = match &arguments.successor {
-        Some(text) => {
-            let endpoint = text.parse().context("--successor is not a valid worker address")?;
-            Some(inspect::place(endpoint, environment)?)
-        }
+        Some(text) => Some(migrate::place(text, environment).context("--successor")?),
         None => None,
     };
     let timeout = seconds(arguments.drain_timeout, "--drain-timeout")?;

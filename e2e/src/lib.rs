@@ -3,6 +3,7 @@
 //! Tests use the system as a user does: through the `remora` program, the client libraries and the worker's port. They fail if
 //! these are missing; `cargo xtask build` builds them.
 
+mod agent;
 mod artefact;
 mod env;
 mod marker;
@@ -14,6 +15,7 @@ mod status;
 mod usage;
 mod worker;
 
+pub use agent::Agent;
 pub use artefact::{library_folder, remora, toolchain_folder};
 pub use marker::Marker;
 pub use memory_relay::MemoryRelay;

@@ -140,6 +140,85 @@ fn a_suspended_session_waits_in_its_file_for_a_worker_that_fits() {
     assert_eq!(moved.stdout, undisturbed.stdout);
 }
 
+#[test]
+fn a_session_over_a_unix_socket_moves_to_tcp_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}", folder.path().join("worker").display());
+    let near = Worker::start_with(&WorkerOptions { listen, ..WorkerOptions::default() });
+    let far = Worker::start();
+    let mut command = Program::test("large_copies").command();
+    let running = Running::start(command.env("REMORA_WORKER", at(&near)));
+    running.wait_for_line("round 4");
+    for (from, to) in [(&near, &far), (&far, &near), (&near, &far)] {
+        migrate(&running, from, to).expect_success();
+        assert!(to.status().session_of(running.pid()).is_some(), "it has arrived");
+        let before = lines(&running);
+        eventually("the program continues", || lines(&running) > before + 2);
+    }
+    // A move that is refused leaves the session where it is, and its copies go on.
+    let other = Worker::start_with(&WorkerOptions { device: "mi210".into(), ..WorkerOptions::default() });
+    migrate(&running, &far, &near).expect_success();
+    let text = refused(&running, &near, &other);
+    assert!(text.contains("gfx90a"), "{text}");
+    let before = lines(&running);
+    eventually("the program continues", || lines(&running) > before + 2);
+    running.finish().expect_success().expect_line("PASS large_copies");
+}
+
+/// A worker with TLS, a token for programs and one for administration.
+fn guarded(folder: &Path, admin: &str) -> Worker {
+    let file = |name: &str, token: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, token).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (token, admin) = (file("token", TENANT), file(admin, admin));
+    let arguments = ["--tls-self-signed", "--token-file", &token, "--admin-token-file", &admin];
+    let options = WorkerOptions::with(&arguments);
+    Worker::start_with(&WorkerOptions { listen: "tls://127.0.0.1:0".to_owned(), ..options })
+}
+
+const TENANT: &str = "the-token-of-the-programs";
+
+/// The URL of a worker with TLS: with a token, and the pin that the worker logs.
+fn url(worker: &Worker, token: &str) -> String {
+    let log = worker.expect_log("REMORA_TLS_CA=sha256:");
+    let pin = log.split("REMORA_TLS_CA=").nth(1).unwrap().split_whitespace().next().unwrap();
+    format!("remora+tls://{token}@{}:{}?pin={pin}", worker.host(), worker.port())
+}
+
+#[test]
+fn workers_are_named_by_urls_and_the_program_trusts_the_certificate_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = ("administrator-token-of-one", "administrator-token-of-two");
+    let (first, second) = (guarded(folder.path(), one), guarded(folder.path(), two));
+    let mut command = Program::test("matmul_loop").command();
+    let running = Running::start(command.env("REMORA_URL", url(&first, TENANT)));
+    running.wait_for_line("round 0");
+    let session = format!("pid:{}", running.pid());
+    let go = |from: &str, to: &str, admin: Option<&str>| {
+        let mut command = Command::new(e2e::remora());
+        command.args(["migrate", &session, "--from", from, "--to", to]);
+        command.env_remove("REMORA_WORKER").env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE");
+        if let Some(admin) = admin {
+            command.env("REMORA_ADMIN_TOKEN", admin);
+        }
+        Running::start(&mut command).finish()
+    };
+    // The token of programs cannot move a session.
+    let ended = go(&url(&first, TENANT), &url(&second, two), None);
+    assert!(!ended.status.success() && ended.stderr.contains("cannot administer the worker"), "{ended:?}");
+    go(&url(&first, one), &url(&second, two), None).expect_success();
+    let before = lines(&running);
+    eventually("the program continues", || lines(&running) > before + 3);
+    // The token of the environment is used where it is accepted, that of the URL elsewhere.
+    go(&url(&second, TENANT), &url(&first, one), Some(two)).expect_success();
+    let before = lines(&running);
+    eventually("the program continues", || lines(&running) > before + 3);
+    running.finish().expect_silent_success().expect_line("PASS matmul_loop");
+}
+
 fn mode(file: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(file).unwrap().permissions().mode()

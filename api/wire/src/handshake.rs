@@ -34,6 +34,8 @@ pub enum RejectCode {
     Away = 8,
     /// The session's process was killed because memory ran out. Sent only to clients that proved its secret.
     OutOfMemory = 9,
+    /// An address of a migrating session is in use in the process that was to restore it. Another process may have it free.
+    AddressTaken = 10,
 }
 
 impl RejectCode {
@@ -49,6 +51,7 @@ impl RejectCode {
             7 => RejectCode::Moved,
             8 => RejectCode::Away,
             9 => RejectCode::OutOfMemory,
+            10 => RejectCode::AddressTaken,
             _ => return None,
         })
     }
@@ -71,6 +74,7 @@ impl std::fmt::Display for RejectCode {
             RejectCode::Moved => "session moved",
             RejectCode::Away => "session suspended",
             RejectCode::OutOfMemory => "out of memory",
+            RejectCode::AddressTaken => "address in use",
         })
     }
 }

@@ -535,6 +535,9 @@ pub mod capability {
     /// In a Welcome: the session was restored from a checkpoint and has received nothing since. Checkpointed follows. The client sends
     /// all later requests again.
     pub const RESTORED: u64 = 1 << 29;
+    /// The client makes direct copies only while it is connected: a Hello for an existing session says that all have ended, and the
+    /// Welcome offers them again.
+    pub const DIRECT_COPIES_END: u64 = 1 << 41;
 }
 
 /// Values of `FinishMove::decision`.

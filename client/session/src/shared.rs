@@ -47,8 +47,8 @@ pub struct Shared {
     pub links: Links,
     pub liveness: Liveness,
     pub uploads: Uploads,
-    /// The worker's process, if its memory can be copied directly.
-    pub direct_copy: Option<DirectCopy>,
+    /// The worker's process, if its memory can be copied directly over the current connection.
+    pub direct_copy: Mutex<Option<Arc<DirectCopy>>>,
     /// What is kept to continue the session on another worker, if that was requested.
     pub failover: Option<Failover>,
     pub counters: Counters,
@@ -173,7 +173,9 @@ impl Shared {
                 next_token: AtomicU64::new(1),
             },
             // Direct copies bypass the journal.
-            direct_copy: DirectCopy::of(&link, welcome).filter(|_| failover.is_none()),
+            direct_copy: Mutex::new(
+                DirectCopy::of(&link, welcome).filter(|_| failover.is_none()).map(Arc::new),
+            ),
             failover,
             links: Links {
                 worker: Mutex::new(Candidate {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Instant;
 
 use wire::{Failure, Flags, Operation, Reach, Read, ReadLater, Write, WriteKept, WriteKnown};
@@ -117,8 +118,8 @@ impl Connection {
 
     /// The worker's process, if the memory can be copied directly with process_vm_writev or process_vm_readv. Excludes
     /// mirrors: the worker tracks their changes.
-    fn direct_copy(&self, address: u64, bytes: usize) -> Option<&DirectCopy> {
-        let direct = self.shared.direct_copy.as_ref()?;
+    fn direct_copy(&self, address: u64, bytes: usize) -> Option<Arc<DirectCopy>> {
+        let direct = self.shared.direct_copy.lock().clone()?;
         self.shared.arrivals.mirrors.host_of(address, bytes as u64).is_none().then_some(direct)
     }
 
@@ -129,8 +130,8 @@ impl Connection {
 
     /// Reads device memory in stream order, directly into `destination`.
     pub fn read(&self, stream: u64, source: u64, destination: &mut [u8], cause: u16) -> Result<(), Failure> {
-        if let Some(direct) = self.direct_copy(source, destination.len())
-            && destination.len() > COPIED_BODY
+        if destination.len() > COPIED_BODY
+            && let Some(direct) = self.direct_copy(source, destination.len())
         {
             self.reach(stream, source, destination.len(), cause)?;
             if direct.read(source, destination) {

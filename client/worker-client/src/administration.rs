@@ -3,10 +3,10 @@
 //! A worker gives up a session only when cause to, after the receiving worker has confirmed that it has it. So whatever fails in
 //! between, the session is in exactly one place, and its client finds it there.
 
-use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, Write};
 use std::time::Duration;
 
-use transport::{Endpoint, Link, TransportError, greet};
+use transport::{Address, Link, TransportError, greet};
 use wire::{FinishMove, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
 use crate::address::WorkerAddress;
@@ -15,6 +15,8 @@ use crate::chunks::{ChunkReader, ChunkWriter};
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);
 const BUFFER_BYTES: usize = 1 << 20;
+/// How often the restoration of a session is tried.
+const ATTEMPTS: usize = 3;
 
 /// Error while taking or giving a session.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub enum MoveError {
     #[error("the worker at {endpoint}: {text}")]
     Worker { endpoint: String, text: String },
+    /// The session's addresses are in use in the process that was to restore it; see [`in_new_processes`].
+    #[error("the worker at {endpoint}: {text}")]
+    AddressTaken { endpoint: String, text: String },
     #[error("cannot read or write the session's snapshot")]
     File(#[source] io::Error),
 }
@@ -47,9 +52,9 @@ impl StoppedSession {
         self.decide(decision::SUSPEND, String::new())
     }
 
-    /// Ends the session there and redirects its client to `endpoint`, where it must have been resumed.
-    pub fn move_to(self, endpoint: &Endpoint) -> Result<(), MoveError> {
-        self.decide(decision::MOVE, endpoint.to_string())
+    /// Ends the session there and redirects its client to `address`, where it must have been resumed.
+    pub fn move_to(self, address: &Address) -> Result<(), MoveError> {
+        self.decide(decision::MOVE, redirection(address))
     }
 
     fn decide(self, decision: u32, endpoint: String) -> Result<(), MoveError> {
@@ -91,14 +96,37 @@ impl Departing {
         Ok(StoppedSession { worker: self.worker, link: self.link })
     }
 
-    /// Gives the session to another worker, see [`migrate`].
+    /// Gives the session to another worker, see [`migrate`]. If that worker refuses it, the session continues where it is.
     pub fn move_to(
         self,
         to: &WorkerAddress,
         tenant: Option<&str>,
-        seen_at: Option<&Endpoint>,
+        seen_at: Option<&Address>,
     ) -> Result<(), MoveError> {
         let mut taken = ChunkReader::new(&self.link);
+        let given = self.give_to(to, tenant, &mut taken);
+        if let Err(MoveError::AddressTaken { .. }) = &given {
+            // The next attempt must find the session running, so the source has to confirm that it stays.
+            io::copy(&mut taken, &mut io::sink()).map_err(failed(&self.worker))?;
+        }
+        let stopped = StoppedSession { worker: self.worker, link: self.link };
+        match given {
+            Ok(()) => {
+                let usual = Address { endpoint: to.endpoint.clone(), token: None, pin: None };
+                stopped.move_to(seen_at.unwrap_or(&usual))
+            }
+            Err(error @ MoveError::AddressTaken { .. }) => stopped.stay().and(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Copies the session to another worker, up to that worker's confirmation.
+    fn give_to(
+        &self,
+        to: &WorkerAddress,
+        tenant: Option<&str>,
+        taken: &mut ChunkReader<'_>,
+    ) -> Result<(), MoveError> {
         let mut buffer = vec![0; BUFFER_BYTES];
         // Contacts the other worker only once there is data to send.
         let mut bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
@@ -115,8 +143,7 @@ impl Departing {
             }
             bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
         };
-        finish_resuming(&other, &there, sent)?;
-        StoppedSession { worker: self.worker, link: self.link }.move_to(seen_at.unwrap_or(&to.endpoint))
+        finish_resuming(&other, &there, sent).map(drop)
     }
 }
 
@@ -145,15 +172,34 @@ fn begin(from: &WorkerAddress, session: u64, patience: Duration) -> Result<Depar
     Departing::new(&from.endpoint.to_string(), link, patience)
 }
 
+/// Repeats the restoration of a session while its addresses are in use in the new process, up to three times in all: every process
+/// has other random addresses.
+pub fn in_new_processes<T>(mut restore: impl FnMut() -> Result<T, MoveError>) -> Result<T, MoveError> {
+    for _ in 1..ATTEMPTS {
+        match restore() {
+            Err(MoveError::AddressTaken { .. }) => {}
+            done => return done,
+        }
+    }
+    restore()
+}
+
 /// Gives a snapshot to a worker with one tenant, which continues the session. Returns the session's id.
-pub fn resume(to: &WorkerAddress, file: &mut dyn Read) -> Result<u64, MoveError> {
+pub fn resume(to: &WorkerAddress, file: &mut (impl Read + Seek)) -> Result<u64, MoveError> {
     resume_for(to, None, file)
 }
 
 /// Like [`resume`], but for a named tenant of a worker that has several.
-pub fn resume_for(to: &WorkerAddress, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
-    let link = ask_to_resume(to, tenant)?;
-    give(&to.endpoint.to_string(), &link, file)
+pub fn resume_for(
+    to: &WorkerAddress,
+    tenant: Option<&str>,
+    file: &mut (impl Read + Seek),
+) -> Result<u64, MoveError> {
+    in_new_processes(|| {
+        file.rewind().map_err(MoveError::File)?;
+        let link = ask_to_resume(to, tenant)?;
+        give(&to.endpoint.to_string(), &link, file)
+    })
 }
 
 /// Gives a snapshot to a worker over a link on which it expects one. Returns the session's id.
@@ -189,9 +235,9 @@ pub fn give_written(
     finish_resuming(worker, link, sent)
 }
 
-/// Reports the new endpoint of a session to the worker that it was taken from.
-pub fn redirect(from: &WorkerAddress, session: u64, endpoint: &Endpoint) -> Result<(), MoveError> {
-    let link = from.ask(&wire::Redirect { session, endpoint: endpoint.to_string() })?;
+/// Reports the new address of a session to the worker that it was taken from.
+pub fn redirect(from: &WorkerAddress, session: u64, address: &Address) -> Result<(), MoveError> {
+    let link = from.ask(&wire::Redirect { session, endpoint: redirection(address) })?;
     let worker = from.endpoint.to_string();
     link.set_read_timeout(Some(PATIENCE)).map_err(failed(&worker))?;
     greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(said(&worker))?;
@@ -206,9 +252,17 @@ pub fn migrate(
     session: u64,
     tenant: Option<&str>,
     patience: Duration,
-    seen_at: Option<&Endpoint>,
+    seen_at: Option<&Address>,
 ) -> Result<(), MoveError> {
-    begin(from, session, patience)?.move_to(to, tenant, seen_at)
+    in_new_processes(|| begin(from, session, patience)?.move_to(to, tenant, seen_at))
+}
+
+/// The address as a client is told it: an endpoint, or a URL if the client has to check the certificate's pin. Never with a token.
+fn redirection(address: &Address) -> String {
+    match address.pin {
+        Some(_) => Address { token: None, ..address.clone() }.to_string(),
+        None => address.endpoint.to_string(),
+    }
 }
 
 /// Reads the receiving worker's verdict. A worker that stopped reading has sent the reason.
@@ -240,12 +294,17 @@ impl WorkerAddress {
 fn said(worker: &str) -> impl Fn(TransportError) -> MoveError {
     let endpoint = worker.to_owned();
     move |error| {
-        let text = match &error {
+        let endpoint = endpoint.clone();
+        match error {
+            TransportError::Wire(WireError::Rejected { code: RejectCode::AddressTaken, text }) => {
+                MoveError::AddressTaken { endpoint, text }
+            }
             // The worker's own message needs no additional text.
-            TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => text.clone(),
-            other => other.line(),
-        };
-        MoveError::Worker { endpoint: endpoint.clone(), text }
+            TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => {
+                MoveError::Worker { endpoint, text }
+            }
+            other => MoveError::Worker { endpoint, text: other.line() },
+        }
     }
 }
 
@@ -255,5 +314,42 @@ fn failed(worker: &str) -> impl Fn(io::Error) -> MoveError {
     move |error| {
         let cause = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
         said(cause.map_or_else(|| error.into(), TransportError::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_conflict_gets_three_attempts_and_another_refusal_one() {
+        let attempts = |error: fn() -> MoveError| {
+            let mut count = 0;
+            let result: Result<(), MoveError> = in_new_processes(|| {
+                count += 1;
+                Err(error())
+            });
+            assert!(result.is_err());
+            count
+        };
+        assert_eq!(attempts(|| said("there")(rejected(RejectCode::AddressTaken))), 3);
+        assert_eq!(attempts(|| said("there")(rejected(RejectCode::Failed))), 1);
+        assert!(matches!(
+            said("there")(rejected(RejectCode::Full)),
+            MoveError::Worker { endpoint, text } if endpoint == "there" && text.contains("no")
+        ));
+    }
+
+    fn rejected(code: RejectCode) -> TransportError {
+        TransportError::Wire(WireError::from(code.reject("no")))
+    }
+
+    #[test]
+    fn a_redirection_has_the_pin_and_never_the_token() {
+        let pinned: Address =
+            format!("remora+tls://0af3@gpu7:4000?pin=sha256:{}", "5a".repeat(32)).parse().unwrap();
+        let text = redirection(&pinned);
+        assert!(text.starts_with("remora+tls://gpu7:4000?pin=") && !text.contains("0af3"), "{text}");
+        assert_eq!(redirection(&"remora://0af3@gpu7:4000".parse().unwrap()), "gpu7:4000");
     }
 }

@@ -8,6 +8,7 @@ mod chunks;
 
 pub use address::{InspectError, WorkerAddress};
 pub use administration::{
-    Departing, MoveError, StoppedSession, give, give_written, migrate, redirect, resume, resume_for, snapshot,
+    Departing, MoveError, StoppedSession, give, give_written, in_new_processes, migrate, redirect, resume,
+    resume_for, snapshot,
 };
 pub use chunks::{ChunkReader, ChunkWriter};

@@ -119,8 +119,8 @@ impl DeviceHeap {
         if record.bytes == 0 || record.bytes > MAX_ROOM || !record.bytes.is_multiple_of(STEP) {
             return Err(refused("invalid heap size"));
         }
-        let mut region =
-            Region::at(record.base, record.bytes).ok_or_else(|| refused("the addresses are in use"))?;
+        let taken = || DeviceError::address_taken(refused("the addresses are in use").text);
+        let mut region = Region::at(record.base, record.bytes).ok_or_else(taken)?;
         for it in &record.pieces {
             let whole = it.bytes > 0 && it.bytes.is_multiple_of(PAGE) && it.address.is_multiple_of(PAGE);
             if !whole || !region.is_free(it.address, it.bytes) {

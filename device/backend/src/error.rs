@@ -2,9 +2,9 @@
 
 use hip_api::hipError_t;
 use hip_api::types::{
-    hipErrorIllegalAddress, hipErrorInvalidDevice, hipErrorInvalidHandle, hipErrorInvalidValue,
-    hipErrorLaunchFailure, hipErrorLaunchTimeOut, hipErrorNotReady, hipErrorNotSupported,
-    hipErrorOutOfMemory,
+    hipErrorAlreadyMapped, hipErrorIllegalAddress, hipErrorInvalidDevice, hipErrorInvalidHandle,
+    hipErrorInvalidValue, hipErrorLaunchFailure, hipErrorLaunchTimeOut, hipErrorNotReady,
+    hipErrorNotSupported, hipErrorOutOfMemory,
 };
 
 /// Error of a device operation.
@@ -41,6 +41,16 @@ impl DeviceError {
     /// Error for exhausted memory (`hipErrorOutOfMemory`).
     pub fn out_of_memory(text: impl Into<String>) -> DeviceError {
         DeviceError::new(hipErrorOutOfMemory, text)
+    }
+
+    /// Error for a restored object whose addresses are in use in this process (`hipErrorAlreadyMapped`).
+    pub fn address_taken(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorAlreadyMapped, text)
+    }
+
+    /// Whether an object could not be restored because its addresses are in use in this process.
+    pub fn is_address_taken(&self) -> bool {
+        self.code == hipErrorAlreadyMapped
     }
 
     /// Error for work that has not ended (`hipErrorNotReady`).

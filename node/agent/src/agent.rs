@@ -9,11 +9,12 @@ use parking_lot::{Mutex, RwLock};
 use transport::Address;
 use transport::tls::Trust;
 
-use crate::allocation::{Allocation, AllocationRequest, Lease, WorkerRecord};
+use crate::allocation::{Allocation, AllocationRequest, ArrivingAllocation, Lease, WorkerRecord};
 use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::device::{BackendKind, Gpu};
 use crate::error::AgentError;
+use crate::migrate::Moves;
 use crate::process::{self, Identity};
 use crate::provider::Provider;
 use crate::reservation::{self, Share};
@@ -57,6 +58,8 @@ pub struct Agent {
     pub(crate) saving: Mutex<()>,
     /// Allocations that are being released because their lease ended.
     pub(crate) expiring: Mutex<BTreeSet<String>>,
+    /// Allocations that move to other agents, and whether the machine is being drained.
+    pub(crate) moves: Moves,
     pub(crate) samples: Samples,
     pub(crate) counters: Counters,
     pub(crate) started: Instant,
@@ -95,6 +98,7 @@ impl Agent {
             starting: Mutex::default(),
             saving: Mutex::default(),
             expiring: Mutex::default(),
+            moves: Moves::read(&folder),
             samples: Samples::default(),
             counters: Counters::default(),
             started: Instant::now(),
@@ -138,24 +142,39 @@ impl Agent {
 
     /// Creates an allocation: reserves shares of GPUs and starts the worker.
     pub(crate) fn create(&self, request: AllocationRequest) -> Result<Allocation, AgentError> {
-        let made = self.promise(request).and_then(|allocation| self.begin(allocation));
+        self.count(self.promise(request).and_then(|allocation| self.begin(allocation)))
+    }
+
+    /// Creates an allocation that another agent hands over, with its id, tokens and limits.
+    pub(crate) fn import(&self, arriving: ArrivingAllocation) -> Result<Allocation, AgentError> {
+        self.count(self.promise_arriving(arriving).and_then(|allocation| self.begin(allocation)))
+    }
+
+    fn count(&self, made: Result<Allocation, AgentError>) -> Result<Allocation, AgentError> {
         let counter = if made.is_ok() { &self.counters.created } else { &self.counters.refused };
         counter.fetch_add(1, Ordering::Relaxed);
         made
     }
 
-    fn promise(&self, request: AllocationRequest) -> Result<Allocation, AgentError> {
-        if self.stopping.load(Ordering::Relaxed) {
-            return Err(AgentError::Stopping);
+    /// Returns an error if the agent creates no allocations.
+    fn accepts(&self) -> Result<(), AgentError> {
+        match self.stopping.load(Ordering::Relaxed) {
+            true => Err(AgentError::Stopping),
+            false if self.moves.is_draining() => Err(AgentError::Draining),
+            false => Ok(()),
         }
+    }
+
+    fn promise(&self, request: AllocationRequest) -> Result<Allocation, AgentError> {
+        self.accepts()?;
         request.check()?;
         let lease = self.lease(&request)?;
         let id = new_token()?[..12].to_owned();
         let (token, admin_token) = (new_token()?, new_token()?);
         let mut allocations = self.allocations.lock();
-        let (devices, share) = self.choose(&request, &allocations)?;
+        let (devices, share) = self.choose(&request, None, &allocations)?;
         let allocation = Allocation {
-            id: id.clone(),
+            id,
             qos: request.class(&share),
             request,
             devices,
@@ -166,12 +185,41 @@ impl Agent {
             lease,
             worker: WorkerRecord::default(),
         };
+        self.reserve(&mut allocations, allocation)
+    }
+
+    fn promise_arriving(&self, arriving: ArrivingAllocation) -> Result<Allocation, AgentError> {
+        self.accepts()?;
+        arriving.check()?;
+        let mut allocations = self.allocations.lock();
+        let is_known = |it: &Allocation| it.id == arriving.id || it.token == arriving.token;
+        if allocations.values().any(is_known) {
+            return Err(AgentError::Refused(format!("allocation {} is here already", arriving.id)));
+        }
+        let (devices, share) = self.choose(&arriving.request, Some(&arriving), &allocations)?;
+        let ArrivingAllocation { id, request, qos, token, admin_token, created_ms, lease_until_ms, .. } =
+            arriving;
+        let seconds = request.lease.and_then(|lease| lease.seconds);
+        let lease = Lease { process: None, seconds, until_ms: lease_until_ms };
+        let worker = WorkerRecord::default();
+        let allocation =
+            Allocation { id, qos, request, devices, share, token, admin_token, created_ms, lease, worker };
+        self.reserve(&mut allocations, allocation)
+    }
+
+    /// Reserves the memory of a new allocation and stores the allocation.
+    fn reserve(
+        &self,
+        allocations: &mut BTreeMap<String, Allocation>,
+        allocation: Allocation,
+    ) -> Result<Allocation, AgentError> {
+        let id = allocation.id.clone();
         vram::reserve(&self.folder, &self.gpus.read(), &allocation)?;
         allocations.insert(id.clone(), allocation.clone());
         // Keeps the restarting thread from starting this worker a second time.
         self.starting.lock().insert(id.clone());
         // Stored before the worker is started: if the agent crashes now, nothing is reserved twice.
-        if let Err(error) = self.folder.write(&allocations) {
+        if let Err(error) = self.folder.write(allocations) {
             allocations.remove(&id);
             vram::release(&self.folder, &allocation);
             self.starting.lock().remove(&id);
@@ -188,10 +236,12 @@ impl Agent {
         Ok(Lease { process, seconds: asked.seconds, until_ms })
     }
 
-    /// Chooses the GPUs for a request. Returns their UUIDs and the share of each.
+    /// Chooses the GPUs for a request. Returns their UUIDs and the share of each. An allocation that arrives has its share already, and
+    /// needs GPUs like those that it had.
     fn choose(
         &self,
         request: &AllocationRequest,
+        arriving: Option<&ArrivingAllocation>,
         allocations: &BTreeMap<String, Allocation>,
     ) -> Result<(Vec<String>, Share), AgentError> {
         let gpus = self.gpus.read();
@@ -202,12 +252,14 @@ impl Agent {
         for kind in BackendKind::ALL {
             let mut candidates = Vec::new();
             for (at, gpu) in gpus.iter().enumerate() {
-                if request.admits(gpu) && gpu.backing.kind() == kind {
+                let fits = arriving.is_none_or(|it| it.fits(gpu));
+                if fits && request.admits(gpu) && gpu.backing.kind() == kind {
                     let capacity = reservation::capacity(gpu, &self.config.oversubscription);
                     let mut used = Agent::promised(allocations, &gpu.uuid);
                     // Memory that workers use beyond their requests cannot be reclaimed, so it counts as used.
                     used.memory_request_bytes = used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
-                    candidates.push((at, capacity, used, request.share_of(gpu)?));
+                    let share = arriving.map_or_else(|| request.share_of(gpu), |it| Ok(it.share))?;
+                    candidates.push((at, capacity, used, share));
                 }
             }
             // All GPUs of an allocation have the same share. For several GPUs only those with the first one's share qualify.
@@ -369,15 +421,25 @@ impl Agent {
         Ok(gpus.clone())
     }
 
-    /// Stops the background threads. With `drain` in the configuration it also releases all allocations, which stops their workers.
+    /// Stops the background threads.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        if !self.config.drain {
-            return;
+    }
+
+    /// Ends the workers, if the configuration says so: with `drain` all allocations are released, with `save_sessions` they are kept.
+    /// The thread that restarts workers must have ended.
+    pub(crate) fn end_workers(&self) {
+        if self.config.save_sessions {
+            let allocations = self.allocations.lock().clone();
+            let workers: Vec<Identity> = allocations.values().filter_map(|it| it.worker.process).collect();
+            tracing::info!("stopping {} workers, which save their sessions", workers.len());
+            worker::save(&workers);
         }
-        let ids: Vec<String> = self.allocations.lock().keys().cloned().collect();
-        for id in ids {
-            let _ = self.release(&id);
+        if self.config.drain {
+            let ids: Vec<String> = self.allocations.lock().keys().cloned().collect();
+            for id in ids {
+                let _ = self.release(&id);
+            }
         }
     }
 }

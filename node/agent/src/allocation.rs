@@ -161,6 +161,70 @@ impl AllocationRequest {
     }
 }
 
+/// An allocation that another agent hands over. It keeps its id, tokens and limits.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrivingAllocation {
+    /// 12 hexadecimal digits.
+    pub id: String,
+    pub request: AllocationRequest,
+    /// Share of each GPU, as it was calculated when the allocation was created.
+    pub share: Share,
+    #[schema(value_type = String, example = "medium")]
+    pub qos: Qos,
+    /// Token of its clients.
+    pub token: String,
+    /// Token with which the sending agent moves sessions to the new worker.
+    pub admin_token: String,
+    pub created_ms: u64,
+    /// When its lease ends, unless it is renewed.
+    pub lease_until_ms: Option<u64>,
+    /// Model and memory of its GPUs, which must be the same here: programs have read them.
+    pub gpu_model: String,
+    pub gpu_memory_bytes: u64,
+}
+
+impl ArrivingAllocation {
+    pub(crate) fn check(&self) -> Result<(), AgentError> {
+        self.request.check()?;
+        let is_hex =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        // The id is part of file names, the tokens are part of URLs.
+        if self.id.len() != 12 || !is_hex(&self.id) {
+            return Err(AgentError::BadRequest(
+                "the id of an allocation has 12 hexadecimal digits".to_owned(),
+            ));
+        }
+        if [&self.token, &self.admin_token].iter().any(|token| token.len() != 32 || !is_hex(token)) {
+            return Err(AgentError::BadRequest("a token has 32 hexadecimal digits".to_owned()));
+        }
+        if self.token == self.admin_token {
+            return Err(AgentError::BadRequest("the two tokens must be different".to_owned()));
+        }
+        if self.request.lease.is_some_and(|lease| lease.process.is_some()) || self.request.device.is_some() {
+            let text =
+                "an arriving allocation cannot name a process or a GPU of the machine that it comes from";
+            return Err(AgentError::BadRequest(text.to_owned()));
+        }
+        let share = self.share;
+        let sane = share.memory_request_bytes <= share.memory_limit_bytes
+            && share.memory_limit_bytes >= 1 << 20
+            && share.compute_request_percent >= 0.0
+            && share.compute_request_percent <= share.compute_limit_percent + 1e-9
+            && share.compute_limit_percent > 0.0
+            && share.compute_limit_percent <= 100.0 + 1e-9;
+        match sane {
+            true => Ok(()),
+            false => Err(AgentError::BadRequest(format!("the share is not valid: {share}"))),
+        }
+    }
+
+    /// Whether a GPU can replace those that the allocation had.
+    pub(crate) fn fits(&self, gpu: &Gpu) -> bool {
+        gpu.model == self.gpu_model && gpu.memory_bytes == self.gpu_memory_bytes
+    }
+}
+
 /// Lifetime of an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lease {
@@ -300,6 +364,40 @@ mod tests {
             (false, r#"{"device":"other"}"#),
         ] {
             assert_eq!(request(json).admits(&gpu), yes, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_arriving_allocation_is_checked_like_a_request() {
+        let good = ArrivingAllocation {
+            id: "0123456789ab".to_owned(),
+            request: request(r#"{"percent":25}"#),
+            share: request(r#"{"percent":25}"#).share_of(&gpu()).unwrap(),
+            qos: Qos::High,
+            token: "0".repeat(32),
+            admin_token: "1".repeat(32),
+            created_ms: 7,
+            lease_until_ms: None,
+            gpu_model: gpu().model,
+            gpu_memory_bytes: gpu().memory_bytes,
+        };
+        good.check().unwrap();
+        assert!(good.fits(&gpu()));
+        assert!(!good.fits(&Gpu { memory_bytes: 1 << 30, ..gpu() }));
+        let wrong: [fn(&mut ArrivingAllocation); 8] = [
+            |it| it.id = "../../../abc".to_owned(),
+            |it| it.id = String::new(),
+            |it| it.token = "short".to_owned(),
+            |it| it.admin_token = format!("{}\n", "1".repeat(31)),
+            |it| it.admin_token = it.token.clone(),
+            |it| it.request.device = Some("gpu".to_owned()),
+            |it| it.share.memory_request_bytes = u64::MAX,
+            |it| it.share.compute_limit_percent = 1000.0,
+        ];
+        for spoil in wrong {
+            let mut it = good.clone();
+            spoil(&mut it);
+            assert!(matches!(it.check(), Err(AgentError::BadRequest(_))), "{it:?}");
         }
     }
 }

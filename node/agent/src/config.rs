@@ -166,6 +166,9 @@ pub struct Config {
     pub worker: Vec<std::ffi::OsString>,
     /// Release all allocations and stop their workers when the agent stops. Otherwise workers keep running and the next agent adopts them.
     pub drain: bool,
+    /// Stop the workers when the agent stops, with their sessions saved; the next agent resumes them. For agents whose end takes all
+    /// processes along, as that of a container does.
+    pub save_sessions: bool,
 }
 
 impl Default for Config {
@@ -198,6 +201,7 @@ impl Default for Config {
             push: None,
             worker: Vec::new(),
             drain: false,
+            save_sessions: false,
         }
     }
 }
@@ -258,6 +262,13 @@ impl Config {
             return Err(ConfigError::Value {
                 what: "tls_self_signed",
                 value: "set together with tls_cert".to_owned(),
+                wanted: "set only one of them",
+            });
+        }
+        if self.drain && self.save_sessions {
+            return Err(ConfigError::Value {
+                what: "save_sessions",
+                value: "set together with drain".to_owned(),
                 wanted: "set only one of them",
             });
         }

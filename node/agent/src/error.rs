@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::remote::RemoteError;
 use crate::reservation::Shortage;
 
 /// Error of an agent operation.
@@ -36,6 +37,9 @@ pub enum AgentError {
     Token { path: PathBuf, problem: String },
     #[error("{0}")]
     Refused(String),
+    /// An allocation that could neither move as a whole nor stay as a whole.
+    #[error("{0}")]
+    Split(String),
     #[error("{0}")]
     Unsupported(&'static str),
     #[error("the worker did not start: {0}")]
@@ -49,6 +53,12 @@ pub enum AgentError {
     },
     #[error("the agent is stopping")]
     Stopping,
+    #[error(
+        "this machine is being drained and accepts no allocations; `remora agent drain --cancel` ends that"
+    )]
+    Draining,
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
     #[error("another agent is using {0}")]
@@ -93,18 +103,23 @@ pub struct Problem {
 impl AgentError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            AgentError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            AgentError::BadRequest(_) | AgentError::Remote(RemoteError::Address { .. }) => {
+                StatusCode::BAD_REQUEST
+            }
+            AgentError::Remote(_) => StatusCode::BAD_GATEWAY,
             AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             AgentError::NotFound(_) => StatusCode::NOT_FOUND,
             AgentError::Forbidden(_) => StatusCode::FORBIDDEN,
             AgentError::Short(_)
             | AgentError::NoDevice(_)
             | AgentError::TooFew { .. }
+            | AgentError::Split(_)
             | AgentError::Refused(_) => StatusCode::CONFLICT,
             AgentError::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
             AgentError::Worker(_)
             | AgentError::NotRunning
             | AgentError::Silent { .. }
+            | AgentError::Draining
             | AgentError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -3,6 +3,7 @@
 mod allocations;
 mod devices;
 mod lookup;
+mod moves;
 mod openapi;
 mod operation;
 mod processes;
@@ -39,8 +40,11 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route("/api/v1/processes/snapshot", post(processes::snapshot))
         .route("/api/v1/processes/resume", post(processes::resume))
         .route("/api/v1/allocations", get(allocations::list).post(allocations::create))
+        .route("/api/v1/allocations/import", post(moves::import))
         .route("/api/v1/allocations/{id}", get(allocations::detail).delete(allocations::release))
         .route("/api/v1/allocations/{id}/renew", post(allocations::renew))
+        .route("/api/v1/allocations/{id}/migrate", post(moves::migrate))
+        .route("/api/v1/drain", get(moves::drain_state).post(moves::drain).delete(moves::cancel_drain))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&agent), authenticate));
     Router::new()
         .merge(guarded)

@@ -21,9 +21,11 @@ mod leases;
 mod limit_files;
 mod line_protocol;
 mod metrics;
+mod migrate;
 mod process;
 mod provider;
 mod push;
+mod remote;
 mod reservation;
 mod restarts;
 mod sample;
@@ -37,4 +39,5 @@ mod worker;
 
 pub use config::{Config, ConfigError, Oversubscription, Placement, PushConfig, SoftwareGpu, WorkerTls};
 pub use error::AgentError;
+pub use remote::{AgentUrl, RemoteAgent, RemoteError};
 pub use serve::{Server, serve};

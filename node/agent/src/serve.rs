@@ -70,7 +70,7 @@ impl Server {
         Ok(certificate.map(|it| it.fingerprint()).transpose()?)
     }
 
-    /// Stops the HTTP interface. Workers keep running, unless the configuration says `drain`.
+    /// Stops the HTTP interface. Workers keep running, unless the configuration says `drain` or `save_sessions`.
     pub async fn stop(self) {
         self.http.abort();
         if let Some(local) = self.local {
@@ -85,6 +85,7 @@ impl Server {
             for thread in threads {
                 let _ = thread.join();
             }
+            agent.end_workers();
         });
         let _ = ended.await;
     }

@@ -235,6 +235,11 @@ fn wait_for_leave(place: &WorkerAddress, sessions: &[(SessionStatus, Option<u32>
     }
 }
 
+/// Returns how many sessions are saved in a folder.
+pub(crate) fn count(folder: &Path) -> usize {
+    saved(folder).len()
+}
+
 /// Returns the saved sessions in a folder.
 fn saved(folder: &Path) -> Vec<Saved> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };

@@ -33,18 +33,34 @@ const CACHE_BYTES: u64 = 2 << 30;
 pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
 /// Timeout until a new worker listens; generous, because the machine may be busy.
 const START: Duration = Duration::from_secs(60);
+/// Timeout of a worker that is stopped for the sessions to be saved.
+const SAVE: Duration = Duration::from_secs(20);
+/// Time that such a worker takes beyond the timeout, to inform clients and to end.
+const SAVED: Duration = Duration::from_secs(6);
 /// Grace period of a worker to end before it and its session processes are killed.
 pub(crate) const END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(2);
 /// Folder of a worker's upload cache.
 const UPLOADS: &str = "uploads";
+/// Folder in which a worker saves its sessions when it is terminated, and from which its successor resumes them.
+const SAVED_SESSIONS: &str = "saved";
 /// A longer log is rotated at the worker's next start.
 const LOG_BYTES: u64 = 16 << 20;
 
 /// Returns the value of the marker. It includes the agent's folder, to tell apart the workers of several agents on one machine.
 pub(crate) fn mark(folder: &Folder, id: &str) -> String {
     format!("{}:{id}", folder.path().display())
+}
+
+/// Returns the name of a worker's control group. It includes a hash of the agent's folder: an allocation that moves between two agents
+/// of one machine has a worker at both, and the removal of a group ends all processes in it.
+fn group(folder: &Folder, id: &str) -> String {
+    let path = folder.path().as_os_str().as_encoded_bytes();
+    let hash = path
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{id}-{:08x}", hash as u32)
 }
 
 /// A started worker that accepts connections.
@@ -110,10 +126,11 @@ fn start_on(
     command.arg("--listen").arg(listen.to_string());
     let file = |error: std::io::Error| format!("{}: {error}", out.display());
     command.stdout(private(&out, true).map_err(file)?);
-    cgroup::groups().enter(&mut command, &allocation.id, memory_bound(config, allocation, gpus));
+    let group = group(folder, &allocation.id);
+    cgroup::groups().enter(&mut command, &group, memory_bound(config, allocation, gpus));
     let child = command.spawn().map_err(|error| error.to_string())?;
     let pid = child.id();
-    cgroup::groups().check(&allocation.id, pid);
+    cgroup::groups().check(&group, pid);
     let process = Identity::of(pid).ok_or_else(|| last_words(folder, &allocation.id))?;
     let began = Instant::now();
     loop {
@@ -196,8 +213,8 @@ fn command(
     command.arg("--compute-request").arg(share.compute_request_percent.min(100.0).to_string());
     command.args(["--qos", allocation.qos.name()]);
     command.arg("--grace-closed").arg(config.grace_closed_s.to_string());
-    // The agent saves and moves sessions itself.
-    command.arg("--no-saved-sessions");
+    command.arg("--saved-sessions").arg(folder.of_worker(&allocation.id, SAVED_SESSIONS));
+    command.arg("--drain-timeout").arg(SAVE.as_secs().to_string());
     command.arg("--max-sessions").arg(config.max_sessions.max(1).to_string());
     let (mut ordinals, mut nvidia) = (Vec::new(), Vec::new());
     let hip = match gpus.iter().any(|gpu| matches!(gpu.backing, Backing::Hip { pci: Some(_), .. })) {
@@ -259,9 +276,23 @@ fn last_words(folder: &Folder, id: &str) -> String {
     line.trim().to_owned()
 }
 
-/// Stops a worker and its sessions: sends SIGTERM, waits, then sends SIGKILL.
+/// Stops workers so that they save their sessions: sends SIGTERM, waits, and ends those that still run.
+pub(crate) fn save(processes: &[Identity]) {
+    processes.iter().for_each(|process| process.signal(libc::SIGTERM));
+    let began = Instant::now();
+    while processes.iter().any(|process| process.is_alive()) && began.elapsed() < SAVE + SAVED {
+        std::thread::sleep(LOOK);
+        processes.iter().for_each(|process| process.reap());
+    }
+    for process in processes.iter().filter(|process| process.is_alive()) {
+        tracing::error!("worker {} has not saved its sessions in time and is ended", process.pid);
+        end(*process);
+    }
+}
+
+/// Stops a worker and ends its sessions: sends SIGINT, waits, then sends SIGKILL.
 pub(crate) fn end(process: Identity) {
-    process.signal(libc::SIGTERM);
+    process.signal(libc::SIGINT);
     let began = Instant::now();
     while process.is_alive() && began.elapsed() < END {
         std::thread::sleep(LOOK);
@@ -285,10 +316,10 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     for kind in ["out", "token", "admin-token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
-    for kind in ["sessions", UPLOADS] {
+    for kind in ["sessions", SAVED_SESSIONS, UPLOADS] {
         let _ = std::fs::remove_dir_all(folder.of_worker(id, kind));
     }
-    cgroup::groups().remove(id);
+    cgroup::groups().remove(&group(folder, id));
 }
 
 /// Returns the address and credentials of an allocation's worker; `None` if it was never started.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use transport::greet::{self, Credentials, Greeted};
-use transport::{Endpoint, Link, Transport, TransportError, tls};
+use transport::{Address, Endpoint, Link, Transport, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::config::{Candidate, Config, OpenError};
@@ -96,6 +96,7 @@ fn capabilities(config: &Config) -> u64 {
         | capability::PACKED
         | capability::STRANDS
         | capability::SPANS
+        | capability::DIRECT_COPIES_END
         | heartbeat
         | if config.failover.is_some() { capability::REPLAY } else { 0 }
 }
@@ -126,16 +127,22 @@ pub fn hello(config: &Config) -> Result<Hello, TransportError> {
     })
 }
 
-/// The address that a redirecting worker names, or why the redirect is refused.
-pub fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint, String>> {
+/// The address that a redirecting worker names, or why the redirect is refused. It is an endpoint, or a URL with the pin of the new
+/// worker's certificate; without a pin, the certificates that were trusted so far are.
+pub fn moved(from: &Candidate, error: &TransportError) -> Option<Result<Candidate, String>> {
     let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
         return None;
     };
-    let to = match text.parse::<Endpoint>() {
-        Ok(to) => to,
-        Err(error) => return Some(Err(format!("{from} redirects to an invalid address: {error}"))),
+    let to = match Address::is_url(text) {
+        true => text.parse::<Address>().map(|to| (to.trust(), to.endpoint)),
+        false => text.parse::<Endpoint>().map(|to| (None, to)),
     };
-    let refused = match (from, &to) {
+    let old = &from.endpoint;
+    let (pin, to) = match to {
+        Ok(found) => found,
+        Err(error) => return Some(Err(format!("{old} redirects to an invalid address: {error}"))),
+    };
+    let refused = match (old, &to) {
         (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
             Some("which is not encrypted, unlike this connection")
         }
@@ -144,8 +151,12 @@ pub fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint,
         _ => None,
     };
     Some(match refused {
-        Some(why) => Err(format!("{from} redirects to {to}, {why}")),
-        None => Ok(to),
+        Some(why) => Err(format!("{old} redirects to {to}, {why}")),
+        None => Ok(Candidate {
+            endpoint: to,
+            token: from.token.clone(),
+            trust: pin.or_else(|| from.trust.clone()),
+        }),
     })
 }
 
@@ -312,17 +323,29 @@ mod tests {
 
     #[test]
     fn a_redirect_is_followed_unless_it_is_less_secure_or_invalid() {
+        let old = tls::Trust::Fingerprint([1; 32]);
+        let place = |from: &str| Candidate {
+            endpoint: from.parse().unwrap(),
+            token: None,
+            trust: Some(old.clone()),
+        };
         let go = |from: &str, to: &str| {
             let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
-            moved(&from.parse().unwrap(), &error).unwrap()
+            moved(&place(from), &error).unwrap()
         };
-        assert_eq!(go("one:1", "two:2").unwrap(), "two:2".parse().unwrap());
-        assert_eq!(go("one:1", "tls://two:2").unwrap(), "tls://two:2".parse().unwrap());
+        assert_eq!(go("one:1", "two:2").unwrap().endpoint, "two:2".parse().unwrap());
+        let to = go("one:1", "tls://two:2").unwrap();
+        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), Some(old.clone())));
+        let pinned = format!("remora+tls://two:2?pin=sha256:{}", "5a".repeat(32));
+        let to = go("tls://one:1", &pinned).unwrap();
+        let pin = Some(tls::Trust::Fingerprint([0x5a; 32]));
+        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), pin));
+        assert!(go("tls://one:1", "remora://two:2").is_err() && go("one:1", "remora+x://two:2").is_err());
         assert!(go("tls://one:1", "tls://two:2").is_ok());
         assert!(go("tls://one:1", "two:2").is_err() && go("tls://one:1", "unix:/x").is_err());
         assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
         assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
         let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
-        assert!(moved(&"one:1".parse().unwrap(), &other).is_none());
+        assert!(moved(&place("one:1"), &other).is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! Reattaches to a session when its connection breaks.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::handshake::{
     FIRST_PAUSE, LONGEST_PAUSE, connect, connect_session, hello, is_away, is_out_of_memory, moved,
 };
 use crate::counters::Counters;
+use crate::os::direct_copy::DirectCopy;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::send::outgoing::Outgoing;
 use crate::shared::Shared;
@@ -35,6 +37,10 @@ impl Shared {
             ReadError::Broken(error) => ReadError::Broken(self.liveness.begin_reattaching(error)),
             error => error,
         };
+        // The Hello of the next connection says so: the session may move to another process now.
+        if let Some(direct) = self.direct_copy.lock().take() {
+            direct.end();
+        }
         let mut outgoing = self.sending.outgoing.lock();
         let result = match &error {
             _ if self.ending.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
@@ -90,6 +96,8 @@ impl Shared {
         if welcome.capabilities & capability::RESUMED != 0 {
             self.uploads.forget();
         }
+        let direct_copy = DirectCopy::of(&link, &welcome).filter(|_| self.failover.is_none());
+        *self.direct_copy.lock() = direct_copy.map(Arc::new);
         self.use_link(&link, incoming);
         self.continue_sending(&link, outgoing, received);
         Ok(())
@@ -139,12 +147,12 @@ impl Shared {
                 Err(error) => error,
             };
             self.liveness.still_reattaching(error.line());
-            match moved(&worker.endpoint, &error) {
+            match moved(&worker, &error) {
                 Some(Ok(next)) if redirects < MOST_REDIRECTS => {
-                    let from = &worker.endpoint;
-                    self.config.host.debug(format_args!("the session moved from {from} to {next}"));
+                    let (from, to) = (&worker.endpoint, &next.endpoint);
+                    self.config.host.debug(format_args!("the session moved from {from} to {to}"));
                     redirects += 1;
-                    (worker.endpoint, start, pause) = (next, Instant::now(), FIRST_PAUSE);
+                    (worker, start, pause) = (next, Instant::now(), FIRST_PAUSE);
                     continue;
                 }
                 Some(Err(text)) => return Err(format!("the session is lost: {text}")),

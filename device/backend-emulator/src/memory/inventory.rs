@@ -72,7 +72,10 @@ impl Memory {
     pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         for it in &inventory.allocations {
             match it.host_range {
-                true => self.map_host_range(it.device, it.address, it.bytes)?,
+                // The address is one of the client's process. By chance, this process may have a library or a stack there.
+                true => self
+                    .map_host_range(it.device, it.address, it.bytes)
+                    .map_err(|error| DeviceError::address_taken(error.text))?,
                 false => self.map(it.device, it.kind, it.address, it.bytes)?,
             }
         }

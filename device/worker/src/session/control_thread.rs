@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use transport::{Link, greet};
-use wire::{Hello, RejectCode, decode_request};
+use wire::{Hello, RejectCode, capability, decode_request};
 
 use crate::control::{Control, ToSession, ToSupervisor};
 use crate::error::WorkerError;
@@ -59,6 +59,9 @@ impl Shared {
     fn adopt(&self, hello: &[u8], version: u16, fd: OwnedFd) {
         let Ok(hello) = decode_hello(hello) else { return };
         let link = Link::from_fd(fd);
+        if hello.capabilities & capability::DIRECT_COPIES_END != 0 {
+            self.connection.is_reached_into.store(false, Ordering::SeqCst);
+        }
         if self.departing.load(Ordering::SeqCst) {
             // Reattaching may have to wait long; this reject code keeps the client from treating the wait as a broken connection.
             let _ =

@@ -106,9 +106,9 @@ fn resume(
     seat: Option<SessionSlot>,
     growth: Arc<Growth>,
 ) -> Result<(), WorkerError> {
-    let refuse = |text: String| {
+    let refuse_as = |code: RejectCode, text: String| {
         tracing::warn!("session not resumed: {text}");
-        let _ = greet::send(link, &RejectCode::Failed.reject(text.clone()));
+        let _ = greet::send(link, &code.reject(text.clone()));
         // Drains what the sender is still writing: closing with unread bytes resets the connection, and the reason could be lost.
         let _ = link.set_read_timeout(Some(LAST_CHUNKS));
         let deadline = Instant::now() + LAST_CHUNKS;
@@ -116,6 +116,7 @@ fn resume(
         while Instant::now() < deadline && matches!(link.read(&mut rest), Ok(1..)) {}
         Err(WorkerError::Control(text))
     };
+    let refuse = |text: String| refuse_as(RejectCode::Failed, text);
     let resources = match confine(config) {
         Ok(resources) => resources,
         Err(error) => return refuse(one_line(&error)),
@@ -132,7 +133,7 @@ fn resume(
         Err(error) => return refuse(error.to_string()),
     };
     if let Err(error) = import.fits(&*device) {
-        return refuse(one_line(&error));
+        return refuse_as(error.code(), one_line(&error));
     }
     let (session_id, secret) = (import.manifest.session_id, import.manifest.secret);
     let control = Arc::new(control);
@@ -140,7 +141,7 @@ fn resume(
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &resources, true);
     let manifest = match import.restore(&mut dispatcher) {
         Ok(manifest) => manifest,
-        Err(error) => return refuse(one_line(&error)),
+        Err(error) => return refuse_as(error.code(), one_line(&error)),
     };
     *shared.connection.client.lock() = (manifest.client.clone(), manifest.pid);
     shared.counters.requests.store(manifest.received, Ordering::Relaxed);

@@ -225,7 +225,8 @@ impl Shared {
             pid,
             worker: &self.facts.worker,
             received,
-            is_reached_into: self.connection.is_reached_into.load(Ordering::Relaxed),
+            is_reached_into: &self.connection.is_reached_into,
+            ends_direct_copies: self.connection.ends_direct_copies.load(Ordering::SeqCst),
         })
     }
 }

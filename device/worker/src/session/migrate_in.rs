@@ -6,6 +6,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use backend::{Device, DeviceError, Holding};
+use wire::RejectCode;
 
 use crate::request::Dispatcher;
 use crate::session::manifest::{self, Manifest};
@@ -22,6 +23,17 @@ pub(crate) enum Refusal {
     Arena,
     #[error("the session cannot be restored on this worker")]
     Place(#[from] DeviceError),
+}
+
+impl Refusal {
+    /// Tells the sender whether another process may be able to restore the session.
+    pub(crate) fn code(&self) -> RejectCode {
+        match self {
+            Refusal::Arena => RejectCode::AddressTaken,
+            Refusal::Place(error) if error.is_address_taken() => RejectCode::AddressTaken,
+            _ => RejectCode::Failed,
+        }
+    }
 }
 
 /// A session whose manifest has been read and whose devices are not open yet.
@@ -130,6 +142,8 @@ pub(crate) fn memory_parts(payload: &[u8]) -> Result<(Holding, u64, &[u8]), Snap
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use backend::{Arena, MemoryKind};
     use proptest::prelude::*;
@@ -180,7 +194,8 @@ mod tests {
             pid: 1,
             worker: "worker",
             received: 12,
-            is_reached_into: false,
+            is_reached_into: &AtomicBool::new(false),
+            ends_direct_copies: true,
         };
         export.write(file).unwrap();
     }

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backend::{Device, DeviceError, Holding, Scope};
@@ -70,8 +71,10 @@ pub(crate) struct Export<'a> {
     pub(crate) worker: &'a str,
     /// Number of requests that have arrived.
     pub(crate) received: u64,
-    /// Whether its client accesses device memory directly, at any time.
-    pub(crate) is_reached_into: bool,
+    /// Whether its client accesses device memory directly.
+    pub(crate) is_reached_into: &'a AtomicBool,
+    /// Whether the client stops that when it loses its connection, and says so with its next one.
+    pub(crate) ends_direct_copies: bool,
 }
 
 impl Export<'_> {
@@ -95,9 +98,17 @@ impl Export<'_> {
 
     /// Waits until no work is left and every reply is sent.
     pub(crate) fn rest(&self, deadline: Instant) -> Result<(), ExportError> {
-        if self.is_reached_into {
-            let text = "its client is on this machine and accesses device memory directly";
+        if self.is_reached_into.load(Ordering::SeqCst) && !self.ends_direct_copies {
+            let text = "its client is on this machine, accesses device memory directly, and is too old to interrupt that";
             return Err(ExportError::Refused(text.to_owned()));
+        }
+        while self.is_reached_into.load(Ordering::SeqCst) {
+            if Instant::now() >= deadline {
+                return Err(ExportError::TooLong(
+                    ": its client, which accesses device memory directly, does not reconnect",
+                ));
+            }
+            std::thread::sleep(LOOK);
         }
         if self.exchange.is_used() {
             return Err(ExportError::Refused("it has shared memory with other sessions".to_owned()));

@@ -83,6 +83,8 @@ pub(super) struct ConnectionState {
     pub(super) keeps_journal: AtomicBool,
     /// Whether the client was told that it may access device memory directly.
     pub(super) is_reached_into: AtomicBool,
+    /// Whether the client stops doing so when its connection ends (`capability::DIRECT_COPIES_END`).
+    pub(super) ends_direct_copies: AtomicBool,
     /// Links that have joined the connection and are not used yet, by index.
     pub(super) strands: Mutex<BTreeMap<u16, Link>>,
 }

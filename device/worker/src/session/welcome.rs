@@ -95,13 +95,15 @@ impl Shared {
     /// Process id of this executor if the client runs as the same user on this machine, otherwise 0. Uses the kernel's peer
     /// credentials. Such a client may copy between its memory and device memory itself (process_vm_readv and process_vm_writev).
     fn neighbour(&self, attachment: &Attachment) -> u32 {
+        let ends = attachment.hello.capabilities & capability::DIRECT_COPIES_END != 0;
+        self.connection.ends_direct_copies.store(ends, Ordering::SeqCst);
         match attachment.link.unix_peer() {
-            // Clients use it only when a session starts.
             Some(peer)
                 if self.facts.is_reachable
                     // A client that keeps a journal copies nothing around it.
                     && attachment.hello.capabilities & capability::REPLAY == 0
-                    && attachment.hello.session_id == 0
+                    // Older clients use it only when a session starts.
+                    && (attachment.hello.session_id == 0 || ends)
                     && peer.uid == self.facts.owner
                     && peer.pid == attachment.hello.pid =>
             {
@@ -117,7 +119,7 @@ impl Shared {
                     // SAFETY: passes integers and touches no memory.
                     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
                 }
-                self.connection.is_reached_into.store(true, Ordering::Relaxed);
+                self.connection.is_reached_into.store(true, Ordering::SeqCst);
                 std::process::id()
             }
             _ => 0,

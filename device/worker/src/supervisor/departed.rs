@@ -1,16 +1,18 @@
 //! Former sessions: where their clients find them now, or that they have to wait.
 //!
 //! Reported only to clients that prove the session's secret. Bounded: the oldest is forgotten first, and its client is then told
-//! that the session is gone.
+//! that the session is gone. A worker with a folder of saved sessions notes them there, so that the next one knows them too.
 
 use std::collections::HashMap;
 use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use wire::RejectCode;
 
 use super::oom;
+use super::saved::{AwayNote, SavedSessions};
 
 const MOST: usize = 4096;
 /// How long [`DepartedSessions::redirect`] waits for a session that is just leaving.
@@ -74,19 +76,56 @@ pub(crate) struct DepartedSessions {
     /// With a sequence number: the order in which they left.
     sessions: Mutex<HashMap<u64, (u64, DepartedSession)>>,
     changed: Condvar,
+    /// Where they are noted.
+    folder: OnceLock<Arc<SavedSessions>>,
 }
 
 impl DepartedSessions {
+    /// Notes sessions in a folder from now on, and remembers those that an earlier worker noted there.
+    pub(crate) fn keep_in(&self, folder: &Arc<SavedSessions>) {
+        let notes = folder.away().unwrap_or_else(|error| {
+            tracing::error!("cannot read which sessions have left: {error}");
+            Vec::new()
+        });
+        for AwayNote { session, tenant, secret, endpoint } in notes {
+            self.remember(session, DepartedSession::new(tenant, secret, endpoint));
+        }
+        self.folder.get_or_init(|| Arc::clone(folder));
+    }
+
     pub(crate) fn insert(&self, id: u64, departed: DepartedSession) {
+        // First, so that a session that can be found is noted.
+        self.note(id, &departed);
+        if let (Some(oldest), Some(folder)) = (self.remember(id, departed), self.folder.get()) {
+            folder.forget_away(oldest);
+        }
+    }
+
+    /// Adds a session. Returns the one that is forgotten for it.
+    fn remember(&self, id: u64, departed: DepartedSession) -> Option<u64> {
         let mut sessions = self.sessions.lock();
         let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
         sessions.insert(id, (next, departed));
-        if sessions.len() > MOST
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)
-        {
-            sessions.remove(&oldest);
-        }
         self.changed.notify_all();
+        if sessions.len() <= MOST {
+            return None;
+        }
+        let oldest = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)?;
+        sessions.remove(&oldest);
+        Some(oldest)
+    }
+
+    fn note(&self, id: u64, departed: &DepartedSession) {
+        let Some(folder) = self.folder.get() else { return };
+        match &departed.death {
+            Some(_) => folder.forget_away(id),
+            None => folder.note_away(&AwayNote {
+                session: id,
+                tenant: departed.tenant.clone(),
+                secret: departed.secret,
+                endpoint: departed.endpoint.clone(),
+            }),
+        }
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<DepartedSession> {
@@ -104,7 +143,10 @@ impl DepartedSessions {
 
     /// Forgets a session that has come back.
     pub(crate) fn remove(&self, id: u64) {
-        self.sessions.lock().remove(&id);
+        let known = self.sessions.lock().remove(&id).is_some();
+        if let Some(folder) = self.folder.get().filter(|_| known) {
+            folder.forget_away(id);
+        }
     }
 
     /// Sets the new endpoint of a session that has left or is just leaving. Returns false if there is none.
@@ -116,6 +158,9 @@ impl DepartedSessions {
                 sessions.get_mut(&id).filter(|(_, departed)| departed.death.is_none())
             {
                 departed.endpoint = Some(endpoint);
+                let departed = departed.clone();
+                drop(sessions);
+                self.note(id, &departed);
                 return true;
             }
             if self.changed.wait_until(&mut sessions, deadline).timed_out() {
@@ -157,5 +202,25 @@ mod tests {
         let departed = DepartedSessions::default();
         departed.insert(1, DepartedSession::dead(String::new(), [1; 32], Death::OutOfMemory));
         assert!(!departed.has_suspended() && departed.ask(1).is_some_and(|it| it.death.is_some()));
+    }
+
+    #[test]
+    fn the_next_worker_knows_which_sessions_wait_and_where_the_others_went() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Arc::new(SavedSessions::open(place.path()).unwrap());
+        let departed = DepartedSessions::default();
+        departed.keep_in(&folder);
+        for id in 1..=4 {
+            departed.insert(id, DepartedSession::new("one".to_owned(), [id as u8; 32], None));
+        }
+        assert!(departed.redirect(2, "there:1".to_owned()));
+        departed.remove(3);
+        departed.insert(4, DepartedSession::dead("one".to_owned(), [4; 32], Death::OutOfMemory));
+        let next = DepartedSessions::default();
+        next.keep_in(&folder);
+        let waiting = next.find(1).unwrap();
+        assert_eq!((waiting.tenant.as_str(), waiting.secret, waiting.endpoint), ("one", [1; 32], None));
+        assert_eq!(next.find(2).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
+        assert!(next.find(3).is_none() && next.find(4).is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use transport::Link;
-use worker_client::{Departing, MoveError, give};
+use worker_client::{Departing, MoveError, give, in_new_processes};
 
 use super::departed::{Death, DepartedSession};
 use super::handshakes::Handshakes;
@@ -45,7 +45,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Drain {
     config: DrainConfig,
-    saved: Option<SavedSessions>,
+    saved: Option<Arc<SavedSessions>>,
     stage: AtomicU8,
     /// When the worker ends even if a session is still being written.
     end: OnceLock<Instant>,
@@ -54,7 +54,7 @@ pub(crate) struct Drain {
 impl Drain {
     /// Opens the folder of saved sessions.
     pub(crate) fn new(config: DrainConfig) -> std::io::Result<Drain> {
-        let saved = config.folder.as_deref().map(SavedSessions::open).transpose()?;
+        let saved = config.folder.as_deref().map(SavedSessions::open).transpose()?.map(Arc::new);
         Ok(Drain { config, saved, stage: AtomicU8::new(Stage::Off as u8), end: OnceLock::new() })
     }
 
@@ -129,7 +129,7 @@ impl Drain {
     fn leave(&self, sessions: &Sessions, note: &Note, deadline: Instant) -> Result<(), MoveError> {
         let depart = || sessions.order_to_leave(note.session, deadline);
         if let Some(successor) = &self.config.successor {
-            match depart().and_then(|it| it.move_to(successor, Some(&note.tenant), None)) {
+            match in_new_processes(|| depart()?.move_to(successor, Some(&note.tenant), None)) {
                 Err(error) if self.saved.is_some() => tracing::warn!(
                     "session {} is saved instead of moved: {}",
                     wire::SessionId(note.session),
@@ -148,6 +148,7 @@ impl Drain {
     /// Remembers the saved sessions, so that their clients wait, and returns them.
     pub(crate) fn expect_saved(&self, sessions: &Sessions) -> Vec<Note> {
         let Some(saved) = &self.saved else { return Vec::new() };
+        sessions.departed().keep_in(saved);
         let notes = saved.list().unwrap_or_else(|error| {
             tracing::error!("cannot read the saved sessions: {error}");
             Vec::new()

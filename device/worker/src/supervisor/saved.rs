@@ -1,6 +1,7 @@
 //! Sessions in a folder, from the end of one worker to the start of the next: a snapshot each, and a note of its owner.
 //!
-//! The note is written last and removed first, so a snapshot with a note is complete.
+//! The note is written last and removed first, so a snapshot with a note is complete. Sessions that have left are noted too, so that
+//! their clients still wait, or are redirected, when the worker has been restarted.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -19,6 +20,16 @@ pub(crate) struct Note {
     pub(crate) client: String,
     /// Proof that a connection belongs to the session.
     pub(crate) secret: [u8; 32],
+}
+
+/// A session that has left the worker: suspended, or moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AwayNote {
+    pub(crate) session: u64,
+    pub(crate) tenant: String,
+    pub(crate) secret: [u8; 32],
+    /// Its new endpoint; `None` while it is suspended.
+    pub(crate) endpoint: Option<String>,
 }
 
 /// The folder. Readable by its owner only: snapshots contain programs' memory.
@@ -49,10 +60,46 @@ impl SavedSessions {
     /// Completes a saved session.
     pub(crate) fn keep(&self, snapshot: &File, note: &Note) -> io::Result<()> {
         snapshot.sync_all()?;
-        let part = self.path(note.session, "part");
+        self.write(note.session, "json", note)
+    }
+
+    /// Notes that a session has left.
+    pub(crate) fn note_away(&self, note: &AwayNote) {
+        if let Err(error) = self.write(note.session, "away", note) {
+            let id = SessionId(note.session);
+            tracing::warn!(
+                "session {id} will be forgotten when this worker ends: cannot note where it is: {error}"
+            );
+        }
+    }
+
+    /// Removes the note of a session that has left.
+    pub(crate) fn forget_away(&self, session: u64) {
+        self.remove_file(session, "away");
+    }
+
+    /// The sessions that have left.
+    pub(crate) fn away(&self) -> io::Result<Vec<AwayNote>> {
+        let mut notes = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|end| end != "away") {
+                continue;
+            }
+            match fs::read(&path).map(|text| serde_json::from_slice::<AwayNote>(&text)) {
+                Ok(Ok(note)) if path == self.path(note.session, "away") => notes.push(note),
+                _ => tracing::warn!("{} is not the note of a session that has left", path.display()),
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Writes a note atomically.
+    fn write(&self, session: u64, end: &str, note: &impl Serialize) -> io::Result<()> {
+        let part = self.path(session, &format!("{end}-part"));
         serde_json::to_writer(create(&part)?, note)?;
         File::open(&part)?.sync_all()?;
-        fs::rename(&part, self.path(note.session, "json"))?;
+        fs::rename(&part, self.path(session, end))?;
         File::open(&self.folder)?.sync_all()
     }
 
@@ -67,7 +114,7 @@ impl SavedSessions {
                     _ => tracing::warn!("{} is not the note of a saved session", path.display()),
                 },
                 Some("session") if !path.with_extension("json").exists() => fs::remove_file(&path)?,
-                Some("part") => fs::remove_file(&path)?,
+                Some("json-part" | "away-part") => fs::remove_file(&path)?,
                 _ => {}
             }
         }
@@ -82,13 +129,16 @@ impl SavedSessions {
 
     /// Removes a session that has been restored.
     pub(crate) fn remove(&self, session: u64) {
-        for end in ["json", "session"] {
-            match fs::remove_file(self.path(session, end)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    tracing::warn!("cannot remove {}: {error}", self.path(session, end).display());
-                }
-                _ => {}
+        self.remove_file(session, "json");
+        self.remove_file(session, "session");
+    }
+
+    fn remove_file(&self, session: u64, end: &str) {
+        match fs::remove_file(self.path(session, end)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!("cannot remove {}: {error}", self.path(session, end).display());
             }
+            _ => {}
         }
     }
 

@@ -102,11 +102,14 @@ pub(crate) async fn detail(
 }
 
 /// Releases an allocation and stops its worker. Its GPU memory and compute are free when the response is sent.
-#[utoipa::path(delete, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem)))]
+#[utoipa::path(delete, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, description = "It is being moved", body = Problem)))]
 pub(crate) async fn release(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, AgentError> {
+    if agent.moves.is_moving(&id) {
+        return Err(AgentError::Refused(format!("allocation {id} is being moved to another machine")));
+    }
     aside(&agent, move |agent| agent.release(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
-use super::{allocations, devices, lookup, operation, processes, workers};
+use super::{allocations, devices, lookup, moves, operation, processes, workers};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -27,6 +27,11 @@ use super::{allocations, devices, lookup, operation, processes, workers};
         allocations::detail,
         allocations::release,
         allocations::renew,
+        moves::migrate,
+        moves::import,
+        moves::drain,
+        moves::drain_state,
+        moves::cancel_drain,
         lookup::pod,
         lookup::process,
         operation::health,

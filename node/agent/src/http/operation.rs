@@ -23,6 +23,8 @@ pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, Strin
     let missing = agent.allocations.lock().values().filter(|it| it.worker.process.is_none()).count();
     let why = if agent.stopping.load(Ordering::Relaxed) {
         "the agent is stopping".to_owned()
+    } else if agent.moves.is_draining() {
+        "this machine is being drained".to_owned()
     } else if agent.gpus.read().is_empty() {
         "this machine has no GPU".to_owned()
     } else {

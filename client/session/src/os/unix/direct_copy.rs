@@ -2,22 +2,28 @@
 //! (process_vm_writev and process_vm_readv instead of a socket).
 //!
 //! Accesses only a process of the same user, and only if the worker offered it over a unix socket whose peer credentials
-//! the kernel confirms. The caller must first synchronize with the stream.
+//! the kernel confirms. The caller must first synchronize with the stream. The copies end with the connection, because the session may
+//! then move to another process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use transport::Link;
 use wire::Welcome;
 
 /// The most bytes per system call.
 const MOST: usize = 1 << 30;
+/// Poll interval for the end of copies.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// The process whose memory is the device memory.
 #[derive(Debug)]
 pub struct DirectCopy {
     pid: libc::pid_t,
-    /// The kernel denied access; it is not tried again.
+    /// The kernel denied access, or the connection has ended; copies are not tried again.
     refused: AtomicBool,
+    /// Number of copies in progress.
+    running: AtomicUsize,
 }
 
 impl DirectCopy {
@@ -27,7 +33,20 @@ impl DirectCopy {
         let peer = link.unix_peer()?;
         // SAFETY: returns a number and cannot fail.
         let user = unsafe { libc::geteuid() };
-        (peer.uid == user).then_some(DirectCopy { pid, refused: AtomicBool::new(false) })
+        (peer.uid == user).then(|| DirectCopy::new(pid))
+    }
+
+    fn new(pid: libc::pid_t) -> DirectCopy {
+        DirectCopy { pid, refused: AtomicBool::new(false), running: AtomicUsize::new(0) }
+    }
+
+    /// Refuses copies from now on, and waits for those in progress.
+    pub fn end(&self) {
+        // Both sides use sequentially consistent operations: either a copy sees that it is refused, or this sees that it is running.
+        self.refused.store(true, Ordering::SeqCst);
+        while self.running.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Copies to device memory. On false the memory there is undefined, and the caller must copy over the socket.
@@ -51,10 +70,17 @@ impl DirectCopy {
         })
     }
 
-    fn each(&self, bytes: usize, mut copy: impl FnMut(usize, usize) -> isize) -> bool {
+    fn each(&self, bytes: usize, copy: impl FnMut(usize, usize) -> isize) -> bool {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let done = self.copy_all(bytes, copy);
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+
+    fn copy_all(&self, bytes: usize, mut copy: impl FnMut(usize, usize) -> isize) -> bool {
         let mut done = 0;
         while done < bytes {
-            if self.refused.load(Ordering::Relaxed) {
+            if self.refused.load(Ordering::SeqCst) {
                 return false;
             }
             match copy(done, (bytes - done).min(MOST)) {
@@ -75,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_reached_is_refused_and_not_tried_again() {
-        let own = DirectCopy { pid: std::process::id() as libc::pid_t, refused: AtomicBool::new(false) };
+        let own = DirectCopy::new(std::process::id() as libc::pid_t);
         let mut there = vec![0u8; 10_000];
         assert!(own.write(there.as_mut_ptr() as u64, &[7; 10_000]));
         assert!(there.iter().all(|byte| *byte == 7));
@@ -83,6 +109,23 @@ mod tests {
         assert!(own.read(there.as_ptr() as u64, &mut back) && back == there);
         assert!(!own.read(0x10, &mut back));
         assert!(!own.read(there.as_ptr() as u64, &mut back), "not tried again");
+    }
+
+    #[test]
+    fn no_copy_runs_after_the_end() {
+        let own = DirectCopy::new(std::process::id() as libc::pid_t);
+        let there = vec![0u8; 1 << 20];
+        let address = there.as_ptr() as u64;
+        std::thread::scope(|scope| {
+            let copies = scope.spawn(|| {
+                let mut into = vec![0; 1 << 20];
+                while own.read(address, &mut into) {}
+                own.running.load(Ordering::SeqCst)
+            });
+            own.end();
+            assert_eq!((own.running.load(Ordering::SeqCst), copies.join().unwrap()), (0, 0));
+        });
+        assert!(!own.read(address, &mut [0; 16]));
     }
 
     #[test]

@@ -1,0 +1,207 @@
+//! A fleet of agents: sessions survive restarts of workers and agents, and allocations move between machines while programs run.
+
+use std::process::Command;
+
+use e2e::{Agent, Ended, Program, Running, eventually};
+use serde_json::{Value, json};
+use transport::tls::Trust;
+
+const GPU: [&str; 2] = ["--software", "mi300x=1G"];
+
+fn on(program: &str, allocation: &Value) -> Running {
+    let mut command = Program::test(program).command();
+    Running::start(command.env("REMORA_URL", text(allocation, "url")))
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("no text `{name}` in {value}"))
+}
+
+#[track_caller]
+fn goes_on(program: &Running) {
+    let lines = || program.stdout_so_far().lines().count();
+    let before = lines();
+    eventually("the program goes on", || lines() > before + 2);
+}
+
+fn allocations(agent: &Agent) -> Vec<Value> {
+    agent.get("/api/v1/allocations").as_array().unwrap().clone()
+}
+
+fn worker(agent: &Agent, allocation: &Value) -> Value {
+    agent.get(&format!("/api/v1/workers/{}", text(allocation, "id")))
+}
+
+fn sessions(agent: &Agent, allocation: &Value) -> usize {
+    worker(agent, allocation)["status"]["sessions"].as_array().map_or(0, Vec::len)
+}
+
+fn signal(pid: &Value, signal: libc::c_int) {
+    let pid = libc::pid_t::try_from(pid.as_i64().unwrap()).unwrap();
+    // SAFETY: kill takes no pointers; the process is a worker of this test's agent.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+#[test]
+fn a_rolling_restart_of_two_agents_loses_no_session() {
+    let arguments = [GPU[0], GPU[1], "--save-sessions"];
+    let mut agents = [Agent::with(&arguments), Agent::with(&arguments)];
+    let mut programs = Vec::new();
+    for agent in &agents {
+        let part = agent.allocate(json!({"percent": 50}));
+        programs.extend(["steady", "matmul_loop"].map(|program| on(program, &part)));
+    }
+    programs.iter().for_each(goes_on);
+    for agent in &mut agents {
+        agent.end(libc::SIGTERM).expect_success();
+        // As in a container, nothing of the agent is left.
+        assert!(agent.marker.processes().is_empty(), "{:?}", agent.marker.processes());
+        agent.restart_with(&arguments);
+        programs.iter().for_each(goes_on);
+    }
+    for program in programs {
+        program.finish().expect_success();
+    }
+}
+
+#[test]
+fn sessions_survive_the_end_of_their_worker_and_suspended_ones_its_death() {
+    let mut agent = Agent::start();
+    let part = agent.allocate(json!({"percent": 50}));
+    let program = on("steady", &part);
+    goes_on(&program);
+    let before = worker(&agent, &part)["pid"].clone();
+    signal(&before, libc::SIGTERM);
+    eventually("another worker runs", || {
+        let now = worker(&agent, &part);
+        now["running"] == true && now["pid"] != before
+    });
+    goes_on(&program);
+
+    // A suspended session outlives its worker and its agent, which are killed, and comes back only when it is told to.
+    let path = format!("/api/v1/workers/{}", text(&part, "id"));
+    let (status, saved) = agent.request("POST", &format!("{path}/snapshot"), &agent.token, None);
+    assert_eq!((status, saved["sessions"].as_array().map(Vec::len)), (200, Some(1)), "{saved}");
+    let before = worker(&agent, &part)["pid"].clone();
+    agent.kill();
+    signal(&before, libc::SIGKILL);
+    agent.restart();
+    eventually("another worker runs", || worker(&agent, &part)["running"] == true);
+    assert_eq!(sessions(&agent, &part), 0);
+    let (status, resumed) = agent.request("POST", &format!("{path}/resume"), &agent.token, None);
+    assert_eq!((status, &resumed), (200, &saved));
+    goes_on(&program);
+    program.finish().expect_success().expect_line("PASS steady");
+}
+
+/// Address of an agent with HTTPS.
+fn https(agent: &Agent) -> String {
+    format!("https://{}?pin={}", agent.address, Trust::Fingerprint(agent.certificate().fingerprint()))
+}
+
+fn drain(agent: &Agent, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(e2e::remora());
+    command.args(["agent", "drain", "--data"]).arg(agent.folder.path()).args(arguments);
+    Running::start(&mut command).finish()
+}
+
+#[test]
+fn a_drained_machine_hands_over_its_allocations_while_programs_run() {
+    let mut old = Agent::start();
+    // The other machine uses TLS with its own certificate for everything.
+    let new = Agent::with(&[GPU[0], GPU[1], "--worker-tls=on", "--tls-self-signed"]);
+    let (used, idle) =
+        (old.allocate(json!({"percent": 25, "name": "used"})), old.allocate(json!({"percent": 50})));
+    let (steady, matmul) = (on("steady", &used), on("matmul_loop", &used));
+    goes_on(&steady);
+    goes_on(&matmul);
+    let token = new.folder.path().join("api-token");
+    let ended = drain(&old, &["--to", &https(&new), "--to-token-file", token.to_str().unwrap()]);
+    ended.expect_success();
+    assert!(ended.stdout.contains(&format!("allocation {} was moved", text(&used, "id"))), "{ended:?}");
+    let secret = text(&used, "url").split(['/', '@']).nth(2).unwrap();
+    assert!(ended.stdout.contains(" with 2 sessions") && !ended.stdout.contains(secret), "{ended:?}");
+    goes_on(&steady);
+    goes_on(&matmul);
+    assert_eq!(allocations(&old), Vec::<Value>::new());
+    let ask = |method: &str, path: &str| new.request_over_tls(method, path, &new.token, None).1;
+    for before in [&used, &idle] {
+        let after = ask("GET", &format!("/api/v1/allocations/{}", text(before, "id")));
+        for same in ["id", "name", "share", "qos", "created_ms"] {
+            assert_eq!(after[same], before[same], "{same}");
+        }
+        assert!(text(&after, "url").contains(text(before, "url").split(['/', '@']).nth(2).unwrap()));
+    }
+    // New programs need the new URL, and nothing else.
+    let again = ask("GET", &format!("/api/v1/allocations/{}", text(&used, "id")));
+    on("matmul_loop", &again).finish().expect_silent_success();
+
+    // The machine refuses allocations, after a restart too, until the drain is cancelled.
+    old.kill();
+    old.restart();
+    let refuse = |agent: &Agent| {
+        agent.request("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 1})))
+    };
+    let (status, refusal) = refuse(&old);
+    assert_eq!(status, 503, "{refusal}");
+    assert!(text(&refusal, "error").contains("is being drained"), "{refusal}");
+    assert_eq!(old.request("GET", "/readyz", "", None).0, 503);
+    drain(&old, &["--cancel"]).expect_silent_success().expect_line("new allocations are accepted");
+    assert_eq!(refuse(&old).0, 201);
+
+    steady.finish().expect_success().expect_line("PASS steady");
+    let moved = matmul.finish();
+    moved.expect_success();
+    let mut undisturbed = Program::test("matmul_loop").command();
+    undisturbed.env("REMORA_URL", text(&again, "url")).arg(moved.value("rounds"));
+    assert_eq!(moved.stdout, Running::start(&mut undisturbed).finish().stdout);
+}
+
+#[test]
+fn an_allocation_that_cannot_move_stays_as_it_was() {
+    let (old, other, new) = ("mi300x=8G", "mi300x=16G", "mi300x=8G");
+    let [old, other, new] = [old, other, new].map(|gpu| Agent::with(&["--software", gpu]));
+    let part = old.allocate(json!({"percent": 50}));
+    let steady = on("steady", &part);
+    goes_on(&steady);
+    let mut held = on("moved", &part);
+    held.wait_for_line("ready");
+    held.send_line("hold");
+    held.wait_for_line("held");
+    let migrate = |to: &Agent, token: &str| {
+        let body = json!({"to": format!("http://{}", to.address), "token": token, "patience_s": 1});
+        let path = format!("/api/v1/allocations/{}/migrate", text(&part, "id"));
+        old.request("POST", &path, &old.token, Some(body))
+    };
+    let refused = |(status, refusal): (u16, Value), expected: u16, words: &str| {
+        assert_eq!(status, expected, "{refusal}");
+        assert!(text(&refusal, "error").contains(words), "{refusal}");
+        assert_eq!((allocations(&old).len(), sessions(&old, &part)), (1, 2));
+        goes_on(&steady);
+    };
+    refused(migrate(&other, &other.token), 502, "none of this machine's 1 GPUs matches");
+    refused(migrate(&new, &new.reader()), 502, "is read-only");
+    refused(migrate(&old, &old.token), 502, "is here already");
+    // The first session moves and returns, because the second one cannot move.
+    refused(migrate(&new, &new.token), 409, "waits for the program");
+    assert_eq!(allocations(&new), Vec::<Value>::new());
+    assert_eq!(text(&allocations(&old)[0], "url"), text(&part, "url"));
+
+    held.send_line("go");
+    held.wait_for_line("let go");
+    let (status, moved) = migrate(&new, &new.token);
+    assert_eq!((status, moved["sessions"].as_array().map(Vec::len)), (200, Some(2)), "{moved}");
+    assert_eq!((allocations(&old).len(), sessions(&new, &part)), (0, 2));
+    goes_on(&steady);
+    held.finish().expect_success();
+    steady.finish().expect_success().expect_line("PASS steady");
+
+    // What belongs to this machine cannot leave it.
+    let process = Running::start(Command::new("sleep").arg("1000"));
+    let leased = old.allocate(json!({"percent": 10, "lease": {"process": process.pid()}}));
+    let path = format!("/api/v1/allocations/{}/migrate", text(&leased, "id"));
+    let body = json!({"to": format!("http://{}", new.address), "token": new.token});
+    let (status, refusal) = old.request("POST", &path, &old.token, Some(body));
+    assert_eq!(status, 409, "{refusal}");
+    assert!(text(&refusal, "error").contains("is leased to process"), "{refusal}");
+}
