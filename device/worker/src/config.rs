@@ -101,6 +101,23 @@ pub struct DrainConfig {
     pub timeout: Duration,
 }
 
+/// How sessions outlive the supervisor: one that is killed, and one that executes another program in place.
+#[derive(Clone, Debug)]
+pub struct HandoverConfig {
+    /// Folder of the keeper's socket: that of saved sessions, which the worker locks.
+    pub folder: PathBuf,
+    /// Program and arguments of the keeper, which gets its socket as file descriptor 3.
+    pub keeper: Vec<PathBuf>,
+    /// Complete environment of the keeper.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How long sessions wait for another supervisor before they end.
+    pub orphan_timeout: Duration,
+    /// Program and arguments of this worker, executed again by an upgrade in place.
+    pub program: Vec<OsString>,
+    /// Arguments with which the program prints its handover version.
+    pub version_arguments: Vec<OsString>,
+}
+
 /// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
@@ -133,6 +150,8 @@ pub struct WorkerConfig {
     pub ledgers: Option<LedgerConfig>,
     /// What happens to sessions when the worker is terminated; without it they end.
     pub drain: Option<DrainConfig>,
+    /// How sessions outlive the supervisor; without it they end with it. Requires a folder of saved sessions.
+    pub handover: Option<HandoverConfig>,
     /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
 }

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use wire::RejectCode;
 
+use super::custody::{Custody, Held, departed_key};
 use super::oom;
 
 const MOST: usize = 4096;
@@ -25,6 +27,8 @@ pub(crate) enum Death {
     OutOfMemory,
     /// It was killed by a signal or exited with an error.
     Status(ExitStatus),
+    /// It was started by an earlier supervisor, so its status is not known.
+    Unknown,
     /// It was saved and could not be restored, for this reason.
     Lost(String),
 }
@@ -37,6 +41,11 @@ impl Death {
             Death::Status(status) => {
                 (RejectCode::UnknownSession, format!("the session's process died: {status}"))
             }
+            Death::Unknown => (
+                RejectCode::UnknownSession,
+                "the session's process ended; an earlier supervisor started it, so the reason is not known"
+                    .to_owned(),
+            ),
             Death::Lost(text) => {
                 (RejectCode::UnknownSession, format!("the saved session cannot be restored: {text}"))
             }
@@ -74,17 +83,25 @@ pub(crate) struct DepartedSessions {
     /// With a sequence number: the order in which they left.
     sessions: Mutex<HashMap<u64, (u64, DepartedSession)>>,
     changed: Condvar,
+    custody: Arc<Custody>,
 }
 
 impl DepartedSessions {
+    /// Records are left to the next supervisor.
+    pub(crate) fn new(custody: Arc<Custody>) -> DepartedSessions {
+        DepartedSessions { custody, ..DepartedSessions::default() }
+    }
+
     pub(crate) fn insert(&self, id: u64, departed: DepartedSession) {
         let mut sessions = self.sessions.lock();
+        self.leave(id, &departed);
         let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
         sessions.insert(id, (next, departed));
         if sessions.len() > MOST
             && let Some(oldest) = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)
         {
             sessions.remove(&oldest);
+            self.custody.remove(departed_key(oldest));
         }
         self.changed.notify_all();
     }
@@ -105,6 +122,7 @@ impl DepartedSessions {
     /// Forgets a session that has come back.
     pub(crate) fn remove(&self, id: u64) {
         self.sessions.lock().remove(&id);
+        self.custody.remove(departed_key(id));
     }
 
     /// Sets the new endpoint of a session that has left or is just leaving. Returns false if there is none.
@@ -116,11 +134,21 @@ impl DepartedSessions {
                 sessions.get_mut(&id).filter(|(_, departed)| departed.death.is_none())
             {
                 departed.endpoint = Some(endpoint);
+                self.leave(id, departed);
                 return true;
             }
             if self.changed.wait_until(&mut sessions, deadline).timed_out() {
                 return false;
             }
+        }
+    }
+
+    /// Leaves the record of a session that has moved or is suspended to the next supervisor.
+    fn leave(&self, session: u64, departed: &DepartedSession) {
+        let DepartedSession { tenant, secret, endpoint, death, .. } = departed.clone();
+        match death {
+            None => self.custody.put(&Held::Departed { session, tenant, secret, endpoint }, None),
+            Some(_) => self.custody.remove(departed_key(session)),
         }
     }
 
