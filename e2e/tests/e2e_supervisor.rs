@@ -8,7 +8,7 @@ use std::path::Path;
 use e2e::{Program, Running, Status, Worker, WorkerOptions, eventually, remora};
 
 const KINDS: [&str; 5] = ["solver", "training", "graphs", "managed", "streams"];
-const ROUNDS: &str = "150";
+const ROUNDS: &str = "100";
 
 /// Options of a worker whose sessions outlive its supervisor.
 fn surviving(folder: &Path, listen: &str, more: &[&str]) -> WorkerOptions {
