@@ -19,7 +19,7 @@ fn surviving(folder: &Path, listen: &str, more: &[&str]) -> WorkerOptions {
 
 fn start_all(worker: &Worker) -> Vec<Running> {
     let program = Program::test("endures");
-    KINDS.iter().map(|kind| Running::start(program.on(worker).args([kind, ROUNDS]))).collect()
+    KINDS.iter().map(|&kind| Running::start(program.on(worker).args([kind, ROUNDS]))).collect()
 }
 
 fn digests(programs: Vec<Running>) -> Vec<String> {
