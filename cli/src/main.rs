@@ -27,6 +27,8 @@ mod agent;
 #[cfg(unix)]
 mod board;
 #[cfg(unix)]
+mod certificate;
+#[cfg(unix)]
 mod compiler;
 #[cfg(unix)]
 mod dstack;
@@ -152,6 +154,14 @@ enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     Compiler,
+    /// Hold the sessions of a worker whose supervisor has ended (started by the worker)
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Keeper,
+    /// Print the version of what a worker leaves to the next one (started by the worker before an upgrade in place)
+    #[cfg(unix)]
+    #[command(hide = true)]
+    HandoverVersion,
     /// Load AMD's HIP runtime and list its GPUs (started by the doctor and by the agent)
     #[cfg(unix)]
     #[command(hide = true)]
@@ -182,7 +192,7 @@ fn run() -> Result<ExitCode> {
         overview::print();
         return Ok(ExitCode::SUCCESS);
     };
-    if name == "executor" || name == "compiler" {
+    if ["executor", "compiler", "keeper", "handover-version"].contains(&name) {
         // They start confined and get their configuration from the worker; they read no file.
         return dispatch(
             Arguments::from_arg_matches(&matches)?,
@@ -260,6 +270,13 @@ fn dispatch(
         Command::Executor => ::worker::execute().map_err(anyhow::Error::from),
         #[cfg(unix)]
         Command::Compiler => ::worker::serve_compiler().map_err(anyhow::Error::from),
+        #[cfg(unix)]
+        Command::Keeper => ::worker::keep().map_err(anyhow::Error::from),
+        #[cfg(unix)]
+        Command::HandoverVersion => {
+            output::outln!("{}", ::worker::HANDOVER_VERSION);
+            Ok(())
+        }
     };
     done.map(|()| ExitCode::SUCCESS)
 }
@@ -271,6 +288,7 @@ fn default_filter(command: &Command) -> &'static str {
         Command::Worker(_)
         | Command::Executor
         | Command::Compiler
+        | Command::Keeper
         | Command::Serve(_)
         | Command::Agent(_) => "info",
         _ => "warn",

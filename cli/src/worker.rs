@@ -1,16 +1,17 @@
 //! `remora worker`: command-line options of the worker.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
 use worker::{
-    BackendConfig, CheckpointConfig, CompilerConfig, DeviceConfig, DrainConfig, LedgerConfig, LimitConfig,
-    Qos, SessionConfig, TokenConfig, UploadConfig, WorkerConfig,
+    BackendConfig, CheckpointConfig, CompilerConfig, DeviceConfig, DrainConfig, HandoverConfig, LedgerConfig,
+    LimitConfig, Qos, SessionConfig, TokenConfig, UploadConfig, WorkerConfig,
 };
 use worker_status::parse_bytes;
 
+use crate::certificate;
 use crate::compiler::{self, Need};
 use crate::env::Environment;
 use crate::migrate;
@@ -82,7 +83,8 @@ pub struct Arguments {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Use TLS with a self-signed certificate that is generated at start; clients can pin its fingerprint, which is logged
+    /// Use TLS with a self-signed certificate, which is generated once and stored in the folder of saved sessions; clients can pin its
+    /// fingerprint, which is logged
     #[arg(long, conflicts_with = "tls_cert")]
     tls_self_signed: bool,
     /// Grace period: seconds for which a session is kept after its connection was lost
@@ -108,6 +110,10 @@ pub struct Arguments {
     /// Seconds that sessions have to leave; those that did not are ended. A second signal ends all at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Termination")]
     drain_timeout: f64,
+    /// Seconds for which sessions wait for the next worker with this folder of saved sessions if this one is killed; 0 ends them with it.
+    /// Also needed for SIGUSR2, which replaces the program in place
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = "Termination")]
+    orphan_timeout: f64,
     /// Folder where running sessions are stored from time to time, so that they continue if their process or the machine dies.
     /// Applies to programs with REMORA_FAILOVER=1
     #[arg(long, value_name = "DIR", help_heading = "Failover")]
@@ -203,7 +209,8 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     if listen.is_empty() {
         listen.push(Endpoint::tcp("127.0.0.1", DEFAULT_PORT));
     }
-    let identity = identity(arguments, &listen)?;
+    let drain = drain(arguments, environment, &listen)?;
+    let identity = identity(arguments, &listen, drain.as_ref().and_then(|drain| drain.folder.as_deref()))?;
     let backend = match arguments.backend {
         Backend::Hip => BackendConfig::Hip { library: arguments.library.clone() },
         Backend::Cuda => {
@@ -255,7 +262,8 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     }
     let program = std::env::current_exe().context("cannot determine the path of this program")?;
     worker::supervise(WorkerConfig {
-        drain: drain(arguments, environment, &listen)?,
+        handover: handover(arguments, environment, drain.as_ref(), &program)?,
+        drain,
         checkpoints: arguments
             .checkpoint
             .clone()
@@ -314,6 +322,26 @@ fn drain(
     Ok((folder.is_some() || successor.is_some()).then_some(DrainConfig { folder, successor, timeout }))
 }
 
+/// How sessions outlive a supervisor that is killed or upgraded. The worker of one program ends with that program.
+fn handover(
+    arguments: &Arguments,
+    environment: &Environment,
+    drain: Option<&DrainConfig>,
+    program: &Path,
+) -> Result<Option<HandoverConfig>> {
+    let orphan_timeout = seconds(arguments.orphan_timeout, "--orphan-timeout")?;
+    let folder = drain.and_then(|drain| drain.folder.clone());
+    let folder = folder.filter(|_| !arguments.exit_with_parent && !orphan_timeout.is_zero());
+    Ok(folder.map(|folder| HandoverConfig {
+        folder,
+        keeper: vec![program.to_owned(), "keeper".into()],
+        environment: environment.executor_variables(),
+        orphan_timeout,
+        program: std::env::args_os().collect(),
+        version_arguments: vec!["handover-version".into()],
+    }))
+}
+
 /// Tokens from the options and the environment.
 fn tokens(arguments: &Arguments, environment: &Environment) -> Result<Vec<TokenConfig>> {
     let mut tokens = Vec::new();
@@ -346,7 +374,12 @@ fn limits(arguments: &Arguments) -> Option<LimitConfig> {
     (asked || arguments.qos.is_some()).then_some(limits)
 }
 
-fn identity(arguments: &Arguments, listen: &[Endpoint]) -> Result<Option<tls::Identity>> {
+/// The certificate. One that is self-signed is stored in the folder of saved sessions, if there is one.
+fn identity(
+    arguments: &Arguments,
+    listen: &[Endpoint],
+    folder: Option<&Path>,
+) -> Result<Option<tls::Identity>> {
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
         return Ok(Some(tls::Identity::from_files(certificate, key)?));
     }
@@ -359,7 +392,10 @@ fn identity(arguments: &Arguments, listen: &[Endpoint]) -> Result<Option<tls::Id
             names.push(host.clone());
         }
     }
-    let identity = tls::Identity::self_signed(&names)?;
+    let identity = match folder {
+        Some(folder) => certificate::stored(folder, &names)?,
+        None => tls::Identity::self_signed(&names)?,
+    };
     tracing::info!(
         "clients can pin this worker's certificate with REMORA_TLS_CA={}",
         identity.fingerprint_text()

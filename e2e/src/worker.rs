@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use transport::Endpoint;
@@ -17,6 +18,8 @@ pub struct WorkerOptions {
     pub arguments: Vec<String>,
     /// Additional environment variables.
     pub environment: Vec<(String, String)>,
+    /// The program, if not the one that was built.
+    pub program: Option<PathBuf>,
     /// User and group ID to run as, if not the test's; only root can set this.
     pub user: Option<u32>,
 }
@@ -28,6 +31,7 @@ impl Default for WorkerOptions {
             device: "mi300x".into(),
             arguments: Vec::new(),
             environment: Vec::new(),
+            program: None,
             user: None,
         }
     }
@@ -41,7 +45,7 @@ impl WorkerOptions {
 
     /// The command, for tests in which the worker is expected to fail before it listens.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(artefact::remora());
+        let mut command = Command::new(self.program.clone().unwrap_or_else(artefact::remora));
         command
             .args(["worker", "--ready", "--listen", &self.listen, "--device", &self.device])
             .args(&self.arguments);
@@ -137,6 +141,17 @@ impl Worker {
         let process = self.process.take().expect("a worker is stopped once");
         process.signal(libc::SIGTERM);
         process.finish()
+    }
+
+    /// Sends a signal to its supervisor.
+    pub fn signal(&self, signal: libc::c_int) {
+        self.process().signal(signal);
+    }
+
+    /// Kills its supervisor. Its other processes run until the returned marker is dropped.
+    pub fn kill_supervisor(mut self) -> Marker {
+        drop(self.process.take());
+        std::mem::take(&mut self.marker)
     }
 
     fn process(&self) -> &Running {

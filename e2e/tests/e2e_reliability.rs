@@ -39,7 +39,10 @@ fn sessions_survive_the_restart_of_their_worker() {
         program.finish().expect_success().expect_line("PASS steady");
     }
     eventually("nothing is left in the folder", || {
-        std::fs::read_dir(folder.path()).unwrap().flatten().all(|entry| entry.file_name() == "lock")
+        std::fs::read_dir(folder.path())
+            .unwrap()
+            .flatten()
+            .all(|entry| ["lock", "keeper"].iter().any(|name| entry.file_name() == *name))
     });
     assert!(worker.log().contains("resumed"), "{}", worker.log());
 }

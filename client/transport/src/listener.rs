@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 #[cfg(unix)]
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 #[cfg(unix)]
 use std::os::unix::net::UnixListener;
 #[cfg(unix)]
@@ -50,6 +50,15 @@ impl Listener {
             }
             #[cfg(not(unix))]
             Endpoint::Unix { .. } => Err(failed(io::ErrorKind::Unsupported.into())),
+        }
+    }
+
+    /// A socket that another process bound to `endpoint`.
+    #[cfg(unix)]
+    pub fn from_fd(endpoint: &Endpoint, socket: OwnedFd) -> Listener {
+        match endpoint {
+            Endpoint::Tcp { .. } | Endpoint::Tls { .. } => Listener::Tcp(socket.into()),
+            Endpoint::Unix { path } => Listener::Unix { listener: socket.into(), path: path.clone() },
         }
     }
 

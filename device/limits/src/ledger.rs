@@ -131,6 +131,11 @@ impl Ledger {
         held.room_for(owner, 0)
     }
 
+    /// The grant of a worker.
+    pub fn granted(&self, owner: &str) -> Result<u64, LedgerError> {
+        Ok(self.hold()?.row(owner)?.granted)
+    }
+
     /// The maximum to which the grant of a worker could grow.
     pub fn within_reach(&self, owner: &str) -> Result<u64, LedgerError> {
         self.hold()?.room_for(owner, 0)

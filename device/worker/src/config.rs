@@ -110,6 +110,23 @@ pub struct CheckpointConfig {
     pub interval: Duration,
 }
 
+/// How sessions outlive the supervisor: one that is killed, and one that executes another program in place.
+#[derive(Clone, Debug)]
+pub struct HandoverConfig {
+    /// Folder of the keeper's socket: that of saved sessions, which the worker locks.
+    pub folder: PathBuf,
+    /// Program and arguments of the keeper, which gets its socket as file descriptor 3.
+    pub keeper: Vec<PathBuf>,
+    /// Complete environment of the keeper.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How long sessions wait for another supervisor before they end.
+    pub orphan_timeout: Duration,
+    /// Program and arguments of this worker, executed again by an upgrade in place.
+    pub program: Vec<OsString>,
+    /// Arguments with which the program prints its handover version.
+    pub version_arguments: Vec<OsString>,
+}
+
 /// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
@@ -144,6 +161,8 @@ pub struct WorkerConfig {
     pub drain: Option<DrainConfig>,
     /// Checkpoints of sessions whose clients keep a journal; without it such a session is replayed from its start.
     pub checkpoints: Option<CheckpointConfig>,
+    /// How sessions outlive the supervisor; without it they end with it. Requires a folder of saved sessions.
+    pub handover: Option<HandoverConfig>,
     /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
 }

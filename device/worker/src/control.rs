@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,10 @@ pub(crate) enum ToSession {
     Join { place: u16 },
     /// Requests a [`ToSupervisor::Report`].
     Report { ticket: u64 },
+    /// The supervisor ended. Another one may adopt the session; if none does, the control socket closes. Sent by the keeper.
+    Orphaned,
+    /// Another supervisor has adopted the session. The session replies with [`ToSupervisor::Renewed`] and repeats its requests.
+    Supervised,
     /// The token with which other sessions can request the memory that this session offered.
     Offered { ticket: u64, token: [u8; 32] },
     /// The memory (attached) that the session requested.
@@ -100,12 +105,33 @@ pub(crate) enum ToSupervisor {
     },
     /// Requests a compiler service.
     Compiler {},
+    /// Every request that was sent before this message and has no reply follows once more.
+    Renewed,
+}
+
+impl ToSupervisor {
+    /// Whether the session sends it again to the next supervisor if it got no reply.
+    pub(crate) fn is_repeated(&self) -> bool {
+        matches!(
+            self,
+            ToSupervisor::Offer { .. }
+                | ToSupervisor::Ask { .. }
+                | ToSupervisor::Grow { .. }
+                | ToSupervisor::Compiler {}
+        )
+    }
 }
 
 /// One end of the control socket.
 #[derive(Debug)]
 pub(crate) struct Control {
     fd: OwnedFd,
+}
+
+impl From<OwnedFd> for Control {
+    fn from(fd: OwnedFd) -> Control {
+        Control { fd }
+    }
 }
 
 impl Control {
@@ -133,6 +159,26 @@ impl Control {
         self.fd.as_raw_fd()
     }
 
+    /// Sets how long [`Control::receive`] waits; `None` waits for as long as it takes.
+    pub(crate) fn set_receive_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.unwrap_or_default();
+        let value = libc::timeval {
+            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_usec: timeout.subsec_micros() as libc::suseconds_t,
+        };
+        // SAFETY: the kernel reads a structure of the length passed, which lives through the call.
+        let failed = unsafe {
+            libc::setsockopt(
+                self.raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVTIMEO,
+                (&raw const value).cast(),
+                size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Sets close-on-exec, so that programs started by this process do not inherit the socket.
     pub(crate) fn close_on_exec(&self) -> io::Result<()> {
         // SAFETY: changes a flag of an open descriptor.
@@ -144,6 +190,20 @@ impl Control {
 
     /// Sends one message, with an optional file descriptor attached.
     pub(crate) fn send(&self, message: &impl Serialize, attached: Option<RawFd>) -> io::Result<()> {
+        self.send_with(message, attached, 0)
+    }
+
+    /// Sends one message, or fails if the peer has to read others first.
+    pub(crate) fn try_send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send_with(message, None, libc::MSG_DONTWAIT)
+    }
+
+    fn send_with(
+        &self,
+        message: &impl Serialize,
+        attached: Option<RawFd>,
+        flags: libc::c_int,
+    ) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
         let mut iov =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<libc::c_void>(), iov_len: bytes.len() };
@@ -166,7 +226,7 @@ impl Control {
             }
         }
         // SAFETY: every buffer named in the header lives until the call returns.
-        let sent = unsafe { libc::sendmsg(self.raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        let sent = unsafe { libc::sendmsg(self.raw_fd(), &header, libc::MSG_NOSIGNAL | flags) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

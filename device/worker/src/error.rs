@@ -20,6 +20,11 @@ pub enum WorkerError {
     NoCertificate { endpoint: String },
     #[error("--admin-token-file also needs a token for tenants: give --token-file or --tokens")]
     OnlyAdmin,
+    #[error(
+        "the sessions of an earlier worker are running with handover version {found}, and this program has version {own}: start the \
+         program that they were started with and end it with SIGTERM, which saves them; or wait until they end (--orphan-timeout)"
+    )]
+    Handover { found: u32, own: u32 },
     #[error(transparent)]
     Tokens(#[from] TokensError),
     #[error(transparent)]

@@ -14,6 +14,8 @@ mod confine;
 mod control;
 mod error;
 mod growth;
+/// The process that holds the sessions of a worker whose supervisor has ended.
+mod keeper;
 /// What a session sends: frames, mirrors, spans, watches.
 mod outgoing;
 mod rehearsal;
@@ -24,6 +26,8 @@ mod seat;
 mod session;
 mod session_report;
 mod store;
+/// Whether this session's process has a supervisor.
+mod supervision;
 /// The listening process: connections, tokens, limits, and the table of sessions.
 mod supervisor;
 
@@ -32,8 +36,11 @@ pub use compile::service::serve_compiler;
 pub use compile::task::{
     CompileError, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
 };
-pub use config::{BackendConfig, CheckpointConfig, DeviceConfig, DrainConfig, SessionConfig, WorkerConfig};
+pub use config::{
+    BackendConfig, CheckpointConfig, DeviceConfig, DrainConfig, HandoverConfig, SessionConfig, WorkerConfig,
+};
 pub use error::WorkerError;
+pub use keeper::{HANDOVER_VERSION, keep};
 pub use limits::{LimitConfig, LimitError, Qos};
 #[doc(hidden)]
 pub use rehearsal::{rehearse, rehearse_arrival};

@@ -3,11 +3,13 @@
 //! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
 //! need its slot (`supervisor/handshakes.rs`).
 
+mod adoption;
 pub(crate) mod allowance;
 mod broker;
 mod checkpoints;
 mod child;
 mod compiler_process;
+mod custody;
 mod departed;
 mod drain;
 mod greeting;
@@ -15,11 +17,13 @@ mod handshakes;
 pub(crate) mod ledgers;
 mod oom;
 pub(crate) mod probe;
+mod process;
 mod proxy;
 mod saved;
 mod sessions;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
+mod upgrade;
 mod upkeep;
 
 use std::io::Write;
@@ -33,8 +37,11 @@ use worker_status::{DeviceStatus, SessionStatus, Status};
 use crate::config::WorkerConfig;
 use crate::confine;
 use crate::error::{WorkerError, one_line};
+use crate::keeper::raise_descriptor_limit;
 use crate::session_report::SessionReport;
+use crate::supervisor::adoption::Estate;
 use crate::supervisor::checkpoints::{CheckpointStore, Revival};
+use crate::supervisor::custody::{Custody, Held, listener_key};
 use crate::supervisor::departed::DepartedSession;
 use crate::supervisor::drain::{Drain, Stage};
 use crate::supervisor::greeting::{AuthenticatedClient, HandshakeCheck, Refusal};
@@ -50,6 +57,9 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// Poll interval for the end of a drain.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
+
+/// How long an upgrade waits for handshakes that are under way.
+const UPGRADE_HANDSHAKES: Duration = Duration::from_secs(2);
 
 /// Listens and serves until SIGTERM or SIGINT, or until the worker was idle for the configured time.
 pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
@@ -67,6 +77,14 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     if config.tokens_file.is_none() && only_admins && !config.tokens.is_empty() {
         return Err(WorkerError::OnlyAdmin);
     }
+    raise_descriptor_limit();
+    // First, since it locks the folder that the keeper's socket is in.
+    let drain = config.drain.clone().map(Drain::new).transpose();
+    let drain = drain
+        .map_err(|source| WorkerError::Io { what: "cannot use the folder of saved sessions", source })?;
+    let (custody, items) = config.handover.as_ref().map(Custody::open).transpose()?.unwrap_or_default();
+    let custody = Arc::new(custody);
+    let mut estate = Estate::new(items);
     let tenants = Arc::new(Tenants::new(
         config.session.clone(),
         devices.len() as u32,
@@ -74,11 +92,19 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         config.tokens.clone(),
         config.tokens_file.clone(),
         config.ledgers.as_ref(),
+        estate.pages(&custody),
     )?);
     let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
     let mut listeners = Vec::new();
-    for endpoint in &config.listen {
-        let listener = Listener::bind(endpoint)?;
+    let mut upgraded = false;
+    for (index, endpoint) in config.listen.iter().enumerate() {
+        let listener = match estate.listener(index, endpoint) {
+            Some(listener) => {
+                upgraded = true;
+                listener
+            }
+            None => Listener::bind(endpoint)?,
+        };
         if !listener.is_local() && !tenants.have_tokens() {
             return Err(WorkerError::TokenRequired { endpoint: endpoint.to_string() });
         }
@@ -99,11 +125,8 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         session_environment: config.executor_environment.clone(),
         compiler: config.compiler.clone(),
     };
-    let drain = config.drain.clone().map(Drain::new).transpose();
-    let drain = drain
-        .map_err(|source| WorkerError::Io { what: "cannot use the folder of saved sessions", source })?;
     let supervisor = Arc::new(Supervisor {
-        sessions: Arc::new(Sessions::new(config.max_sessions, programs, worker.clone())),
+        sessions: Arc::new(Sessions::new(config.max_sessions, programs, worker.clone(), &custody)),
         tenants,
         tls: server,
         devices,
@@ -111,8 +134,12 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         started: Instant::now(),
         handshakes: Arc::new(Handshakes::new(Caps::default())),
         drain: drain.map(Arc::new),
+        custody,
+        upgraded,
         config,
     });
+    supervisor.custody.settle();
+    estate.adopt(&supervisor.sessions, &supervisor.tenants, &supervisor.custody);
     // Before the first client is accepted, so that it finds its session suspended and waits.
     let saved = supervisor.drain.as_ref().map(|drain| drain.expect_saved(&supervisor.sessions));
     let revival = supervisor.start_checkpoints(saved.as_deref().unwrap_or_default())?;
@@ -138,6 +165,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     drop(listeners);
     supervisor.tenants.forget_local();
     supervisor.sessions.end_all();
+    supervisor.custody.end();
     result
 }
 
@@ -151,6 +179,9 @@ struct Supervisor {
     started: Instant,
     handshakes: Arc<Handshakes>,
     drain: Option<Arc<Drain>>,
+    custody: Arc<Custody>,
+    /// Whether the listening sockets are those of the program that this one replaced.
+    upgraded: bool,
 }
 
 impl Supervisor {
@@ -161,7 +192,8 @@ impl Supervisor {
             (endpoint, _) => endpoint,
         };
         tracing::info!("{} listening on {bound}", self.worker);
-        if self.config.announce {
+        // Whoever waited for this line has read it from the earlier program.
+        if self.config.announce && !self.upgraded {
             let mut out = std::io::stdout().lock();
             writeln!(out, "listening on {bound}").and_then(|()| out.flush()).map_err(io)?;
         }
@@ -194,6 +226,34 @@ impl Supervisor {
                 tracing::error!("tokens not reloaded, the old ones stay in use: {}", one_line(&error))
             }
         }
+    }
+
+    /// Executes the program that is now in the place of this one. Returns if that is not possible, and the worker continues.
+    fn upgrade(&self, listeners: &[(Listener, Endpoint)]) {
+        let refuse = |text: &str| tracing::error!("no upgrade in place, this program continues: {text}");
+        let Some(config) = self.config.handover.as_ref().filter(|_| self.custody.is_on()) else {
+            return refuse("it needs a folder of saved sessions and an --orphan-timeout above 0");
+        };
+        if self.stage() != Stage::Off {
+            return refuse("the worker is shutting down");
+        }
+        let Some(program) = config.program.first() else { return refuse("the program is not known") };
+        if let Err(text) = upgrade::check(program, &config.version_arguments) {
+            return refuse(&text);
+        }
+        // Nothing is accepted meanwhile: connections wait in the queues of the listening sockets.
+        let deadline = Instant::now() + UPGRADE_HANDSHAKES;
+        while self.handshakes.is_open() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for (index, (listener, endpoint)) in listeners.iter().enumerate() {
+            let held = Held::Listener { index, endpoint: endpoint.to_string() };
+            self.custody.put(&held, Some(listener.raw_fd()));
+        }
+        tracing::info!("upgrade in place: executing {}", program.to_string_lossy());
+        let error = upgrade::execute(&config.program);
+        (0..listeners.len()).for_each(|index| self.custody.remove(listener_key(index)));
+        refuse(&format!("{}: {error}", program.to_string_lossy()));
     }
 
     /// Resumes saved sessions while the worker already serves others.
@@ -276,6 +336,10 @@ impl Supervisor {
                 // Without a tokens file, SIGHUP keeps its usual meaning: the terminal closed.
                 if signal == Some(libc::SIGHUP) && self.config.tokens_file.is_some() {
                     self.reload();
+                    continue;
+                }
+                if signal == Some(libc::SIGUSR2) {
+                    self.upgrade(listeners);
                     continue;
                 }
                 // A second signal, and an interrupt from the keyboard, end the worker at once.
@@ -536,6 +600,7 @@ fn block_signals() -> Result<libc::c_int, WorkerError> {
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigaddset(&raw mut set, libc::SIGINT);
         libc::sigaddset(&raw mut set, libc::SIGHUP);
+        libc::sigaddset(&raw mut set, libc::SIGUSR2);
         libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         libc::signalfd(-1, &set, libc::SFD_CLOEXEC)
     };

@@ -57,9 +57,9 @@ pub(crate) fn mark(folder: &Folder, id: &str) -> String {
 /// of one machine has a worker at both, and the removal of a group ends all processes in it.
 fn group(folder: &Folder, id: &str) -> String {
     let path = folder.path().as_os_str().as_encoded_bytes();
-    let hash = path
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = path.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
     format!("{id}-{:08x}", hash as u32)
 }
 

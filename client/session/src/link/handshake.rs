@@ -324,11 +324,8 @@ mod tests {
     #[test]
     fn a_redirect_is_followed_unless_it_is_less_secure_or_invalid() {
         let old = tls::Trust::Fingerprint([1; 32]);
-        let place = |from: &str| Candidate {
-            endpoint: from.parse().unwrap(),
-            token: None,
-            trust: Some(old.clone()),
-        };
+        let place =
+            |from: &str| Candidate { endpoint: from.parse().unwrap(), token: None, trust: Some(old.clone()) };
         let go = |from: &str, to: &str| {
             let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
             moved(&place(from), &error).unwrap()

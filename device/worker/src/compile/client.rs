@@ -12,10 +12,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use hip_api::types::HIPRTC_ERROR_INTERNAL_ERROR;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::compile::channel::{Task, receive_result, send_task};
 use crate::control::{Control, ToSupervisor};
+use crate::supervision::Supervision;
 
 /// Timeout for the supervisor to start a service.
 const START: Duration = Duration::from_secs(60);
@@ -25,6 +26,7 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) struct CompileClient {
     /// `None` if there is no supervisor, as in tests.
     control: Option<Arc<Control>>,
+    supervision: Arc<Supervision>,
     state: Mutex<State>,
     changed: Condvar,
     writing: Mutex<()>,
@@ -41,13 +43,18 @@ struct State {
 }
 
 impl CompileClient {
-    pub(crate) fn new(control: Arc<Control>) -> CompileClient {
-        CompileClient { control: Some(control), ..CompileClient::default() }
+    pub(crate) fn new(control: Arc<Control>, supervision: Arc<Supervision>) -> CompileClient {
+        CompileClient { control: Some(control), supervision, ..CompileClient::default() }
     }
 
     /// Performs a task and waits for its result.
     pub(crate) fn perform(&self, task: &Task) -> wire::reply::Compile {
-        self.try_perform(task).unwrap_or_else(|error| wire::reply::Compile {
+        let mut result = self.try_perform(task);
+        // A service ends with its supervisor, which this process learns only later. So a task is always tried twice.
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            result = self.try_perform(task);
+        }
+        result.unwrap_or_else(|error| wire::reply::Compile {
             status: HIPRTC_ERROR_INTERNAL_ERROR.0 as i32,
             log: format!("the worker's compiler service failed: {error}"),
             ..wire::reply::Compile::default()
@@ -66,16 +73,18 @@ impl CompileClient {
         let sent = send_task(&stream, ticket, task);
         drop(writing);
         if let Err(error) = sent {
+            self.lose(&stream);
             self.state.lock().waiting.remove(&ticket);
             return Err(error);
         }
         // When the service exits, every sender is dropped.
-        result.recv().map_err(|_| io::Error::other("it ended before it sent the result"))
+        let ended = "it ended before it sent the result";
+        result.recv().map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, ended))
     }
 
     /// Returns the socket to the service; requests a service if there is none.
     fn connected(&self) -> io::Result<Arc<UnixStream>> {
-        let deadline = Instant::now() + START;
+        let mut deadline = Instant::now() + START;
         let mut state = self.state.lock();
         loop {
             if let Some(stream) = &state.stream {
@@ -93,9 +102,18 @@ impl CompileClient {
                 state.asked = true;
             }
             if self.changed.wait_until(&mut state, deadline).timed_out() {
+                if let Some(more) = self.supervision.extension(START) {
+                    deadline = Instant::now() + more;
+                    continue;
+                }
                 return Err(io::Error::other(format!("the supervisor did not start it within {START:?}")));
             }
         }
+    }
+
+    /// Holds back requests until the value is dropped.
+    pub(crate) fn pause(&self) -> PausedCompileClient<'_> {
+        PausedCompileClient { control: self.control.as_deref(), state: self.state.lock() }
     }
 
     /// Handles the supervisor's reply: a socket, or the reason why there is none.
@@ -127,10 +145,31 @@ impl CompileClient {
             }
         }
         let _ = stream.shutdown(std::net::Shutdown::Both);
+        self.lose(stream);
+    }
+
+    /// Forgets a service that has exited, unless another one has replaced it. The next task requests another one.
+    fn lose(&self, stream: &Arc<UnixStream>) {
         let mut state = self.state.lock();
-        // The next task requests another service.
-        state.stream = None;
-        state.waiting.clear();
+        if state.stream.as_ref().is_some_and(|current| Arc::ptr_eq(current, stream)) {
+            state.stream = None;
+            state.waiting.clear();
+        }
+    }
+}
+
+/// Held-back requests.
+pub(crate) struct PausedCompileClient<'a> {
+    control: Option<&'a Control>,
+    state: MutexGuard<'a, State>,
+}
+
+impl PausedCompileClient<'_> {
+    /// Requests a service once more if there was no reply.
+    pub(crate) fn send_again(&self) {
+        if let Some(control) = self.control.filter(|_| self.state.asked) {
+            let _ = control.send(&ToSupervisor::Compiler {}, None);
+        }
     }
 }
 
@@ -140,14 +179,19 @@ mod tests {
     use crate::compile::channel::{receive_task, send_result};
     use crate::control::ToSession;
 
-    /// A supervisor that hands out sockets, with services that answer their first task and then exit.
+    /// A supervisor that hands out sockets, with services that exit with the second task. The first and third answer their first task.
     fn serve(control: &Control) {
+        let mut services = 0;
         while let Ok(Some((ToSupervisor::Compiler {}, _))) = control.receive() {
             let (service, session) = UnixStream::pair().unwrap();
             let attached = std::os::fd::AsRawFd::as_raw_fd(&session);
             control.send(&ToSession::Compiler { refused: None }, Some(attached)).unwrap();
             drop(session);
+            services += 1;
             let (ticket, _) = receive_task(&service).unwrap().unwrap();
+            if services == 2 {
+                continue;
+            }
             let result = wire::reply::Compile { status: 42, ..wire::reply::Compile::default() };
             send_result(&service, ticket, &result).unwrap();
             // The second task gets no answer.
@@ -159,7 +203,7 @@ mod tests {
     fn a_service_is_asked_for_once_and_again_when_it_is_gone() {
         let (ours, theirs) = Control::pair().unwrap();
         let ours = Arc::new(ours);
-        let client = Arc::new(CompileClient::new(Arc::clone(&ours)));
+        let client = Arc::new(CompileClient::new(Arc::clone(&ours), Arc::default()));
         let supervisor = std::thread::spawn(move || serve(&theirs));
         let (hearer, control) = (Arc::clone(&client), Arc::clone(&ours));
         let hearing = std::thread::spawn(move || {
@@ -169,6 +213,7 @@ mod tests {
         });
         let task = Task::Compile(wire::Compile::default());
         assert_eq!(client.perform(&task).status, 42);
+        // The first service and the second one exit while they have the task.
         let failed = client.perform(&task);
         assert!(failed.log.contains("ended before"), "{failed:?}");
         // SAFETY: the descriptor is open as long as the socket is held.

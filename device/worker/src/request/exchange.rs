@@ -1,30 +1,37 @@
 //! Memory sharing with other sessions, the session's side: sends requests to the supervisor's broker and receives its replies.
 
-use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use backend::{DeviceError, SharedMemory};
 use hip_api::types::{hipErrorInvalidResourceHandle, hipErrorOutOfMemory};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::control::{Control, ShareToken, ToSession, ToSupervisor};
 
 /// Callback for the broker's reply.
 type Reply<T> = Box<dyn FnOnce(Result<T, DeviceError>) + Send>;
 
+/// A request without a reply.
 enum Pending {
-    Offer(Reply<ShareToken>),
-    Ask(Reply<SharedMemory>),
+    Offer(SharedMemory, Reply<ShareToken>),
+    Ask(ShareToken, Reply<SharedMemory>),
+}
+
+#[derive(Default)]
+struct Requests {
+    /// The ticket of the last request.
+    last: u64,
+    pending: BTreeMap<u64, Pending>,
 }
 
 /// The session's side: sends requests to the broker, and receives the replies on the control thread.
 #[derive(Default)]
 pub(crate) struct Exchange {
     control: Option<Arc<Control>>,
-    tickets: AtomicU64,
-    pending: Mutex<HashMap<u64, Pending>>,
+    requests: Mutex<Requests>,
     /// Whether anything was ever offered or requested.
     used: AtomicBool,
     /// ShareTokens of shared allocations by address, so that an offer is withdrawn when its allocation is freed.
@@ -39,13 +46,12 @@ impl Exchange {
 
     /// Offers memory to other sessions.
     pub(crate) fn offer(&self, shared: SharedMemory, reply: Reply<ShareToken>) {
-        let answer = |ticket| ToSupervisor::Offer { ticket, bytes: shared.bytes };
-        self.ask(answer, Some(shared.file.as_raw_fd()), Pending::Offer(reply));
+        self.ask(Pending::Offer(shared, reply));
     }
 
     /// Requests memory of another session.
     pub(crate) fn open(&self, token: ShareToken, reply: Reply<SharedMemory>) {
-        self.ask(|ticket| ToSupervisor::Ask { ticket, token }, None, Pending::Ask(reply));
+        self.ask(Pending::Ask(token, reply));
     }
 
     /// Whether the session has shared memory with others, or tried to.
@@ -84,10 +90,10 @@ impl Exchange {
             | ToSession::Refused { ticket, .. } => *ticket,
             _ => return Some(order),
         };
-        let pending = self.pending.lock().remove(&ticket);
+        let pending = self.requests.lock().pending.remove(&ticket);
         match (order, pending) {
-            (ToSession::Offered { token, .. }, Some(Pending::Offer(reply))) => reply(Ok(token)),
-            (ToSession::Granted { bytes, .. }, Some(Pending::Ask(reply))) => reply(match attached {
+            (ToSession::Offered { token, .. }, Some(Pending::Offer(_, reply))) => reply(Ok(token)),
+            (ToSession::Granted { bytes, .. }, Some(Pending::Ask(_, reply))) => reply(match attached {
                 Some(file) => Ok(SharedMemory { file, bytes }),
                 None => Err(refused("the reply has no file descriptor for the shared memory")),
             }),
@@ -97,23 +103,60 @@ impl Exchange {
         None
     }
 
-    fn ask(&self, answer: impl FnOnce(u64) -> ToSupervisor, attached: Option<RawFd>, pending: Pending) {
+    /// Holds back requests until the value is dropped.
+    pub(crate) fn pause(&self) -> PausedExchange<'_> {
+        PausedExchange { control: self.control.as_deref(), requests: self.requests.lock() }
+    }
+
+    fn ask(&self, pending: Pending) {
         let Some(control) = &self.control else { return refuse(pending, "there is no supervisor") };
         self.used.store(true, Ordering::Relaxed);
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        self.pending.lock().insert(ticket, pending);
-        if let Err(error) = control.send(&answer(ticket), attached)
-            && let Some(pending) = self.pending.lock().remove(&ticket)
-        {
-            refuse(pending, &error.to_string());
+        let mut requests = self.requests.lock();
+        requests.last += 1;
+        let ticket = requests.last;
+        // Under the lock: a request that is sent again must not be sent here at the same time.
+        match pending.send(ticket, control) {
+            Ok(()) => drop(requests.pending.insert(ticket, pending)),
+            Err(error) => {
+                drop(requests);
+                refuse(pending, &error.to_string());
+            }
+        }
+    }
+}
+
+/// Held-back requests.
+pub(crate) struct PausedExchange<'a> {
+    control: Option<&'a Control>,
+    requests: MutexGuard<'a, Requests>,
+}
+
+impl PausedExchange<'_> {
+    /// Sends the requests that have no reply once more.
+    pub(crate) fn send_again(&self) {
+        let Some(control) = self.control else { return };
+        for (ticket, pending) in &self.requests.pending {
+            let _ = pending.send(*ticket, control);
+        }
+    }
+}
+
+impl Pending {
+    fn send(&self, ticket: u64, control: &Control) -> std::io::Result<()> {
+        match self {
+            Pending::Offer(shared, _) => {
+                let offer = ToSupervisor::Offer { ticket, bytes: shared.bytes };
+                control.send(&offer, Some(shared.file.as_raw_fd()))
+            }
+            Pending::Ask(token, _) => control.send(&ToSupervisor::Ask { ticket, token: *token }, None),
         }
     }
 }
 
 fn refuse(pending: Pending, text: &str) {
     match pending {
-        Pending::Offer(reply) => reply(Err(DeviceError::new(hipErrorOutOfMemory, text))),
-        Pending::Ask(reply) => reply(Err(refused(text))),
+        Pending::Offer(_, reply) => reply(Err(DeviceError::new(hipErrorOutOfMemory, text))),
+        Pending::Ask(_, reply) => reply(Err(refused(text))),
     }
 }
 

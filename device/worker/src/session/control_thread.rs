@@ -44,6 +44,12 @@ impl Shared {
                 Ok(Some((ToSession::Report { ticket }, _))) => {
                     let _ = control.send(&ToSupervisor::Report { ticket, report: self.report() }, None);
                 }
+                Ok(Some((ToSession::Orphaned, _))) => {
+                    self.supervision.orphaned();
+                    // A resumed session that was not accepted yet ends: it continues where it came from.
+                    let _ = self.verdicts.0.lock().send(Err("the worker was killed".to_owned()));
+                }
+                Ok(Some((ToSession::Supervised, _))) => self.renew(control),
                 Ok(Some((ToSession::Compiler { refused }, socket))) => self.compiler.hear(refused, socket),
                 Ok(Some((order, attached))) => {
                     if let Some(order) = self.exchange.hear(order, attached) {
@@ -53,6 +59,18 @@ impl Shared {
                 Ok(None) | Err(_) => end(&self.outgoing, "the supervisor exited"),
             }
         }
+    }
+
+    /// Repeats the requests that an earlier supervisor did not answer to the one that has adopted the session. That one ignores requests
+    /// before Renewed, so that it gets each exactly once.
+    fn renew(&self, control: &Control) {
+        let (growth, exchange, compiler) =
+            (self.growth.pause(), self.exchange.pause(), self.compiler.pause());
+        self.supervision.adopted();
+        let _ = control.send(&ToSupervisor::Renewed, None);
+        growth.send_again();
+        exchange.send_again();
+        compiler.send_again();
     }
 
     /// Hands a new connection to the main thread. Closing the old connection wakes it.

@@ -29,6 +29,7 @@ use crate::session::control_thread::decode_hello;
 use crate::session::migrate_in::Import;
 use crate::session::shared::{Attachment, ConnectionState, Counters, Facts, Shared};
 use crate::store::{self, Store};
+use crate::supervision::Supervision;
 
 /// Read timeout between two chunks of a migrating session, and how long a refused one is drained.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(60);
@@ -179,8 +180,9 @@ fn equip(
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
     let Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth } = identity;
-    growth.over(&control);
-    let compiler = Arc::new(CompileClient::new(Arc::clone(&control)));
+    let supervision = Arc::new(Supervision::default());
+    growth.over(&control, &supervision);
+    let compiler = Arc::new(CompileClient::new(Arc::clone(&control), Arc::clone(&supervision)));
     let store = resources.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
         opened.inspect_err(|error| tracing::warn!("upload cache disabled: {error}")).ok()
@@ -207,6 +209,7 @@ fn equip(
         exchange,
         store,
         growth,
+        supervision,
         outgoing: Arc::new(Outgoing::new(Arc::clone(&device))),
         device,
         compiler: Arc::clone(&compiler),

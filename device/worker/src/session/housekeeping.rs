@@ -36,7 +36,9 @@ impl Shared {
             // connection.
             let is_alone = received == seen && self.is_alone();
             alone = is_alone.then(|| alone.unwrap_or_else(Instant::now));
-            if alone.is_some_and(|since: Instant| since.elapsed() >= self.facts.grace_closed) {
+            if alone.is_some_and(|since: Instant| since.elapsed() >= self.facts.grace_closed)
+                && self.supervision.extension(self.facts.grace_lost).is_none()
+            {
                 self.end("its client disconnected while its work was still running");
             }
             if received == seen {

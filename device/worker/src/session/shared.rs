@@ -19,6 +19,7 @@ use crate::request::inbox::Activity;
 use crate::session::checkpoint::Checkpoints;
 use crate::session::migrate_out::Departure;
 use crate::store::Store;
+use crate::supervision::Supervision;
 
 /// Timeout for the last log line when a session ends: a log pipe that nobody reads must not block the exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) exchange: Arc<Exchange>,
     pub(super) store: Option<Arc<Store>>,
     pub(super) growth: Arc<Growth>,
+    pub(super) supervision: Arc<Supervision>,
     pub(super) device: Arc<dyn Device>,
     pub(super) outgoing: Arc<Outgoing>,
     pub(super) compiler: Arc<CompileClient>,
@@ -137,14 +139,20 @@ impl Shared {
         end(&self.outgoing, why)
     }
 
-    /// Waits up to `grace` for a connection or a departure.
+    /// Waits up to `grace` for a connection or a departure; longer if there was no supervisor to connect to.
     pub(super) fn wait_for_work(&self, grace: Duration) -> Option<MainWork> {
-        let deadline = Instant::now() + grace;
+        let mut deadline = Instant::now() + grace;
         let mut pending = self.connection.pending.lock();
         loop {
             let work = pending.take();
-            if work.is_some() || self.connection.arrived.wait_until(&mut pending, deadline).timed_out() {
-                return work.or_else(|| pending.take());
+            if work.is_some() {
+                return work;
+            }
+            if self.connection.arrived.wait_until(&mut pending, deadline).timed_out() {
+                match self.supervision.extension(self.facts.grace_lost) {
+                    Some(more) => deadline = Instant::now() + more,
+                    None => return pending.take(),
+                }
             }
         }
     }

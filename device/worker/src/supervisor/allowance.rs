@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use worker_status::DeviceLimits;
 
 use crate::error::WorkerError;
+use crate::supervisor::custody::{Custody, Held, limits_text, page_key};
 use crate::supervisor::ledgers::{LedgerConfig, Ledgers};
 
 /// Number of samples kept.
@@ -19,24 +20,100 @@ const LOOKS: usize = 60;
 /// Limits shared by the sessions of a worker or of a tenant.
 pub(crate) struct Allowance {
     limits: LimitConfig,
+    /// The limits as text, for comparison.
+    text: String,
     page: Arc<Page>,
     ledgers: Option<Ledgers>,
     free: Arc<Mutex<Vec<u32>>>,
     /// Usage samples: time, and the device time used until then, by device.
     looks: Mutex<VecDeque<(Instant, Vec<u64>)>>,
+    /// The tenant that it belongs to; `None` for the worker as a whole.
+    tenant: Option<String>,
+    /// Names the page for the next supervisor.
+    id: u64,
+    custody: Arc<Custody>,
 }
 
 impl Allowance {
     pub(crate) fn new(limits: LimitConfig, devices: u32, seats: u32) -> io::Result<Allowance> {
-        let page = Arc::new(Page::create(&limits, devices, seats)?);
+        Ok(Allowance::on(Page::create(&limits, devices, seats)?, limits, random_id()?))
+    }
+
+    /// Continues the page of an earlier supervisor. Seats are free until [`Allowance::keep_seat`] says otherwise.
+    pub(crate) fn adopt(
+        page: OwnedFd,
+        id: u64,
+        tenant: Option<&str>,
+        text: &str,
+        custody: &Arc<Custody>,
+    ) -> io::Result<Allowance> {
+        let limits = serde_json::from_str(text)?;
+        let mut allowance = Allowance::on(Page::open(page)?, limits, id);
+        // Not `limits_text(&limits)`: a number may differ in its last digit after it was read.
+        text.clone_into(&mut allowance.text);
+        Ok(allowance.held_by(custody, tenant))
+    }
+
+    fn on(page: Page, limits: LimitConfig, id: u64) -> Allowance {
+        let page = Arc::new(page);
         let free = Arc::new(Mutex::new((0..page.seats()).rev().collect()));
-        let looks = Mutex::new(VecDeque::from([(Instant::now(), vec![0; page.devices() as usize])]));
-        Ok(Allowance { limits, page, ledgers: None, free, looks })
+        let spent = (0..page.devices()).map(|device| page.account(device).spent).collect();
+        let looks = Mutex::new(VecDeque::from([(Instant::now(), spent)]));
+        let text = limits_text(&limits);
+        Allowance {
+            limits,
+            text,
+            page,
+            ledgers: None,
+            free,
+            looks,
+            tenant: None,
+            id,
+            custody: Arc::default(),
+        }
+    }
+
+    /// Leaves the page to the next supervisor, as that of a tenant or of the worker as a whole.
+    pub(crate) fn held_by(mut self, custody: &Arc<Custody>, tenant: Option<&str>) -> Allowance {
+        (self.custody, self.tenant) = (Arc::clone(custody), tenant.map(str::to_owned));
+        let held = Held::Page { id: self.id, tenant: self.tenant.clone(), limits: self.text.clone() };
+        self.custody.put(&held, Some(self.page.file().as_raw_fd()));
+        self
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the page has this owner, these limits and this size.
+    pub(crate) fn fits(&self, tenant: Option<&str>, limits: LimitConfig, devices: u32, seats: u32) -> bool {
+        self.tenant.as_deref() == tenant
+            && self.text == limits_text(&limits)
+            && (self.page.devices(), self.page.seats()) == (devices.max(1), seats.max(1))
+    }
+
+    /// Assigns an adopted session the seat that it has.
+    pub(crate) fn keep_seat(&self, seat: u32) -> Option<SeatGuard> {
+        let mut free = self.free.lock();
+        let at = free.iter().position(|it| *it == seat)?;
+        free.remove(at);
+        Some(SeatGuard { page: Arc::clone(&self.page), free: Arc::clone(&self.free), seat })
+    }
+
+    /// Clears the seats that no session has: an earlier supervisor may have been killed before it could.
+    pub(crate) fn clear_free_seats(&self) {
+        self.free.lock().iter().for_each(|seat| self.page.vacate(*seat));
     }
 
     /// Additionally limits memory to what each GPU's ledger grants.
     pub(crate) fn within(mut self, config: &LedgerConfig) -> Result<Allowance, WorkerError> {
         self.ledgers = Some(Ledgers::open(config, &self.limits, &self.page)?);
+        Ok(self)
+    }
+
+    /// The same for a page with sessions that use memory already.
+    pub(crate) fn still_within(mut self, config: &LedgerConfig) -> Result<Allowance, WorkerError> {
+        self.ledgers = Some(Ledgers::resume(config, &self.limits, &self.page)?);
         Ok(self)
     }
 
@@ -107,6 +184,18 @@ impl Allowance {
         }
         looks.push_back((Instant::now(), spent));
     }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.custody.remove(page_key(self.id));
+    }
+}
+
+fn random_id() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// An assigned seat. Dropped when its process has exited, which frees what the process held.

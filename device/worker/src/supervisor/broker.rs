@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::control::{Control, ShareToken, ToSession, ToSupervisor};
+use crate::supervisor::custody::{Custody, Held, offer_key};
 
 /// Limit on the offers of one session.
 const MAX_OFFERS: usize = 4096;
@@ -25,9 +27,20 @@ struct Offer {
 #[derive(Default)]
 pub(crate) struct Broker {
     offers: Mutex<HashMap<ShareToken, Offer>>,
+    custody: Arc<Custody>,
 }
 
 impl Broker {
+    /// Offers are left to the next supervisor.
+    pub(crate) fn new(custody: Arc<Custody>) -> Broker {
+        Broker { custody, ..Broker::default() }
+    }
+
+    /// Continues an offer of an adopted session.
+    pub(crate) fn adopt(&self, token: ShareToken, session: u64, tenant: String, file: OwnedFd, bytes: u64) {
+        self.offers.lock().insert(token, Offer { session, tenant, file, bytes });
+    }
+
     /// Serves a session's request; returns messages that are not for the broker.
     pub(crate) fn serve(
         &self,
@@ -62,6 +75,7 @@ impl Broker {
                 let mut offers = self.offers.lock();
                 if offers.get(&token).is_some_and(|it| it.session == session) {
                     offers.remove(&token);
+                    self.custody.remove(offer_key(&token));
                 }
             }
             (message, _) => return Some(message),
@@ -71,7 +85,12 @@ impl Broker {
 
     /// Removes the offers of a session that has ended.
     pub(crate) fn forget(&self, session: u64) {
-        self.offers.lock().retain(|_, it| it.session != session);
+        self.offers.lock().retain(|token, it| {
+            if it.session == session {
+                self.custody.remove(offer_key(token));
+            }
+            it.session != session
+        });
     }
 
     fn offer(&self, session: u64, tenant: &str, file: OwnedFd, bytes: u64) -> Result<ShareToken, String> {
@@ -81,6 +100,8 @@ impl Broker {
         if offers.values().filter(|it| it.session == session).count() >= MAX_OFFERS {
             return Err(format!("the session already shares {MAX_OFFERS} allocations"));
         }
+        let held = Held::Offer { token, session, tenant: tenant.to_owned(), bytes };
+        self.custody.put(&held, Some(file.as_raw_fd()));
         offers.insert(token, Offer { session, tenant: tenant.to_owned(), file, bytes });
         Ok(token)
     }
@@ -181,6 +202,16 @@ mod tests {
         let token = owner.offer(&broker, &file(b"bytes"));
         assert_eq!(other.open(&broker, token).unwrap_err().code, hipErrorInvalidResourceHandle);
         assert!(friend.open(&broker, token).is_ok());
+    }
+
+    #[test]
+    fn an_offer_of_an_adopted_session_is_granted_until_the_session_ends() {
+        let broker = Broker::default();
+        let other = Session::new(2);
+        broker.adopt([5; 32], 1, "one".to_owned(), file(b"bytes").into(), 5);
+        assert_eq!(other.open(&broker, [5; 32]).unwrap().bytes, 5);
+        broker.forget(1);
+        assert!(other.open(&broker, [5; 32]).is_err());
     }
 
     #[test]

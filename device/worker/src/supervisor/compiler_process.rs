@@ -19,6 +19,10 @@ pub(crate) struct CompilerProcess {
 }
 
 impl CompilerProcess {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Starts a service. Returns it and the socket for the session's process.
     pub(crate) fn start(
         program: &[PathBuf],

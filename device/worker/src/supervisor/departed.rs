@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use wire::RejectCode;
 
+use super::custody::{Custody, Held, departed_key};
 use super::oom;
 use super::saved::{AwayNote, SavedSessions};
 
@@ -27,6 +28,8 @@ pub(crate) enum Death {
     OutOfMemory,
     /// It was killed by a signal or exited with an error.
     Status(ExitStatus),
+    /// It was started by an earlier supervisor, so its status is not known.
+    Unknown,
     /// It was saved and could not be restored, for this reason.
     Lost(String),
 }
@@ -39,6 +42,11 @@ impl Death {
             Death::Status(status) => {
                 (RejectCode::UnknownSession, format!("the session's process died: {status}"))
             }
+            Death::Unknown => (
+                RejectCode::UnknownSession,
+                "the session's process ended; an earlier supervisor started it, so the reason is not known"
+                    .to_owned(),
+            ),
             Death::Lost(text) => {
                 (RejectCode::UnknownSession, format!("the saved session cannot be restored: {text}"))
             }
@@ -78,9 +86,15 @@ pub(crate) struct DepartedSessions {
     changed: Condvar,
     /// Where they are noted.
     folder: OnceLock<Arc<SavedSessions>>,
+    custody: Arc<Custody>,
 }
 
 impl DepartedSessions {
+    /// Records are left to the next supervisor.
+    pub(crate) fn new(custody: Arc<Custody>) -> DepartedSessions {
+        DepartedSessions { custody, ..DepartedSessions::default() }
+    }
+
     /// Notes sessions in a folder from now on, and remembers those that an earlier worker noted there.
     pub(crate) fn keep_in(&self, folder: &Arc<SavedSessions>) {
         let notes = folder.away().unwrap_or_else(|error| {
@@ -104,6 +118,7 @@ impl DepartedSessions {
     /// Adds a session. Returns the one that is forgotten for it.
     fn remember(&self, id: u64, departed: DepartedSession) -> Option<u64> {
         let mut sessions = self.sessions.lock();
+        self.leave(id, &departed);
         let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
         sessions.insert(id, (next, departed));
         self.changed.notify_all();
@@ -112,6 +127,7 @@ impl DepartedSessions {
         }
         let oldest = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)?;
         sessions.remove(&oldest);
+        self.custody.remove(departed_key(oldest));
         Some(oldest)
     }
 
@@ -144,6 +160,7 @@ impl DepartedSessions {
     /// Forgets a session that has come back.
     pub(crate) fn remove(&self, id: u64) {
         let known = self.sessions.lock().remove(&id).is_some();
+        self.custody.remove(departed_key(id));
         if let Some(folder) = self.folder.get().filter(|_| known) {
             folder.forget_away(id);
         }
@@ -159,6 +176,7 @@ impl DepartedSessions {
             {
                 departed.endpoint = Some(endpoint);
                 let departed = departed.clone();
+                self.leave(id, &departed);
                 drop(sessions);
                 self.note(id, &departed);
                 return true;
@@ -166,6 +184,15 @@ impl DepartedSessions {
             if self.changed.wait_until(&mut sessions, deadline).timed_out() {
                 return false;
             }
+        }
+    }
+
+    /// Leaves the record of a session that has moved or is suspended to the next supervisor.
+    fn leave(&self, session: u64, departed: &DepartedSession) {
+        let DepartedSession { tenant, secret, endpoint, death, .. } = departed.clone();
+        match death {
+            None => self.custody.put(&Held::Departed { session, tenant, secret, endpoint }, None),
+            Some(_) => self.custody.remove(departed_key(session)),
         }
     }
 

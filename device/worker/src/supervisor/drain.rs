@@ -25,6 +25,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How long handshakes that are under way may take.
 const HANDSHAKES: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(5);
+/// How long the process of a saved session may take to exit.
+const LEAVING: Duration = Duration::from_secs(2);
 /// How often the restoration of a session is tried. By chance, an address of the session may be taken in a new process; the next one
 /// has other addresses.
 const ATTEMPTS: usize = 3;
@@ -153,7 +155,7 @@ impl Drain {
             tracing::error!("cannot read the saved sessions: {error}");
             Vec::new()
         });
-        for note in &notes {
+        for note in notes.iter().filter(|note| !sessions.has(note.session)) {
             let away = DepartedSession::new(note.tenant.clone(), note.secret, None);
             sessions.departed().insert(note.session, away);
         }
@@ -164,6 +166,11 @@ impl Drain {
     pub(crate) fn restore(&self, sessions: &Arc<Sessions>, tenants: &Tenants, notes: &[Note]) {
         let Some(saved) = &self.saved else { return };
         for note in notes {
+            // An earlier worker was killed after it had saved the session and before it ended the process: that one continues.
+            if sessions.outlives(note.session, LEAVING) {
+                saved.remove(note.session);
+                continue;
+            }
             let mut result = restore(saved, sessions, tenants, note);
             for _ in 1..ATTEMPTS {
                 if result.is_ok() {

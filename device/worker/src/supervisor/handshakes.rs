@@ -140,6 +140,11 @@ impl Handshakes {
         self.rows.lock().count(|row| row.stage >= Stage::Returning) > 0
     }
 
+    /// Whether any connection is in its handshake.
+    pub(crate) fn is_open(&self) -> bool {
+        self.rows.lock().count(|_| true) > 0
+    }
+
     /// Logs a line about a connection, rate-limited.
     pub(crate) fn warn(&self, line: std::fmt::Arguments<'_>) {
         let mut log = self.log.lock();

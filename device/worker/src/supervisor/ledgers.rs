@@ -44,6 +44,30 @@ impl Ledgers {
         limits: &LimitConfig,
         page: &Page,
     ) -> Result<Ledgers, WorkerError> {
+        Ledgers::begin(config, limits, page, |ledger, request| {
+            ledger.shrink(&config.owner, request).map(|reach| (request, reach))
+        })
+    }
+
+    /// Continues with the bytes that an earlier supervisor was granted: its sessions use them.
+    pub(crate) fn resume(
+        config: &LedgerConfig,
+        limits: &LimitConfig,
+        page: &Page,
+    ) -> Result<Ledgers, WorkerError> {
+        // The ledger counts, not the page, which sessions can write to.
+        Ledgers::begin(config, limits, page, |ledger, _| {
+            Ok((ledger.granted(&config.owner)?, ledger.within_reach(&config.owner)?))
+        })
+    }
+
+    /// Opens the ledgers. `grant` returns the first grant, and the maximum to which it could grow.
+    fn begin(
+        config: &LedgerConfig,
+        limits: &LimitConfig,
+        page: &Page,
+        grant: impl Fn(&Ledger, u64) -> Result<(u64, u64), LedgerError>,
+    ) -> Result<Ledgers, WorkerError> {
         let failed = |error: LedgerError| WorkerError::Io {
             what: "cannot open the GPU ledgers",
             source: io::Error::other(error),
@@ -59,12 +83,13 @@ impl Ledgers {
         }
         let limit = limits.memory.unwrap_or(u64::MAX);
         let request = limits.memory_request.unwrap_or(limit);
+        let mut granted = Vec::new();
         for (ledger, device) in ledgers.iter().zip(0..) {
-            let within_reach = ledger.shrink(&config.owner, request).map_err(failed)?;
-            page.grant(device, request, within_reach);
+            let (bytes, within_reach) = grant(ledger, request).map_err(failed)?;
+            page.grant(device, bytes, within_reach);
+            granted.push(bytes);
         }
-        let granted = Mutex::new(vec![request; ledgers.len()]);
-        Ok(Ledgers { owner: config.owner.clone(), ledgers, limit, request, granted })
+        Ok(Ledgers { owner: config.owner.clone(), ledgers, limit, request, granted: Mutex::new(granted) })
     }
 
     /// Grants `bytes` more of a device, if other workers have neither requested nor used them.
@@ -176,5 +201,28 @@ mod tests {
         b.take(0, 3 * MIB).unwrap();
         assert!(a.take(0, MIB).is_err());
         assert_eq!(agent.taken().unwrap(), 16 * MIB);
+    }
+
+    #[test]
+    fn the_next_supervisor_keeps_the_grant_of_running_sessions() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gpu");
+        let agent = Ledger::create(&path, 16 * MIB).unwrap();
+        agent.reserve("a", 4 * MIB).unwrap();
+        let first = worker(&path, "a", 4 * MIB, 12 * MIB);
+        seat(&first).take(0, 10 * MIB).unwrap();
+        let (ledgers, page) = first;
+        drop(ledgers);
+        let limits =
+            LimitConfig { memory: Some(12 * MIB), memory_request: Some(4 * MIB), ..LimitConfig::default() };
+        let config = LedgerConfig { owner: "a".to_owned(), files: vec![path] };
+        let next = (Arc::new(Ledgers::resume(&config, &limits, &page).unwrap()), page);
+        assert_eq!(agent.taken().unwrap(), 10 * MIB);
+        seat(&next).take(0, 2 * MIB).unwrap();
+        assert!(seat(&next).take(0, 1).is_err(), "the limit holds");
+        seat(&next).give(0, 12 * MIB);
+        next.0.trim(&next.1, false);
+        assert_eq!(agent.taken().unwrap(), 4 * MIB);
     }
 }

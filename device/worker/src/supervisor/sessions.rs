@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use limits::OutOfMemoryKills;
 use parking_lot::{Condvar, Mutex};
@@ -22,8 +22,10 @@ use crate::supervisor::allowance::SeatGuard;
 use crate::supervisor::broker::Broker;
 use crate::supervisor::child;
 use crate::supervisor::compiler_process::CompilerProcess;
+use crate::supervisor::custody::{Custody, Held, HeldSession, compiler_key, process_key, session_key};
 use crate::supervisor::departed::{Death, DepartedSession, DepartedSessions};
 use crate::supervisor::oom;
+use crate::supervisor::process::{Exit, Process, open_pidfd};
 use crate::supervisor::saved::Note;
 use crate::supervisor::tenants::{Tenant, Who};
 
@@ -75,8 +77,9 @@ pub(crate) struct Sessions {
     programs: Programs,
     worker: String,
     tickets: AtomicU64,
-    broker: Broker,
+    pub(super) broker: Broker,
     departed: DepartedSessions,
+    custody: Arc<Custody>,
     afterlife: OnceLock<Box<dyn Afterlife>>,
 }
 
@@ -89,7 +92,7 @@ pub(crate) trait Afterlife: Send + Sync {
 }
 
 impl Sessions {
-    pub(crate) fn new(limit: usize, programs: Programs, worker: String) -> Sessions {
+    pub(crate) fn new(limit: usize, programs: Programs, worker: String, custody: &Arc<Custody>) -> Sessions {
         Sessions {
             sessions: Mutex::new(HashMap::new()),
             gone: Condvar::new(),
@@ -97,8 +100,9 @@ impl Sessions {
             programs,
             worker,
             tickets: AtomicU64::new(0),
-            broker: Broker::default(),
-            departed: DepartedSessions::default(),
+            broker: Broker::new(Arc::clone(custody)),
+            departed: DepartedSessions::new(Arc::clone(custody)),
+            custody: Arc::clone(custody),
             afterlife: OnceLock::new(),
         }
     }
@@ -135,6 +139,14 @@ impl Sessions {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         let mut sessions = self.sessions.lock();
         while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+    }
+
+    /// Whether a session is still running here after some time, if it was.
+    pub(crate) fn outlives(&self, id: u64, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        let mut sessions = self.sessions.lock();
+        while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+        sessions.contains_key(&id)
     }
 
     /// Sessions that were here and have left.
@@ -205,28 +217,57 @@ impl Sessions {
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
         sent.map_err(failed("cannot send orders to the session's process"))?;
 
-        let control = Arc::new(ours);
-        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
-        let session = Session {
-            tenant: Arc::clone(tenant),
+        let note = HeldSession {
+            session: id,
             secret: key,
-            control: Arc::clone(&control),
+            tenant: tenant.name.clone(),
             client: hello.client.clone(),
             pid: hello.pid,
             peer: peer.to_owned(),
-            process: child.id(),
-            since: Instant::now(),
-            report: Arc::clone(&report),
-            seat: seat.as_ref().map(SeatGuard::number),
+            started: unix_seconds(),
+            seat: tenant.allowance.as_ref().zip(seat.as_ref()).map(|(all, seat)| (all.id(), seat.number())),
         };
-        self.sessions.lock().insert(id, session);
-        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
-        let watch = move || sessions.watch(id, &tenant, child, seat, &control, &report);
-        std::thread::Builder::new()
-            .name("session".to_owned())
-            .spawn(watch)
-            .map_err(failed("cannot start a thread for the session"))?;
+        self.leave(&note, &ours, &child);
+        let watched = Watched::new(tenant, Process::Started(child), seat, Arc::new(ours));
+        self.sessions.lock().insert(id, watched.session(&note, Instant::now()));
+        self.watch_on_thread(id, watched).map_err(failed("cannot start a thread for the session"))?;
         Ok(id)
+    }
+
+    /// Leaves a session to the next supervisor.
+    fn leave(&self, note: &HeldSession, control: &Control, child: &Child) {
+        if !self.custody.is_on() {
+            return;
+        }
+        match open_pidfd(child.id()) {
+            Ok(handle) => {
+                let held = Held::Process { session: note.session, pid: child.id() };
+                self.custody.put(&held, Some(handle.as_raw_fd()));
+                self.custody.put(&Held::Session(note.clone()), Some(control.raw_fd()));
+            }
+            Err(error) => tracing::warn!(
+                "session {} would end with this supervisor: {error}",
+                wire::SessionId(note.session)
+            ),
+        }
+    }
+
+    /// Adds a session of an earlier supervisor to the table and serves it.
+    pub(super) fn adopt_running(
+        self: &Arc<Sessions>,
+        note: &HeldSession,
+        watched: Watched,
+    ) -> std::io::Result<()> {
+        let age = Duration::from_secs(unix_seconds().saturating_sub(note.started));
+        let since = Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
+        self.sessions.lock().insert(note.session, watched.session(note, since));
+        self.watch_on_thread(note.session, watched)
+    }
+
+    fn watch_on_thread(self: &Arc<Sessions>, id: u64, watched: Watched) -> std::io::Result<()> {
+        let sessions = Arc::clone(self);
+        let watch = move || sessions.watch(id, watched);
+        std::thread::Builder::new().name("session".to_owned()).spawn(watch).map(drop)
     }
 
     /// Starts a process for a session that arrives over a link.
@@ -267,21 +308,18 @@ impl Sessions {
             }
         };
         let Ok(Some((ToSupervisor::Arrived { session_id, secret, client, pid }, _))) = first else {
-            let _ = reap(child);
+            let _ = reap(Process::Started(child));
             return;
         };
-        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
-        let session = Session {
-            tenant: Arc::clone(tenant),
+        let note = HeldSession {
+            session: session_id,
             secret,
-            control: Arc::clone(&control),
+            tenant: tenant.name.clone(),
             client,
             pid,
             peer: "resumed".to_owned(),
-            process: child.id(),
-            since: Instant::now(),
-            report: Arc::clone(&report),
-            seat: seat.as_ref().map(SeatGuard::number),
+            started: unix_seconds(),
+            seat: tenant.allowance.as_ref().zip(seat.as_ref()).map(|(all, seat)| (all.id(), seat.number())),
         };
         let mut sessions = self.sessions.lock();
         // If the session is returning to this worker, its old process may still be exiting.
@@ -305,26 +343,34 @@ impl Sessions {
                 tracing::info!(
                     "session {} of {} (pid {pid}) resumed",
                     wire::SessionId(session_id),
-                    session.client
+                    note.client
                 );
-                sessions.insert(session_id, session);
-                self.departed.remove(session_id);
+                self.leave(&note, &control, &child);
                 ToSession::Adopted
             }
         };
+        let adopted = matches!(order, ToSession::Adopted);
+        let watched = Watched::new(tenant, Process::Started(child), seat, control);
+        if adopted {
+            sessions.insert(session_id, watched.session(&note, Instant::now()));
+            self.departed.remove(session_id);
+        }
         drop(sessions);
-        let sent = control.send(&order, None);
-        match order {
-            ToSession::Adopted if sent.is_ok() => {
-                self.watch(session_id, tenant, child, seat, &control, &report);
-            }
-            ToSession::Adopted => {
-                self.sessions.lock().remove(&session_id);
-                let _ = reap(child);
-            }
-            _ => {
-                let _ = reap(child);
-            }
+        let sent = watched.control.send(&order, None);
+        if adopted && sent.is_ok() {
+            return self.watch(session_id, watched);
+        }
+        if adopted {
+            self.sessions.lock().remove(&session_id);
+            self.forget(session_id);
+        }
+        let _ = reap(watched.process);
+    }
+
+    /// Takes back what was left to the next supervisor for a session that has ended.
+    pub(super) fn forget(&self, id: u64) {
+        for key in [session_key(id), process_key(id), compiler_key(id)] {
+            self.custody.remove(key);
         }
     }
 
@@ -436,19 +482,15 @@ impl Sessions {
     }
 
     /// Starts the compiler service of a session and sends the session its socket. Replaces one that has exited.
-    fn start_compiler(
-        &self,
-        tenant: &Tenant,
-        control: &Control,
-        seat: Option<&SeatGuard>,
-        service: &mut Option<CompilerProcess>,
-    ) {
+    fn start_compiler(&self, session: u64, watched: &Watched, service: &mut Option<CompilerProcess>) {
+        let Watched { tenant, control, seat, .. } = watched;
         // First, so that a session has one service at a time.
         *service = None;
-        let seat = tenant.config.limits.zip(seat);
+        let seat = tenant.config.limits.zip(seat.as_ref());
         let started = CompilerProcess::start(&self.programs.compiler, &tenant.config.compiler, seat);
         let (refused, socket) = match started {
             Ok((process, socket)) => {
+                self.custody.put(&Held::Compiler { session, pid: process.id() }, None);
                 *service = Some(process);
                 (None, Some(socket))
             }
@@ -459,23 +501,23 @@ impl Sessions {
     }
 
     /// Serves a session's messages until its process has exited.
-    fn watch(
-        &self,
-        id: u64,
-        tenant: &Tenant,
-        child: Child,
-        seat: Option<SeatGuard>,
-        control: &Control,
-        report: &(Mutex<(u64, SessionReport)>, Condvar),
-    ) {
+    fn watch(&self, id: u64, watched: Watched) {
         let mut compiler = None;
         let kills = OutOfMemoryKills::now();
+        let Watched { tenant, control, report, .. } = &watched;
+        let mut renewed = match watched.process {
+            Process::Started(_) => true,
+            // On this thread: a hostile executor may not read its socket.
+            Process::Adopted { .. } => control.send(&ToSession::Supervised, None).is_err(),
+        };
         while let Ok(Some((message, attached))) = control.receive::<ToSupervisor>() {
+            if !renewed && message.is_repeated() {
+                continue;
+            }
             match self.broker.serve(id, &tenant.name, control, message, attached) {
                 None => {}
-                Some(ToSupervisor::Compiler {}) => {
-                    self.start_compiler(tenant, control, seat.as_ref(), &mut compiler);
-                }
+                Some(ToSupervisor::Renewed) => renewed = true,
+                Some(ToSupervisor::Compiler {}) => self.start_compiler(id, &watched, &mut compiler),
                 Some(ToSupervisor::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
@@ -501,14 +543,17 @@ impl Sessions {
         self.broker.forget(id);
         // Kills every compiler of the session before its seat is freed.
         drop(compiler);
-        let ended = reap(child);
+        let Watched { tenant, process, seat, .. } = watched;
+        let ended = reap(process);
         // Frees the seat only now: the process has exited and uses no shared device any more.
         drop(seat);
         let death = match &ended {
-            Ok(status) if oom::was_killed(*status, &kills) => Some(Death::OutOfMemory),
-            Ok(status) if !status.success() => Some(Death::Status(*status)),
+            Ok(Exit::Status(status)) if oom::was_killed(*status, &kills) => Some(Death::OutOfMemory),
+            Ok(Exit::Status(status)) if !status.success() => Some(Death::Status(*status)),
+            Ok(Exit::Unknown) if self.departed.find(id).is_none() => Some(Death::Unknown),
             _ => None,
         };
+        self.forget(id);
         let mut sessions = self.sessions.lock();
         let session = sessions.remove(&id);
         if let (Some(session), Some(death)) = (&session, &death) {
@@ -529,16 +574,58 @@ impl Sessions {
         }
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {
-            Ok(status) if status.success() => {
+            Ok(Exit::Unknown) => tracing::info!("session {} of {client} ended", wire::SessionId(id)),
+            Ok(Exit::Status(status)) if status.success() => {
                 tracing::info!("session {} of {client} ended", wire::SessionId(id))
             }
-            Ok(status) => {
+            Ok(Exit::Status(status)) => {
                 let text = death.map_or_else(|| status.to_string(), |death| death.reason().1);
                 tracing::error!("session {} of {client}: {text}", wire::SessionId(id));
             }
             Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }
     }
+}
+
+/// A session's process and what the thread that serves it needs.
+pub(super) struct Watched {
+    tenant: Arc<Tenant>,
+    process: Process,
+    seat: Option<SeatGuard>,
+    control: Arc<Control>,
+    report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
+}
+
+impl Watched {
+    pub(super) fn new(
+        tenant: &Arc<Tenant>,
+        process: Process,
+        seat: Option<SeatGuard>,
+        control: Arc<Control>,
+    ) -> Watched {
+        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
+        Watched { tenant: Arc::clone(tenant), process, seat, control, report }
+    }
+
+    /// The session's row in the table.
+    fn session(&self, note: &HeldSession, since: Instant) -> Session {
+        Session {
+            tenant: Arc::clone(&self.tenant),
+            secret: note.secret,
+            control: Arc::clone(&self.control),
+            client: note.client.clone(),
+            pid: note.pid,
+            peer: note.peer.clone(),
+            process: self.process.id(),
+            since,
+            report: Arc::clone(&self.report),
+            seat: self.seat.as_ref().map(SeatGuard::number),
+        }
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// Answers a session's request for more device memory than was granted.
@@ -565,18 +652,23 @@ fn seat(tenant: &Tenant, control: &Control) -> Result<Option<SeatGuard>, WorkerE
 
 /// Waits for the exit of a process whose control socket is closed. Kills it after a timeout: hostile code may close the socket
 /// and keep running.
-fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
+fn reap(mut process: Process) -> std::io::Result<Exit> {
     let deadline = Instant::now() + EXIT_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     while Instant::now() < deadline {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+        if let Some(exit) = process.try_wait()? {
+            return Ok(exit);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
-    child.kill()?;
-    child.wait()
+    process.kill()?;
+    loop {
+        if let Some(exit) = process.try_wait()? {
+            return Ok(exit);
+        }
+        std::thread::sleep(pause);
+    }
 }
 
 fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use limits::LimitConfig;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use transport::token::{LocalToken, TokenError};
 use worker_status::DEFAULT_TENANT;
 
@@ -12,6 +12,7 @@ use crate::compile::cache::CompileCache;
 use crate::config::SessionConfig;
 use crate::error::WorkerError;
 use crate::supervisor::allowance::Allowance;
+use crate::supervisor::custody::Custody;
 use crate::supervisor::ledgers::LedgerConfig;
 use crate::supervisor::tokens::{Role, TokenConfig, read_tokens};
 
@@ -24,6 +25,20 @@ pub(crate) struct Tenant {
     pub(crate) allowance: Option<Arc<Allowance>>,
     token: Option<Vec<u8>>,
     limits: Option<LimitConfig>,
+}
+
+impl Tenant {
+    /// The tenant, for a session that still has the limits that it started with.
+    pub(crate) fn limited_by(&self, allowance: Arc<Allowance>) -> Tenant {
+        Tenant {
+            name: self.name.clone(),
+            max_sessions: self.max_sessions,
+            config: self.config.clone(),
+            allowance: Some(allowance),
+            token: self.token.clone(),
+            limits: self.limits,
+        }
+    }
 }
 
 /// Identity of an authenticated client.
@@ -69,6 +84,14 @@ pub(crate) struct Tenants {
     /// Tokens given by command-line options, in addition to the file.
     fixed: Vec<TokenConfig>,
     file: Option<PathBuf>,
+    pages: HeldPages,
+}
+
+/// Limits pages of an earlier supervisor, and where pages are left to the next one.
+#[derive(Default)]
+pub(crate) struct HeldPages {
+    pub(crate) custody: Arc<Custody>,
+    pub(crate) adopted: Mutex<Vec<Allowance>>,
 }
 
 #[derive(Default)]
@@ -87,9 +110,11 @@ impl Tenants {
         fixed: Vec<TokenConfig>,
         file: Option<PathBuf>,
         ledgers: Option<&LedgerConfig>,
+        pages: HeldPages,
     ) -> Result<Tenants, WorkerError> {
-        let shared = base.limits.map(|limits| allowance(limits, devices, seats, ledgers)).transpose()?;
-        let tenants = Tenants { state: RwLock::default(), base, shared, devices, seats, fixed, file };
+        let shared =
+            base.limits.map(|it| pages.allowance(None, it, (devices, seats), ledgers)).transpose()?;
+        let tenants = Tenants { state: RwLock::default(), base, shared, devices, seats, fixed, file, pages };
         tenants.load()?;
         Ok(tenants)
     }
@@ -138,7 +163,10 @@ impl Tenants {
         let own = match (limits, before) {
             // Running sessions keep their seats on the limits page.
             (Some(limits), Some(before)) if before.limits == Some(limits) => before.allowance.clone(),
-            (Some(limits), _) => Some(allowance(limits, self.devices, self.seats, None)?),
+            (Some(limits), _) => {
+                let name = token.map(|token| token.name.as_str());
+                Some(self.pages.allowance(name, limits, (self.devices, self.seats), None)?)
+            }
             (None, _) => self.shared.clone(),
         };
         config.limits = limits.or(config.limits);
@@ -225,24 +253,43 @@ impl Tenants {
         all
     }
 
+    /// Returns the limits pages of an earlier supervisor whose limits have changed since. Their sessions keep them.
+    pub(crate) fn take_former_pages(&self) -> Vec<Allowance> {
+        std::mem::take(&mut self.pages.adopted.lock())
+    }
+
     /// Whether there are limits, or a reload of the file may add some.
     pub(crate) fn are_limited(&self) -> bool {
         self.file.is_some() || !self.allowances().is_empty()
     }
 }
 
-fn allowance(
-    limits: LimitConfig,
-    devices: u32,
-    seats: u32,
-    ledgers: Option<&LedgerConfig>,
-) -> Result<Arc<Allowance>, WorkerError> {
-    let allowance = Allowance::new(limits, devices, seats)
-        .map_err(|source| WorkerError::Io { what: "cannot create the limits page", source })?;
-    Ok(Arc::new(match ledgers {
-        Some(ledgers) => allowance.within(ledgers)?,
-        None => allowance,
-    }))
+impl HeldPages {
+    /// The page of an earlier supervisor with the same limits, or a new one.
+    fn allowance(
+        &self,
+        tenant: Option<&str>,
+        limits: LimitConfig,
+        (devices, seats): (u32, u32),
+        ledgers: Option<&LedgerConfig>,
+    ) -> Result<Arc<Allowance>, WorkerError> {
+        let mut adopted = self.adopted.lock();
+        let found = adopted.iter().position(|it| it.fits(tenant, limits, devices, seats));
+        if let Some(at) = found {
+            let allowance = adopted.swap_remove(at);
+            return Ok(Arc::new(match ledgers {
+                Some(ledgers) => allowance.still_within(ledgers)?,
+                None => allowance,
+            }));
+        }
+        let allowance = Allowance::new(limits, devices, seats)
+            .map_err(|source| WorkerError::Io { what: "cannot create the limits page", source })?;
+        let allowance = match ledgers {
+            Some(ledgers) => allowance.within(ledgers)?,
+            None => allowance,
+        };
+        Ok(Arc::new(allowance.held_by(&self.custody, tenant)))
+    }
 }
 
 #[cfg(test)]
@@ -267,7 +314,16 @@ mod tests {
     #[test]
     fn each_tenant_has_its_own_uploads_and_limits() {
         let folder = tempfile::tempdir().unwrap();
-        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(write(folder.path(), TWO)), None).unwrap();
+        let tenants = Tenants::new(
+            base(),
+            1,
+            8,
+            Vec::new(),
+            Some(write(folder.path(), TWO)),
+            None,
+            HeldPages::default(),
+        )
+        .unwrap();
         let [(_, alice), (_, bob), (_, admin)] = &tenants.tokens()[..] else { panic!() };
         let folder_of = |who: &Who| who.tenant().unwrap().config.uploads.clone().unwrap().folder;
         assert_ne!(folder_of(alice), folder_of(bob));
@@ -282,7 +338,7 @@ mod tests {
     fn a_new_file_adds_and_removes_tenants_and_a_broken_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = write(folder.path(), TWO);
-        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(path), None).unwrap();
+        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(path), None, HeldPages::default()).unwrap();
         let alice = tenants.tenant_for(Some("alice")).ok().unwrap();
         write(folder.path(), "[[token]]\n");
         assert!(tenants.load().is_err());

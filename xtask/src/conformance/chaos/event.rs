@@ -15,6 +15,10 @@ pub enum Event {
     Blackhole { worker: usize, time: Duration },
     /// A worker is terminated and started again.
     Restart { worker: usize },
+    /// A worker's supervisor is killed, and another one started.
+    Kill { worker: usize },
+    /// A worker replaces its program in place.
+    Upgrade { worker: usize },
     /// A program's session moves to a worker.
     Migrate { program: usize, worker: usize },
     /// All processes of a worker stand still for a while.
@@ -28,12 +32,14 @@ impl Event {
     pub fn choose(random: &mut Random, workers: usize, programs: usize) -> Event {
         let (worker, program) = (random.below(workers), random.below(programs));
         let time = Duration::from_millis(100 + random.below(3000) as u64);
-        match random.below(16) {
+        match random.below(19) {
             0..=5 => Event::Cut { worker },
             6 => Event::Blackhole { worker, time },
             7..=8 => Event::Restart { worker },
             9..=12 => Event::Migrate { program, worker },
             13 => Event::PauseWorker { worker, time: time / 2 },
+            14 | 15 => Event::Kill { worker },
+            16 => Event::Upgrade { worker },
             _ => Event::PauseProgram { program, time: time / 4 },
         }
     }
@@ -43,6 +49,8 @@ impl Event {
             Event::Cut { .. } => "cuts",
             Event::Blackhole { .. } => "silences",
             Event::Restart { .. } => "restarts",
+            Event::Kill { .. } => "killed supervisors",
+            Event::Upgrade { .. } => "upgrades in place",
             Event::Migrate { .. } => "migrations",
             Event::PauseWorker { .. } => "paused workers",
             Event::PauseProgram { .. } => "paused programs",
@@ -63,6 +71,14 @@ impl Event {
             Event::Restart { worker } => {
                 let time = fleet.restart(worker)?;
                 format!("worker {worker} restarted, its end took {time:?}")
+            }
+            Event::Kill { worker } => {
+                fleet.kill(worker)?;
+                format!("supervisor of worker {worker} killed and replaced")
+            }
+            Event::Upgrade { worker } => {
+                fleet.upgrade(worker);
+                format!("worker {worker} told to replace its program")
             }
             Event::Migrate { program, worker } => {
                 let pid = programs[program].pid();

@@ -14,7 +14,10 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// Longer than `remora worker --drain-timeout`.
 const END_LIMIT: Duration = Duration::from_secs(45);
 
-/// A process that listens, killed on drop.
+/// How long an interrupted process may take to end.
+const DROP_LIMIT: Duration = Duration::from_secs(20);
+
+/// A process that listens. Interrupted on drop: a worker that is killed leaves the processes of its sessions.
 #[derive(Debug)]
 struct Listening {
     child: Child,
@@ -78,6 +81,20 @@ impl Fleet {
         let time = begin.elapsed();
         self.places[index].worker = self.worker(index, &address)?;
         Ok(time)
+    }
+
+    /// Kills the supervisor of a worker and starts another one, which adopts the sessions.
+    pub fn kill(&mut self, index: usize) -> Result<()> {
+        let address = self.places[index].worker.address.clone();
+        self.places[index].worker.end(libc::SIGKILL, END_LIMIT)?;
+        self.places[index].worker = self.worker(index, &address)?;
+        Ok(())
+    }
+
+    /// Has a worker replace its program in place.
+    pub fn upgrade(&self, index: usize) {
+        // SAFETY: takes no pointers; the process was started here and is not yet waited for.
+        unsafe { libc::kill(self.places[index].worker.child.id() as libc::pid_t, libc::SIGUSR2) };
     }
 
     /// Stops all processes of a worker for a while.
@@ -177,6 +194,9 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) || self.end(libc::SIGINT, DROP_LIMIT).is_ok() {
+            return;
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
