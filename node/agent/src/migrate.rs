@@ -306,7 +306,9 @@ impl Route {
     /// Moves all sessions; `moved` lists those that have moved.
     fn move_all(&self, moved: &mut Vec<u64>) -> Result<(), AgentError> {
         for _ in 0..ROUNDS {
-            let sessions = self.from.inspect()?.sessions;
+            let mut sessions = self.from.inspect()?.sessions;
+            // The process of a session that has left may still be exiting.
+            sessions.retain(|session| !moved.contains(&session.id));
             if sessions.is_empty() {
                 break;
             }

@@ -129,7 +129,11 @@ pub fn hello(config: &Config) -> Result<Hello, TransportError> {
 
 /// The address that a redirecting worker names, or why the redirect is refused. It is an endpoint, or a URL with the pin of the new
 /// worker's certificate; without a pin, the certificates that were trusted so far are.
-pub fn moved(from: &Candidate, error: &TransportError) -> Option<Result<Candidate, String>> {
+pub fn moved(
+    from: &Candidate,
+    error: &TransportError,
+    configured: &[Candidate],
+) -> Option<Result<Candidate, String>> {
     let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
         return None;
     };
@@ -142,6 +146,10 @@ pub fn moved(from: &Candidate, error: &TransportError) -> Option<Result<Candidat
         Ok(found) => found,
         Err(error) => return Some(Err(format!("{old} redirects to an invalid address: {error}"))),
     };
+    // A session that returns to a worker that the user has named is as secure as it was there.
+    if let Some(known) = configured.iter().find(|it| it.endpoint == to) {
+        return Some(Ok(Candidate { trust: pin.or_else(|| known.trust.clone()), ..known.clone() }));
+    }
     let refused = match (old, &to) {
         (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
             Some("which is not encrypted, unlike this connection")
@@ -328,7 +336,7 @@ mod tests {
             |from: &str| Candidate { endpoint: from.parse().unwrap(), token: None, trust: Some(old.clone()) };
         let go = |from: &str, to: &str| {
             let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
-            moved(&place(from), &error).unwrap()
+            moved(&place(from), &error, &[place("home:1")]).unwrap()
         };
         assert_eq!(go("one:1", "two:2").unwrap().endpoint, "two:2".parse().unwrap());
         let to = go("one:1", "tls://two:2").unwrap();
@@ -343,6 +351,7 @@ mod tests {
         assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
         assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
         let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
-        assert!(moved(&place("one:1"), &other).is_none());
+        assert!(moved(&place("one:1"), &other, &[]).is_none());
+        assert!(go("tls://one:1", "home:1").is_ok(), "the user has named that worker");
     }
 }

@@ -147,7 +147,7 @@ impl Shared {
                 Err(error) => error,
             };
             self.liveness.still_reattaching(error.line());
-            match moved(&worker, &error) {
+            match moved(&worker, &error, &self.config.candidates()) {
                 Some(Ok(next)) if redirects < MOST_REDIRECTS => {
                     let (from, to) = (&worker.endpoint, &next.endpoint);
                     self.config.host.debug(format_args!("the session moved from {from} to {to}"));
