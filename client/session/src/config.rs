@@ -31,16 +31,14 @@ pub struct Config {
     pub strict: bool,
     /// The program name that the worker logs.
     pub program: String,
-    /// Limits of unacknowledged requests.
-    pub window: Window,
+    /// What is kept of requests.
+    pub retention: Retention,
     /// How copies are optimized.
     pub copies: CopyPolicy,
     /// The library around the session.
     pub host: &'static dyn Host,
     /// The observer of a trace or summary, if one was requested.
     pub traffic: Option<&'static dyn Traffic>,
-    /// Limits of failover: the session continues on another worker if its own dies. `None`: it ends.
-    pub failover: Option<FailoverConfig>,
 }
 
 impl Config {
@@ -64,6 +62,21 @@ pub struct Candidate {
     pub token: Option<Vec<u8>>,
     /// Trusted CA or fingerprint, for a TLS endpoint.
     pub trust: Option<Trust>,
+}
+
+/// What is kept of requests.
+#[derive(Clone, Debug, Default)]
+pub struct Retention {
+    /// Limits of unacknowledged requests.
+    pub window: Window,
+    /// Limits of failover: the session continues on another worker if its own dies. `None`: it ends.
+    pub failover: Option<FailoverConfig>,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { bytes: 8 << 20, frames: 32 << 10 }
+    }
 }
 
 /// Limits of unacknowledged requests. Both are powers of two.
@@ -99,11 +112,10 @@ impl Default for Config {
             silence_timeout: Some(DEFAULT_SILENCE_TIMEOUT),
             strict: false,
             program: String::new(),
-            window: Window { bytes: 8 << 20, frames: 32 << 10 },
+            retention: Retention::default(),
             copies: CopyPolicy::default(),
             host: &StandardError,
             traffic: None,
-            failover: None,
         }
     }
 }

@@ -25,7 +25,7 @@ mod shared;
 pub mod status;
 mod transfer;
 
-pub use config::{Candidate, Config, CopyPolicy, OpenError, Window};
+pub use config::{Candidate, Config, CopyPolicy, OpenError, Retention, Window};
 pub use connection::Connection;
 pub use counters::Statistics;
 pub use failover::FailoverConfig;

@@ -49,8 +49,6 @@ pub struct Shared {
     pub uploads: Uploads,
     /// The worker's process, if its memory can be copied directly over the current connection.
     pub direct_copy: Mutex<Option<Arc<DirectCopy>>>,
-    /// What is kept to continue the session on another worker, if that was requested.
-    pub failover: Option<Failover>,
     pub counters: Counters,
     pub ending: Ending,
     /// This session, for threads that it starts.
@@ -64,6 +62,8 @@ pub struct Shared {
 pub struct Sending {
     pub outgoing: Mutex<Outgoing>,
     pub sender: Sender,
+    /// What is kept to continue the session on another worker, if that was requested.
+    pub failover: Option<Failover>,
     /// Reference-counted bodies of posted requests that are sent without copying, with their frame numbers.
     lent: Mutex<Vec<(u64, Arc<[u8]>)>>,
 }
@@ -138,7 +138,7 @@ impl Shared {
         welcome: &Welcome,
     ) -> Result<Arc<Shared>, OpenError> {
         let if_able = |ability, when| if identity.capabilities & ability == 0 { When::Never } else { when };
-        let failover = config.failover.as_ref().map(|limits| Failover::new(limits, welcome));
+        let failover = config.retention.failover.as_ref().map(|limits| Failover::new(limits, welcome));
         // Another worker does not have the contents that a hash refers to.
         let hashing = if failover.is_some() { When::Never } else { config.copies.hashing };
         let uploads = Uploads::new(
@@ -148,7 +148,10 @@ impl Shared {
             identity.distance,
         );
         let liveness = Liveness::new(config.silence_timeout);
-        let ring = Ring::new(config.window.bytes, config.window.frames).map_err(OpenError::Window)?;
+        let window = config.retention.window;
+        let ring = Ring::new(window.bytes, window.frames).map_err(OpenError::Window)?;
+        // Direct copies bypass the journal.
+        let direct_copy = DirectCopy::of(&link, welcome).filter(|_| failover.is_none());
         Ok(Arc::new_cyclic(|this| Shared {
             this: Weak::clone(this),
             is_attentive: config.strict || config.traffic.is_some(),
@@ -156,6 +159,7 @@ impl Shared {
             sending: Sending {
                 outgoing: Mutex::new(Outgoing::new(link.clone())),
                 sender: Sender::default(),
+                failover,
                 lent: Mutex::default(),
             },
             receiving: Receiving {
@@ -172,11 +176,7 @@ impl Shared {
                 late: LateErrors::default(),
                 next_token: AtomicU64::new(1),
             },
-            // Direct copies bypass the journal.
-            direct_copy: Mutex::new(
-                DirectCopy::of(&link, welcome).filter(|_| failover.is_none()).map(Arc::new),
-            ),
-            failover,
+            direct_copy: Mutex::new(direct_copy.map(Arc::new)),
             links: Links {
                 worker: Mutex::new(Candidate {
                     endpoint: config.endpoint.clone(),

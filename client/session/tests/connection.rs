@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use session::{Candidate, Config, Connection, Host, Window};
+use session::{Candidate, Config, Connection, Host, Retention, Window};
 use simulated::{BAD_ADDRESS, Simulated, TRANSLATED_FUNCTION};
 use transport::greet;
 use transport::impair::{Impair, Impairment};
@@ -59,7 +59,7 @@ fn a_window_smaller_than_the_work_makes_the_poster_wait_not_fail() {
     let worker = Simulated::start();
     let (connection, _) = open_as(Config {
         endpoint: worker.endpoint.clone(),
-        window: Window { bytes: 64 << 10, frames: 256 },
+        retention: Retention { window: Window { bytes: 64 << 10, frames: 256 }, ..Retention::default() },
         ..Config::default()
     });
     for i in 0..20_000 {

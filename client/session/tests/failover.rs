@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use session::{Candidate, Config, Connection, FailoverConfig, Host};
+use session::{Candidate, Config, Connection, FailoverConfig, Host, Retention};
 use simulated::{PRINTING_FUNCTION, RANDOM_FUNCTION, Simulated};
 use wire::{Launch, MemoryInfo, Release, SynchronizeStream};
 
@@ -45,7 +45,10 @@ fn config(workers: &[&Simulated], host: &'static Recorder, limit: u64) -> Config
         endpoint: workers[0].endpoint.clone(),
         others: workers[1..].iter().map(|worker| candidate(worker)).collect(),
         host,
-        failover: Some(FailoverConfig { folder: std::env::temp_dir(), limit }),
+        retention: Retention {
+            failover: Some(FailoverConfig { folder: std::env::temp_dir(), limit }),
+            ..Retention::default()
+        },
         ..Config::default()
     }
 }

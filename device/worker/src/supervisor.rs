@@ -169,6 +169,9 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     result
 }
 
+/// Sessions of an earlier worker that are to continue from their checkpoints.
+type Pending = (Arc<Revival>, Vec<Note>);
+
 struct Supervisor {
     config: WorkerConfig,
     sessions: Arc<Sessions>,
@@ -266,7 +269,7 @@ impl Supervisor {
 
     /// Starts checkpoints, if they are configured. Returns the sessions of an earlier worker that are to continue: not those that it
     /// has saved, which are newer.
-    fn start_checkpoints(&self, saved: &[Note]) -> Result<Option<(Arc<Revival>, Vec<Note>)>, WorkerError> {
+    fn start_checkpoints(&self, saved: &[Note]) -> Result<Option<Pending>, WorkerError> {
         let Some(config) = self.config.checkpoints.clone() else { return Ok(None) };
         let failed = |source| WorkerError::Io { what: "cannot use the folder of checkpoints", source };
         let store = Arc::new(CheckpointStore::open(config).map_err(failed)?);

@@ -109,7 +109,7 @@ impl Turn {
             }
             std::hint::spin_loop();
             polls += 1;
-            if polls % 16 == 0 && start.elapsed() >= POLLING {
+            if polls.is_multiple_of(16) && start.elapsed() >= POLLING {
                 self.sleeps.store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 let limit = libc::timespec { tv_sec: 1, tv_nsec: 0 };

@@ -10,7 +10,8 @@ use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use session::upload::When;
 use session::{
-    Candidate, Config, CopyPolicy, DEFAULT_SILENCE_TIMEOUT, FailoverConfig, SHORTEST_SILENCE_TIMEOUT,
+    Candidate, Config, CopyPolicy, DEFAULT_SILENCE_TIMEOUT, FailoverConfig, Retention,
+    SHORTEST_SILENCE_TIMEOUT,
 };
 
 /// Most bytes of the failover journal.
@@ -178,7 +179,7 @@ pub fn config() -> Result<Config, String> {
         strict: strict(),
         program: program(),
         copies,
-        failover,
+        retention: Retention { failover, ..Retention::default() },
         ..Config::default()
     })
 }

@@ -26,7 +26,7 @@ impl Shared {
         opcode: Opcode,
         number: u64,
     ) -> Result<bool, ReadError> {
-        let Some(failover) = &self.failover else { return Ok(false) };
+        let Some(failover) = &self.sending.failover else { return Ok(false) };
         let expected = failover.lock().and_then(|state| state.history.expected(Seen::Reply(number)));
         if expected.is_none() {
             return Ok(false);
@@ -113,7 +113,7 @@ impl Shared {
         let frame = incoming.frame();
         let mut result = Ok(());
         incoming.pass(bytes, |piece| {
-            let state = self.failover.as_ref().and_then(Failover::lock);
+            let state = self.sending.failover.as_ref().and_then(Failover::lock);
             if let Some(mut state) = state.filter(|state| state.history.is_replaying()) {
                 result = std::mem::replace(&mut result, Ok(()))
                     .and_then(|()| state.history.confirm_delivery(token, piece, frame));

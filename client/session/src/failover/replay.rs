@@ -68,7 +68,7 @@ impl Shared {
         outgoing: &mut Outgoing,
         cause: String,
     ) -> Result<(), String> {
-        let Some(failover) = &self.failover else { return Err(cause) };
+        let Some(failover) = &self.sending.failover else { return Err(cause) };
         if self.ending.closing.load(Ordering::Relaxed) {
             return Err(cause);
         }
@@ -112,7 +112,9 @@ impl Shared {
         connect: impl Fn(&Incoming, &io::Error) -> Result<(Link, Welcome), String>,
     ) -> Result<(), String> {
         let cause = "the session was restored from a checkpoint";
-        let Some(failover) = &self.failover else { return Err(format!("{cause}, and has no journal")) };
+        let Some(failover) = &self.sending.failover else {
+            return Err(format!("{cause}, and has no journal"));
+        };
         let last = self.journal_all(failover).map_err(|why| format!("{cause}; {why}"))?;
         let start = self.announce(failover, last, cause);
         let (mut link, mut welcome) = first;

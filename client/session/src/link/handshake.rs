@@ -98,7 +98,7 @@ fn capabilities(config: &Config) -> u64 {
         | capability::SPANS
         | capability::DIRECT_COPIES_END
         | heartbeat
-        | if config.failover.is_some() { capability::REPLAY } else { 0 }
+        | if config.retention.failover.is_some() { capability::REPLAY } else { 0 }
 }
 
 /// The capability of a link that goes through shared memory.

@@ -96,7 +96,7 @@ impl Shared {
         if welcome.capabilities & capability::RESUMED != 0 {
             self.uploads.forget();
         }
-        let direct_copy = DirectCopy::of(&link, &welcome).filter(|_| self.failover.is_none());
+        let direct_copy = DirectCopy::of(&link, &welcome).filter(|_| self.sending.failover.is_none());
         *self.direct_copy.lock() = direct_copy.map(Arc::new);
         self.use_link(&link, incoming);
         self.continue_sending(&link, outgoing, received);
@@ -125,7 +125,7 @@ impl Shared {
         let mut worker = self.links.worker.lock().clone();
         let access = *self.identity.access.lock();
         // A session that can fail over does not wait as long for a worker that is gone.
-        let can_fail_over = self.failover.as_ref().is_some_and(|it| it.disabled().is_none());
+        let can_fail_over = self.sending.failover.as_ref().is_some_and(|it| it.disabled().is_none());
         let (refusals, grace) = match can_fail_over {
             true => (FAILOVER_REFUSAL_PATIENCE, access.grace.min(FAILOVER_PATIENCE)),
             false => (REFUSAL_PATIENCE, access.grace),

@@ -234,7 +234,7 @@ impl Shared {
             }
             _ => incoming.payload(header.payload_len)?,
         };
-        if let Some(failover) = &self.failover
+        if let Some(failover) = &self.sending.failover
             && self.note_reply(failover, incoming.frame(), (number, opcode), header, &payload, destination)
         {
             return Ok(number);
@@ -256,7 +256,7 @@ impl Shared {
             Some(destination) => {
                 self.body(incoming, destination)?;
                 let complete = self.arrivals.deliveries.delivered(token, bytes as usize);
-                if let Some(failover) = &self.failover {
+                if let Some(failover) = &self.sending.failover {
                     self.note_delivery(failover, incoming.frame(), token, destination, complete);
                 }
                 if complete {
@@ -298,7 +298,7 @@ impl Shared {
         outgoing: OutgoingLock,
     ) -> Result<(), ReadError> {
         let mut payload = incoming.payload(header.payload_len)?;
-        if let Some(failover) = &self.failover
+        if let Some(failover) = &self.sending.failover
             && !self.note_push(failover, incoming.frame(), opcode, &mut payload)?
         {
             return Ok(());
@@ -364,7 +364,7 @@ impl Shared {
 
     /// Frees the frames up to `received`. The journal keeps them if the session can fail over.
     pub fn free(&self, received: u64, sent: u64) -> Result<(), WireError> {
-        if let Some(failover) = &self.failover
+        if let Some(failover) = &self.sending.failover
             && received <= sent
         {
             self.ring.each_until(received, |number, inline, lent| {

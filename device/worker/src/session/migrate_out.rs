@@ -31,6 +31,9 @@ const DECISION_PATIENCE: Duration = Duration::from_secs(600);
 const ADVERTISED_IMAGES_BYTES: u64 = 256 << 20;
 const PAGE: usize = 4096;
 
+/// Code objects.
+type Images = Vec<Arc<[u8]>>;
+
 /// A request to hand the session over.
 pub(crate) struct Departure {
     pub(crate) link: Link,
@@ -132,7 +135,7 @@ impl Export<'_> {
     }
 
     /// Describes the session, which must be idle, and returns the code objects that its snapshot needs.
-    pub(crate) fn manifest(&self) -> Result<(Manifest, Vec<Arc<[u8]>>), ExportError> {
+    pub(crate) fn manifest(&self) -> Result<(Manifest, Images), ExportError> {
         let outgoing = &self.dispatcher.outgoing;
         // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
         outgoing.mirrors.worked();
