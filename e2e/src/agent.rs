@@ -113,7 +113,7 @@ impl Agent {
         self.request_over(TcpStream::connect(&self.address).unwrap(), method, path, token, body)
     }
 
-    /// Like [`Agent::ask`], but over HTTPS with the agent's certificate pinned.
+    /// Like [`Agent::request`], but over HTTPS with the agent's certificate pinned.
     pub fn request_over_tls(
         &self,
         method: &str,

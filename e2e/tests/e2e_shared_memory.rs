@@ -95,7 +95,7 @@ fn survives_cuts(program: &Program, arguments: &[&str]) {
 
 #[test]
 fn launches_are_executed_exactly_once_whatever_is_cut() {
-    survives_cuts(&Program::example("launch_storm"), &["10000"]);
+    survives_cuts(&Program::example("launch_storm"), &["200000"]);
 }
 
 #[test]

@@ -26,6 +26,15 @@ pub enum Listener {
     },
 }
 
+/// Makes room for more connections that wait to be accepted than the standard library does (128). If the queue is full, the system
+/// drops the request, and the client repeats it only after a second.
+#[cfg(unix)]
+fn lengthen_queue(listener: &TcpListener) {
+    const WAITING: libc::c_int = 4096;
+    // SAFETY: takes an open descriptor and a number. On failure the shorter queue stays.
+    unsafe { libc::listen(listener.as_raw_fd(), WAITING) };
+}
+
 impl Listener {
     /// Listens. For a TLS endpoint this is the plain TCP socket. Replaces a stale unix socket, but not a live one.
     pub fn bind(endpoint: &Endpoint) -> Result<Listener, TransportError> {
@@ -36,7 +45,10 @@ impl Listener {
                     .to_socket_addrs()
                     .map_err(|source| TransportError::Resolve { host: host.clone(), source })?
                     .collect();
-                Ok(Listener::Tcp(TcpListener::bind(addresses.as_slice()).map_err(failed)?))
+                let listener = TcpListener::bind(addresses.as_slice()).map_err(failed)?;
+                #[cfg(unix)]
+                lengthen_queue(&listener);
+                Ok(Listener::Tcp(listener))
             }
             #[cfg(unix)]
             Endpoint::Unix { path } => {
