@@ -78,7 +78,7 @@ fn sessions_survive_the_end_of_their_worker_and_suspended_ones_its_death() {
     });
     goes_on(&program);
 
-    // A suspended session outlives its worker and its agent, which are killed, and comes back only when it is told to.
+    // A suspended session survives the kill of its worker and its agent, and resumes only on request.
     let path = format!("/api/v1/workers/{}", text(&part, "id"));
     let (status, saved) = agent.request("POST", &format!("{path}/snapshot"), &agent.token, None);
     assert_eq!((status, saved["sessions"].as_array().map(Vec::len)), (200, Some(1)), "{saved}");

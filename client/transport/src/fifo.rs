@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// A peer that writes nonsense to every word at every moment. Each read either fails or returns at most what the buffer has, and
+    /// A hostile peer that overwrites every word of the shared memory with random values. Each read either fails or returns at most what the buffer has, and
     /// a read that succeeds moves the private counter by exactly what it returned.
     #[test]
     fn a_reader_survives_any_values_of_the_counters() {

@@ -257,7 +257,7 @@ pub fn migrate(
     in_new_processes(|| begin(from, session, patience)?.move_to(to, tenant, seen_at))
 }
 
-/// The address as a client is told it: an endpoint, or a URL if the client has to check the certificate's pin. Never with a token.
+/// Formats the address for a client: an endpoint, or a URL if the client has to check the certificate's pin. Never contains a token.
 fn redirection(address: &Address) -> String {
     match address.pin {
         Some(_) => Address { token: None, ..address.clone() }.to_string(),

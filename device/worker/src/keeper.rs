@@ -27,7 +27,7 @@ const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// A control socket: its executor is told that it has no supervisor.
+    /// A control socket, on which the keeper notifies the executor when the supervisor has died.
     Control,
     /// Worth keeping without any session.
     Record,

@@ -195,7 +195,7 @@ impl Supervisor {
             (endpoint, _) => endpoint,
         };
         tracing::info!("{} listening on {bound}", self.worker);
-        // Whoever waited for this line has read it from the earlier program.
+        // A process that waited for this line has read it from the replaced program.
         if self.config.announce && !self.upgraded {
             let mut out = std::io::stdout().lock();
             writeln!(out, "listening on {bound}").and_then(|()| out.flush()).map_err(io)?;

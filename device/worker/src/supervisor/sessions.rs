@@ -85,9 +85,9 @@ pub(crate) struct Sessions {
 
 /// What happens to a session whose process has exited.
 pub(crate) trait Afterlife: Send + Sync {
-    /// The process died. Returns whether the session will continue, so that its client waits.
+    /// Called when the process died. Returns true if the session is being restored; its client then waits.
     fn died(&self, note: &Note) -> bool;
-    /// The session has ended or left.
+    /// Called when the session has ended or moved away.
     fn ended(&self, session: u64);
 }
 
