@@ -286,6 +286,34 @@ static Answer registration(int64_t count, const std::string &path) {
   return {registered, now() - start};
 }
 
+__global__ void scatter(uint64_t *words, uint64_t count, uint64_t seed) {
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    words[i] = (i + seed) * 0x9e3779b97f4a7c15u ^ (i >> 7);
+}
+
+static uint64_t *state_words;
+static uint64_t state_count;
+
+// Device memory whose content follows from a formula.
+static Answer fill(int64_t bytes) {
+  state_count = bytes / sizeof(uint64_t);
+  HIP_OK(hipMalloc(&state_words, bytes));
+  scatter<<<1024, 256>>>(state_words, state_count, 7);
+  HIP_OK(hipDeviceSynchronize());
+  return {};
+}
+
+// Compares a thousand words of it.
+static Answer verify() {
+  for (uint64_t at = 0; at < 1000; ++at) {
+    uint64_t i = at * (state_count / 1000), found = 0;
+    HIP_OK(hipMemcpy(&found, state_words + i, sizeof found, hipMemcpyDeviceToHost));
+    if (found != ((i + 7) * 0x9e3779b97f4a7c15u ^ (i >> 7)))
+      fail("word %llu is wrong", static_cast<unsigned long long>(i));
+  }
+  return {};
+}
+
 int main() {
   return serve([](const std::string &name, Words &words) -> Answer {
     if (name == "connect")
@@ -298,6 +326,10 @@ int main() {
       int64_t steps = words.number(), launches = words.number();
       return step(steps, launches);
     }
+    if (name == "fill")
+      return fill(words.number());
+    if (name == "verify")
+      return verify();
     if (name == "poll_event" || name == "poll_stream")
       return poll(words.number(), name == "poll_stream");
     if (name == "pairs")

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use transport::{DEFAULT_PORT, Endpoint, tls};
+use anyhow::{Context, Result, bail, ensure};
+use transport::{Address, DEFAULT_PORT, Endpoint, tls};
 use worker::{
     BackendConfig, CheckpointConfig, CompilerConfig, DeviceConfig, DrainConfig, HandoverConfig, LedgerConfig,
     LimitConfig, Qos, SessionConfig, TokenConfig, UploadConfig, WorkerConfig,
@@ -114,10 +114,11 @@ pub struct Arguments {
     /// Also needed for SIGUSR2, which replaces the program in place
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = "Termination")]
     orphan_timeout: f64,
-    /// Folder where running sessions are stored from time to time, so that they continue if their process or the machine dies.
-    /// Applies to programs with REMORA_FAILOVER=1
-    #[arg(long, value_name = "DIR", help_heading = "Failover")]
-    checkpoint: Option<PathBuf>,
+    /// Where running sessions are stored from time to time, so that they continue if their process or the machine dies: a folder, or the
+    /// URL of another worker, which then continues them and needs a folder itself. Both may be given: the folder is then for the
+    /// sessions of other workers. Applies to programs with REMORA_FAILOVER=1
+    #[arg(long, value_name = "DIR|URL", help_heading = "Failover")]
+    checkpoint: Vec<String>,
     /// Seconds between two checkpoints of a session
     #[arg(
         long,
@@ -264,14 +265,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     worker::supervise(WorkerConfig {
         handover: handover(arguments, environment, drain.as_ref(), &program)?,
         drain,
-        checkpoints: arguments
-            .checkpoint
-            .clone()
-            .map(|folder| {
-                let interval = seconds(arguments.checkpoint_interval, "--checkpoint-interval")?;
-                anyhow::Ok(CheckpointConfig { folder, interval })
-            })
-            .transpose()?,
+        checkpoints: checkpoints(arguments, environment)?,
         listen,
         tokens: tokens(arguments, environment)?,
         tokens_file: arguments.tokens.clone(),
@@ -294,6 +288,25 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .transpose()?,
     })?;
     Ok(())
+}
+
+/// Where checkpoints go: at most one folder and one worker.
+fn checkpoints(arguments: &Arguments, environment: &Environment) -> Result<Option<CheckpointConfig>> {
+    let (urls, folders): (Vec<&String>, Vec<&String>) =
+        arguments.checkpoint.iter().partition(|text| Address::is_url(text));
+    if urls.len() > 1 || folders.len() > 1 {
+        bail!("--checkpoint takes one folder and one URL, not {} and {}", folders.len(), urls.len());
+    }
+    if arguments.checkpoint.is_empty() {
+        return Ok(None);
+    }
+    if let Some(other) = folders.iter().find(|text| text.contains("://")) {
+        bail!("--checkpoint {other}: a worker's URL starts with remora://, remora+tls:// or remora+unix://");
+    }
+    let peer =
+        urls.first().map(|url| migrate::place(url, environment).context("--checkpoint")).transpose()?;
+    let interval = seconds(arguments.checkpoint_interval, "--checkpoint-interval")?;
+    Ok(Some(CheckpointConfig { folder: folders.first().map(PathBuf::from), peer, interval }))
 }
 
 /// Where sessions go when the worker is terminated. The worker of one program has no next start.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod artefact;
+pub mod endures;
 mod env;
 mod marker;
 mod memory_relay;

@@ -1,16 +1,16 @@
 //! Programs continue, with the same results, after the process of their session or their whole worker was killed.
 
 use std::path::Path;
+use std::process::Command;
 
-use e2e::{Ended, Program, Running, Worker, WorkerOptions, eventually};
+use e2e::endures::{KINDS, digest};
+use e2e::{Ended, Program, Running, Worker, WorkerOptions, eventually, remora};
 
-const KINDS: [&str; 5] = ["solver", "training", "graphs", "managed", "streams"];
 const ROUNDS: &str = "160";
 
-/// Options of a worker that takes checkpoints of its sessions.
-fn checkpointing(folder: &Path, listen: &str) -> WorkerOptions {
-    let folder = folder.to_str().unwrap();
-    let arguments = ["--checkpoint", folder, "--checkpoint-interval", "0.2", "--no-saved-sessions"];
+/// Options of a worker that takes checkpoints of its sessions, in a folder or at a peer.
+fn checkpointing(place: &str, listen: &str) -> WorkerOptions {
+    let arguments = ["--checkpoint", place, "--checkpoint-interval", "0.2", "--no-saved-sessions"];
     WorkerOptions { listen: listen.to_owned(), ..WorkerOptions::with(&arguments) }
 }
 
@@ -23,16 +23,15 @@ fn start(kind: &str, workers: &[&Worker]) -> Running {
 }
 
 /// The digest of an undisturbed run.
-fn digest(kind: &str) -> String {
+fn undisturbed(kind: &str) -> String {
     let worker = Worker::start();
-    let ended = Program::test("endures").run(&worker, &[kind, ROUNDS]);
-    ended.expect_silent_success();
-    digest_of(&ended)
+    digest(Program::test("endures").run(&worker, &[kind, ROUNDS]).expect_silent_success())
 }
 
-fn digest_of(ended: &Ended) -> String {
-    let line = ended.stdout.lines().find_map(|line| line.strip_prefix("digest "));
-    line.unwrap_or_else(|| panic!("no digest: {ended:?}")).to_owned()
+/// Number of sessions with a complete checkpoint in a part of a worker's folder.
+fn stored(folder: &Path, part: &str) -> usize {
+    let entries = std::fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().join("note.json").exists()).count()
 }
 
 /// Kills all processes of sessions of a worker.
@@ -52,7 +51,7 @@ fn kill(worker: &Worker) {
 
 fn expect(ended: &Ended, kind: &str, times: usize) {
     ended.expect_success().expect_line("PASS endures");
-    assert_eq!(digest_of(ended), digest(kind), "{kind}\n{}", ended.stderr);
+    assert_eq!(digest(ended), undisturbed(kind), "{kind}\n{}", ended.stderr);
     let continued = ended.stderr.matches("failover: the session continues on").count();
     assert_eq!(continued, times, "{kind}: {}", ended.stderr);
 }
@@ -73,7 +72,7 @@ fn programs_of_every_kind_survive_the_death_of_their_process() {
 #[test]
 fn a_program_continues_from_a_checkpoint_and_not_from_its_start() {
     let folder = tempfile::tempdir().unwrap();
-    let worker = Worker::start_with(&checkpointing(folder.path(), "127.0.0.1:0"));
+    let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), "127.0.0.1:0"));
     for kind in KINDS {
         let program = start(kind, &[&worker]);
         for round in ["round 60", "round 120"] {
@@ -85,9 +84,59 @@ fn a_program_continues_from_a_checkpoint_and_not_from_its_start() {
         let from_checkpoint = ended.stderr.matches("the session was restored from a checkpoint").count();
         assert_eq!(from_checkpoint, 2, "{kind}: {}", ended.stderr);
     }
-    eventually("the checkpoints of ended sessions are removed", || {
-        std::fs::read_dir(folder.path()).unwrap().next().is_none()
-    });
+    eventually("the checkpoints of ended sessions are removed", || stored(folder.path(), "sessions") == 0);
+}
+
+#[test]
+fn a_program_continues_at_the_peer_of_its_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let peer = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), "127.0.0.1:0"));
+    let worker = Worker::start_with(&checkpointing(&format!("remora://{}", peer.endpoint()), "127.0.0.1:0"));
+    // The program does not know the peer: its worker names it.
+    for kind in ["managed", "streams"] {
+        let program = start(kind, &[&worker]);
+        eventually("the peer has a checkpoint", || stored(folder.path(), "elsewhere") == 1);
+        program.wait_for_line("round 60");
+        kill_executors(&worker);
+        program.wait_for_line("round 100");
+        assert_eq!((peer.status().sessions().len(), worker.status().sessions().len()), (1, 0));
+        // There the session has checkpoints again.
+        eventually("the session has another checkpoint", || stored(folder.path(), "sessions") == 1);
+        kill_executors(&peer);
+        let ended = program.finish();
+        expect(&ended, kind, 2);
+        let place = format!("continuing from the checkpoint on {}", peer.endpoint());
+        assert!(ended.stderr.contains(&place), "{}\n{}", ended.stderr, peer.log());
+        eventually("nothing is left", || {
+            ["sessions", "elsewhere"].map(|part| stored(folder.path(), part)) == [0, 0]
+        });
+    }
+    // A session that ends without a loss leaves nothing at the peer either.
+    let program = start("solver", &[&worker]);
+    eventually("the peer has a checkpoint", || stored(folder.path(), "elsewhere") == 1);
+    expect(&program.finish(), "solver", 0);
+    eventually("nothing is left", || stored(folder.path(), "elsewhere") == 0);
+}
+
+#[test]
+fn a_session_that_has_moved_continues_from_the_checkpoint_of_its_former_worker() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let first = Worker::start_with(&checkpointing(folders[0].path().to_str().unwrap(), "127.0.0.1:0"));
+    let late = ["--checkpoint", folders[1].path().to_str().unwrap(), "--checkpoint-interval", "3600"];
+    let second = Worker::start_with(&WorkerOptions::with(&late));
+    let program = start("training", &[&first]);
+    eventually("there is a checkpoint", || stored(folders[0].path(), "sessions") == 1);
+    program.wait_for_line("round 60");
+    let session = format!("pid:{}", program.pid());
+    let mut command = Command::new(remora());
+    command.args(["migrate", &session, "--from", &first.endpoint().to_string()]);
+    Running::start(command.args(["--to", &second.endpoint().to_string()])).finish().expect_success();
+    program.wait_for_line("round 80");
+    kill_executors(&second);
+    let ended = program.finish();
+    expect(&ended, "training", 1);
+    let place = format!("continuing from the checkpoint on {}", first.endpoint());
+    assert!(ended.stderr.contains(&place), "{}", ended.stderr);
 }
 
 #[test]
@@ -102,12 +151,12 @@ fn a_program_continues_on_another_worker_if_its_own_is_killed() {
 #[test]
 fn a_program_continues_when_its_killed_worker_starts_again() {
     let folder = tempfile::tempdir().unwrap();
-    let worker = Worker::start_with(&checkpointing(folder.path(), "127.0.0.1:0"));
+    let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), "127.0.0.1:0"));
     let listen = worker.endpoint().to_string();
     let program = start("managed", &[&worker]);
     program.wait_for_line("round 60");
     kill(&worker);
-    let worker = Worker::start_with(&checkpointing(folder.path(), &listen));
+    let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), &listen));
     let ended = program.finish();
     expect(&ended, "managed", 1);
     assert!(ended.stderr.contains("restored from a checkpoint"), "{}\n{}", ended.stderr, worker.log());

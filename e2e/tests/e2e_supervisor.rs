@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use e2e::endures::{KINDS, digest};
 use e2e::{Program, Running, Status, Worker, WorkerOptions, eventually, remora};
 
-const KINDS: [&str; 5] = ["solver", "training", "graphs", "managed", "streams"];
 const ROUNDS: &str = "300";
 
 /// Options of a worker whose sessions outlive its supervisor.
@@ -23,12 +23,8 @@ fn start_all(worker: &Worker) -> Vec<Running> {
 }
 
 fn digests(programs: Vec<Running>) -> Vec<String> {
-    let digest = |program: Running| {
-        let ended = program.finish();
-        ended.expect_silent_success();
-        ended.stdout.lines().find(|line| line.contains("digest")).expect("a digest").to_owned()
-    };
-    programs.into_iter().map(digest).collect()
+    let ended = programs.into_iter().map(Running::finish);
+    ended.map(|ended| digest(ended.expect_silent_success())).collect()
 }
 
 /// Process ids of a worker's executors.

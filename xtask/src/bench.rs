@@ -7,6 +7,7 @@
 mod affinity;
 mod calls;
 mod cpu_time;
+mod failover;
 mod far_training;
 pub mod gpu;
 mod kernels;

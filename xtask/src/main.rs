@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
 
+mod agent_api;
 mod audit;
 mod audit_lib;
 mod bench;
@@ -41,6 +42,7 @@ mod tutorial;
 mod ui;
 mod venv;
 mod windows;
+mod worker_sessions;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

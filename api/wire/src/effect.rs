@@ -72,6 +72,8 @@ impl Opcode {
             | Opcode::Redirect
             | Opcode::Done
             | Opcode::ResumeFor
+            | Opcode::StoreCheckpoint
+            | Opcode::DiscardCheckpoint
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans

@@ -97,7 +97,8 @@ macro_rules! for_each_operation {
             0x000d Unsequenced ReportMirrors {} => {};
             /// The worker has stored the state of the session after this many requests, when it had sent this many frames. The client
             /// need not keep what was before. Also the first frame after the Welcome of a session that was restored from a checkpoint.
-            0x000e Unsequenced Checkpointed { received: u64, frames: u64 } => {};
+            /// `place` is the worker that has it, like the text of a Moved rejection; empty if it is this one.
+            0x000e Unsequenced Checkpointed { received: u64, frames: u64, place: String } => {};
 
             /// Ends the session and frees all its resources; the worker closes the connection.
             0x0010 Call Goodbye {} => {};
@@ -251,6 +252,11 @@ macro_rules! for_each_operation {
             0x0826 Unsequenced Done { session: u64 } => {};
             /// Like Resume, for a worker with several tokens: the session belongs to this tenant from then on.
             0x0827 Unsequenced ResumeFor { tenant: String } => {};
+            /// Alternative first request: stores the checkpoint of a session of another worker, which follows as SnapshotChunks, then
+            /// SnapshotEnd. Answered with Done. A Hello with [`capability::RESTORED`] continues the session here.
+            0x0828 Unsequenced StoreCheckpoint { session: u64, secret: [u8; 32], tenant: String, client: String } => {};
+            /// Removes the checkpoint of a session of another worker. Answered with Done.
+            0x0829 Unsequenced DiscardCheckpoint { session: u64 } => {};
 
             /// Creates an executable graph without nodes.
             0x0900 Post DefineGraph { graph: u64 } => {};
@@ -533,7 +539,7 @@ pub mod capability {
     /// The client keeps a journal and can replay the session on another worker. The worker answers ReportMirrors.
     pub const REPLAY: u64 = 1 << 28;
     /// In a Welcome: the session was restored from a checkpoint and has received nothing since. Checkpointed follows. The client sends
-    /// all later requests again.
+    /// all later requests again. In a Hello: the session's worker is lost, so this one is to continue it from a checkpoint.
     pub const RESTORED: u64 = 1 << 29;
     /// The client makes direct copies only while it is connected: a Hello for an existing session says that all have ended, and the
     /// Welcome offers them again.

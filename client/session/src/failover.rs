@@ -17,6 +17,7 @@ use wire::{DeviceSnapshot, Header, Opcode, Welcome};
 use history::History;
 use journal::Journal;
 
+use crate::config::Candidate;
 use crate::receive::pending::Destination;
 
 /// Limits of failover.
@@ -51,8 +52,12 @@ pub struct State {
     /// written with them.
     defers: bool,
     deferred: Vec<Deferred>,
-    /// The checkpoint that a restored session continues from: number of requests.
-    restored: Option<u64>,
+    /// Whether journal and history begin with the session, so that it can be replayed from its start.
+    is_whole: bool,
+    /// The worker that has the last checkpoint.
+    place: Option<Candidate>,
+    /// Whether the session was restored and the worker has not reported yet what the checkpoint covers.
+    restoring: bool,
     /// Whether no work was under way when the worker died, so that mirrored memory must be what the program knows.
     is_idle: bool,
 }
@@ -88,7 +93,9 @@ impl Failover {
                 defers: false,
                 deferred: Vec::new(),
                 is_idle: false,
-                restored: None,
+                is_whole: true,
+                place: None,
+                restoring: false,
             }),
         }
     }
@@ -146,12 +153,18 @@ impl Failover {
 
 impl State {
     /// Drops what a checkpoint covers: the first `received` requests, and the results in the first `frames` frames.
-    fn checkpointed(&mut self, received: u64, frames: u64) {
-        self.restored = Some(received);
-        if !self.history.is_replaying() {
-            self.journal.forget(received);
+    fn checkpointed(&mut self, received: u64, frames: u64, place: Candidate) {
+        self.place = Some(place);
+        if self.history.is_replaying() {
+            return;
+        }
+        self.journal.forget(received);
+        // While the journal is complete, the session can be replayed from its start, which needs the complete history.
+        self.is_whole &= self.journal.first() == 1 && !self.restoring;
+        if !self.is_whole {
             self.history.forget(frames);
         }
+        self.restoring = false;
     }
 
     /// Ends failover and frees what was kept for it.
@@ -159,5 +172,47 @@ impl State {
         self.disabled = Some(reason.to_owned());
         self.journal.clear();
         self.history = History::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use history::{Content, Seen};
+
+    fn place() -> Candidate {
+        Candidate { endpoint: "gpu1:1".parse().unwrap(), token: None, trust: None }
+    }
+
+    /// A session with three requests and the replies to all of them.
+    fn state() -> State {
+        let folder = std::env::temp_dir();
+        let failover = Failover::new(&FailoverConfig { folder, limit: 1 << 20 }, &Welcome::default());
+        let mut state = failover.state.into_inner();
+        for number in 1..=3 {
+            state.journal.push(number, &[0; 100], &[], 0).unwrap();
+            state.history.record(Seen::Reply(number), number, number, Content::default());
+        }
+        state
+    }
+
+    #[test]
+    fn the_history_is_complete_as_long_as_the_journal_is() {
+        let mut state = state();
+        let all = state.history.bytes();
+        // The journal drops whole segments, so it still has the requests that this checkpoint covers.
+        state.checkpointed(2, 2, place());
+        assert!(state.is_whole && state.journal.first() == 1 && state.history.bytes() == all);
+        state.checkpointed(3, 3, place());
+        assert!(!state.is_whole && state.journal.first() == 4 && state.history.bytes() == 0);
+    }
+
+    #[test]
+    fn a_restored_session_drops_what_its_checkpoint_covers() {
+        let mut state = state();
+        let all = state.history.bytes();
+        state.restoring = true;
+        state.checkpointed(2, 2, place());
+        assert!(!state.is_whole && !state.restoring && state.history.bytes() == all / 3);
     }
 }

@@ -32,6 +32,8 @@ pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
 pub use link::{Link, Peer, Ready, Transport};
 pub use listener::Listener;
+#[cfg(unix)]
+pub use os::attached::{receive_attached, send_attached};
 pub use os::fifo_pair::SharedMemory;
 pub use os::threads::{quietly, spawn_quietly};
 pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};

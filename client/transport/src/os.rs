@@ -1,4 +1,5 @@
-//! What depends on the operating system: the same files, with the same items, for each system.
+//! What depends on the operating system: the same files, with the same items, for each system. Only sockets of Linux carry
+//! descriptors.
 
 #[cfg(unix)]
 mod unix;
@@ -6,6 +7,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{fifo_pair, private_file, socket, threads, timer};
+pub(crate) use unix::{attached, fifo_pair, private_file, socket, threads, timer};
 #[cfg(windows)]
 pub(crate) use windows::{fifo_pair, private_file, socket, threads, timer};

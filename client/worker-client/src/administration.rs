@@ -6,7 +6,8 @@
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, Write};
 use std::time::Duration;
 
-use transport::{Address, Link, TransportError, greet};
+use transport::tls::Trust;
+use transport::{Address, Endpoint, Link, TransportError, greet};
 use wire::{FinishMove, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
 use crate::address::WorkerAddress;
@@ -104,47 +105,60 @@ impl Departing {
         seen_at: Option<&Address>,
     ) -> Result<(), MoveError> {
         let mut taken = ChunkReader::new(&self.link);
-        let given = self.give_to(to, tenant, &mut taken);
+        let given = pass_on(&mut taken, failed(&self.worker), to, || ask_to_resume(to, tenant));
         if let Err(MoveError::AddressTaken { .. }) = &given {
             // The next attempt must find the session running, so the source has to confirm that it stays.
             io::copy(&mut taken, &mut io::sink()).map_err(failed(&self.worker))?;
         }
         let stopped = StoppedSession { worker: self.worker, link: self.link };
         match given {
-            Ok(()) => {
-                let usual = Address { endpoint: to.endpoint.clone(), token: None, pin: None };
-                stopped.move_to(seen_at.unwrap_or(&usual))
-            }
+            Ok(_) => stopped.move_to(seen_at.unwrap_or(&to.public())),
             Err(error @ MoveError::AddressTaken { .. }) => stopped.stay().and(Err(error)),
             Err(error) => Err(error),
         }
     }
+}
 
-    /// Copies the session to another worker, up to that worker's confirmation.
-    fn give_to(
-        &self,
-        to: &WorkerAddress,
-        tenant: Option<&str>,
-        taken: &mut ChunkReader<'_>,
-    ) -> Result<(), MoveError> {
-        let mut buffer = vec![0; BUFFER_BYTES];
-        // Contacts the other worker only once there is data to send.
-        let mut bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
-        let there = ask_to_resume(to, tenant)?;
-        let other = to.endpoint.to_string();
-        there.set_write_timeout(Some(PATIENCE)).map_err(failed(&other))?;
-        let mut given = ChunkWriter::new(&there);
-        let sent = loop {
-            if bytes == 0 {
-                break given.finish();
-            }
-            if let Err(error) = given.write_all(&buffer[..bytes]) {
-                break Err(error);
-            }
-            bytes = taken.read(&mut buffer).map_err(failed(&self.worker))?;
-        };
-        finish_resuming(&other, &there, sent).map(drop)
-    }
+/// Copies a session to another worker, up to that worker's confirmation. Returns its size.
+fn pass_on(
+    from: &mut ChunkReader<'_>,
+    unreadable: impl Fn(io::Error) -> MoveError,
+    to: &WorkerAddress,
+    ask: impl FnOnce() -> Result<Link, MoveError>,
+) -> Result<u64, MoveError> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    // Contacts the other worker only once there is data to send.
+    let mut bytes = from.read(&mut buffer).map_err(&unreadable)?;
+    let there = ask()?;
+    let other = to.endpoint.to_string();
+    there.set_write_timeout(Some(PATIENCE)).map_err(failed(&other))?;
+    let mut given = ChunkWriter::new(&there);
+    let mut size = 0;
+    let sent = loop {
+        if bytes == 0 {
+            break given.finish();
+        }
+        if let Err(error) = given.write_all(&buffer[..bytes]) {
+            break Err(error);
+        }
+        size += bytes as u64;
+        bytes = from.read(&mut buffer).map_err(&unreadable)?;
+    };
+    finish_resuming(&other, &there, sent).map(|_| size)
+}
+
+/// Passes the checkpoint of a session on to a worker that stores it. Returns its size.
+pub fn store_checkpoint(
+    to: &WorkerAddress,
+    session: &wire::StoreCheckpoint,
+    from: &mut ChunkReader<'_>,
+) -> Result<u64, MoveError> {
+    pass_on(from, MoveError::File, to, || to.ask(session))
+}
+
+/// Removes the checkpoint of a session from a worker that stores it.
+pub fn discard_checkpoint(at: &WorkerAddress, session: u64) -> Result<(), MoveError> {
+    at.confirm(&wire::DiscardCheckpoint { session })
 }
 
 /// Takes a session from a worker and writes it to `out`. Its work may take `patience` to finish. If it takes longer, or the
@@ -237,11 +251,7 @@ pub fn give_written(
 
 /// Reports the new address of a session to the worker that it was taken from.
 pub fn redirect(from: &WorkerAddress, session: u64, address: &Address) -> Result<(), MoveError> {
-    let link = from.ask(&wire::Redirect { session, endpoint: redirection(address) })?;
-    let worker = from.endpoint.to_string();
-    link.set_read_timeout(Some(PATIENCE)).map_err(failed(&worker))?;
-    greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(said(&worker))?;
-    Ok(())
+    from.confirm(&wire::Redirect { session, endpoint: redirection(address) })
 }
 
 /// Moves a session from one worker to another while its program runs. `tenant` names its tenant there, if that worker has
@@ -277,6 +287,29 @@ fn finish_resuming(worker: &str, link: &Link, sent: io::Result<()>) -> Result<u6
 }
 
 impl WorkerAddress {
+    /// The address for clients, without the token.
+    fn public(&self) -> Address {
+        let pin = match &self.trust {
+            Some(Trust::Fingerprint(pin)) if matches!(self.endpoint, Endpoint::Tls { .. }) => Some(*pin),
+            _ => None,
+        };
+        Address { endpoint: self.endpoint.clone(), token: None, pin }
+    }
+
+    /// The address as a worker reports it to clients that it redirects: without the token.
+    pub fn as_redirect(&self) -> String {
+        redirection(&self.public())
+    }
+
+    /// Sends a request and waits until it is carried out.
+    fn confirm(&self, question: &impl Operation) -> Result<(), MoveError> {
+        let link = self.ask(question)?;
+        let worker = self.endpoint.to_string();
+        link.set_read_timeout(Some(PATIENCE)).map_err(failed(&worker))?;
+        greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(said(&worker))?;
+        Ok(())
+    }
+
     /// Connects, authenticates and sends a request.
     fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
         self.try_ask(question).map_err(said(&self.endpoint.to_string()))

@@ -104,8 +104,10 @@ pub struct DrainConfig {
 /// Checkpoints of running sessions.
 #[derive(Clone, Debug)]
 pub struct CheckpointConfig {
-    /// Folder where they are stored.
-    pub folder: PathBuf,
+    /// Folder where they are stored, and those of workers whose peer this one is.
+    pub folder: Option<PathBuf>,
+    /// Worker that stores those of this one instead, and continues the sessions.
+    pub peer: Option<WorkerAddress>,
     /// Time between two checkpoints of a session.
     pub interval: Duration,
 }

@@ -1,11 +1,12 @@
 //! The control socket between the supervisor and a session's process: JSON datagrams, some with a file descriptor attached.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
+use transport::{receive_attached, send_attached};
 
 use crate::compile::task::CompilerConfig;
 use crate::config::SessionConfig;
@@ -38,8 +39,9 @@ pub(crate) enum ToSession {
     Adopted,
     /// Hand the session over to the peer of the link (attached), if its work finishes in time.
     Depart { patience_ms: u32 },
-    /// Write a checkpoint to the peer of the link (attached) at the next opportunity.
-    Checkpoint { complete: bool },
+    /// Write a checkpoint to the peer of the link (attached) at the next opportunity. `place` is the worker that stores it; empty if
+    /// this one does.
+    Checkpoint { complete: bool, place: String },
     /// A connection (attached) that has authenticated for this session.
     Attach { hello: Vec<u8>, version: u16 },
     /// An additional link (attached) that has authenticated for this session's connection.
@@ -205,76 +207,26 @@ impl Control {
         flags: libc::c_int,
     ) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
-        let mut iov =
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<libc::c_void>(), iov_len: bytes.len() };
-        let mut space = [0u64; 8];
-        // SAFETY: all zero is a valid msghdr.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &raw mut iov;
-        header.msg_iovlen = 1;
-        if let Some(fd) = attached {
-            header.msg_control = space.as_mut_ptr().cast();
-            // SAFETY: pure arithmetic on a constant size.
-            header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as _;
-            // SAFETY: the control buffer is large enough for one descriptor, aligned, and outlives the call.
-            unsafe {
-                let entry = libc::CMSG_FIRSTHDR(&header);
-                (*entry).cmsg_level = libc::SOL_SOCKET;
-                (*entry).cmsg_type = libc::SCM_RIGHTS;
-                (*entry).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-                std::ptr::write_unaligned(libc::CMSG_DATA(entry).cast::<RawFd>(), fd);
-            }
-        }
-        // SAFETY: every buffer named in the header lives until the call returns.
-        let sent = unsafe { libc::sendmsg(self.raw_fd(), &header, libc::MSG_NOSIGNAL | flags) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        send_attached(self.fd.as_fd(), &bytes, attached, flags).map(drop)
     }
 
     /// Waits for one message; returns `None` when the peer has closed its end and every message it sent has been received.
     pub(crate) fn receive<T: for<'de> Deserialize<'de>>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
         let mut bytes = vec![0u8; MAX_DATAGRAM];
-        let mut iov =
-            libc::iovec { iov_base: bytes.as_mut_ptr().cast::<libc::c_void>(), iov_len: bytes.len() };
-        let mut space = [0u64; 8];
-        // SAFETY: all zero is a valid msghdr.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &raw mut iov;
-        header.msg_iovlen = 1;
-        header.msg_control = space.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&space) as _;
-        let received = loop {
-            // SAFETY: every buffer named in the header is writable and lives until the call returns.
-            let received = unsafe { libc::recvmsg(self.raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
-            if received >= 0 {
-                break received as usize;
-            }
-            let error = io::Error::last_os_error();
-            // The kernel reports a reset once if the peer closed its end without reading everything, even if messages from the
-            // peer are still queued here. Those, and then the end, follow.
-            if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionReset) {
-                return Err(error);
+        let (received, attached) = loop {
+            match receive_attached(self.fd.as_fd(), &mut bytes) {
+                // The kernel reports a reset once if the peer closed its end without reading everything, even if messages from the
+                // peer are still queued here. Those, and then the end, follow.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionReset
+                    ) => {}
+                other => break other?,
             }
         };
         if received == 0 {
             return Ok(None);
-        }
-        let mut attached = None;
-        // SAFETY: the kernel filled the control buffer; the macros walk it within its length.
-        unsafe {
-            let mut entry = libc::CMSG_FIRSTHDR(&header);
-            while !entry.is_null() {
-                if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
-                    // All received descriptors belong to this process now. One is expected. The others are closed, so that a
-                    // hostile session cannot exhaust the supervisor's descriptors.
-                    let bytes = (*entry).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                    let descriptors = libc::CMSG_DATA(entry).cast::<RawFd>();
-                    for at in 0..bytes / size_of::<RawFd>() {
-                        let fd = OwnedFd::from_raw_fd(std::ptr::read_unaligned(descriptors.add(at)));
-                        attached.get_or_insert(fd);
-                    }
-                }
-                entry = libc::CMSG_NXTHDR(&header, entry);
-            }
         }
         let message = serde_json::from_slice(&bytes[..received]).map_err(io::Error::other)?;
         Ok(Some((message, attached)))

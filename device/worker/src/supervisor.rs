@@ -12,6 +12,7 @@ mod compiler_process;
 mod custody;
 mod departed;
 mod drain;
+mod folder;
 mod greeting;
 mod handshakes;
 pub(crate) mod ledgers;
@@ -27,11 +28,11 @@ mod upgrade;
 mod upkeep;
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
-use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
+use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, capability, decode_request};
 use worker_status::{DeviceStatus, SessionStatus, Status};
 
 use crate::config::WorkerConfig;
@@ -134,6 +135,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         started: Instant::now(),
         handshakes: Arc::new(Handshakes::new(Caps::default())),
         drain: drain.map(Arc::new),
+        revival: OnceLock::new(),
         custody,
         upgraded,
         config,
@@ -182,6 +184,8 @@ struct Supervisor {
     started: Instant,
     handshakes: Arc<Handshakes>,
     drain: Option<Arc<Drain>>,
+    /// Checkpoints, if they are configured.
+    revival: OnceLock<Arc<Revival>>,
     custody: Arc<Custody>,
     /// Whether the listening sockets are those of the program that this one replaced.
     upgraded: bool,
@@ -277,6 +281,7 @@ impl Supervisor {
         let (sessions, tenants) = (Arc::downgrade(&self.sessions), Arc::clone(&self.tenants));
         let revival = Arc::new(Revival { store, sessions, tenants });
         self.sessions.set_afterlife(Box::new(Arc::clone(&revival)));
+        let _ = self.revival.set(Arc::clone(&revival));
         let mut notes = revival.store.list();
         notes.retain(|note| {
             !saved.iter().any(|it| it.session == note.session) && !self.sessions.has(note.session)
@@ -442,6 +447,22 @@ impl Supervisor {
                 false => reject(format!("session {} has not left this worker", wire::SessionId(it.session))),
             };
         }
+        if header.is(Opcode::StoreCheckpoint) {
+            let (it, _) = decode_request::<wire::StoreCheckpoint>(&payload).map_err(TransportError::from)?;
+            let session = it.session;
+            return match self.store_for_peer(link, it) {
+                Ok(()) => Ok(greet::send(link, &wire::Done { session })?),
+                Err(text) => reject(text),
+            };
+        }
+        if header.is(Opcode::DiscardCheckpoint) {
+            let (it, _) =
+                decode_request::<wire::DiscardCheckpoint>(&payload).map_err(TransportError::from)?;
+            if let Some(revival) = self.revival.get() {
+                revival.store.discard_held(it.session);
+            }
+            return Ok(greet::send(link, &wire::Done { session: it.session })?);
+        }
         let fd = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
         let fd = fd.map_err(TransportError::from)?;
         if header.is(Opcode::Snapshot) {
@@ -464,6 +485,27 @@ impl Supervisor {
             };
         }
         reject(format!("{} is not an administration request", wire::name(header.opcode)))
+    }
+
+    /// Stores the checkpoint of a session of another worker.
+    fn store_for_peer(&self, link: &Link, checkpoint: wire::StoreCheckpoint) -> Result<(), String> {
+        let wire::StoreCheckpoint { session, secret, tenant, client } = checkpoint;
+        let Some(revival) = self.revival.get() else {
+            return Err("this worker stores no checkpoints: start it with --checkpoint DIR".to_owned());
+        };
+        // Known now rather than when the session is to continue.
+        let tenant = self.tenants.tenant_for(Some(&tenant))?.name.clone();
+        let is_here = self.sessions.has(session)
+            || self
+                .sessions
+                .departed()
+                .find(session)
+                .is_some_and(|it| it.death.is_none() && it.endpoint.is_none());
+        if is_here {
+            return Err(format!("session {} continues on this worker", wire::SessionId(session)));
+        }
+        let note = Note { session, tenant, client, secret };
+        revival.store.receive_for_peer(link, note).map_err(|error| one_line(&error))
     }
 
     /// Hands a connection to a new session, or to the existing one that it names.
@@ -502,6 +544,11 @@ impl Supervisor {
         };
         // A session that is running here again takes precedence over the record that it had left.
         if hello.session_id != 0 && !self.sessions.has(hello.session_id) {
+            let is_lost = hello.capabilities & capability::RESTORED != 0;
+            if is_lost && self.revival.get().is_some_and(|it| it.take_over(hello.session_id)) {
+                let text = "the session is being restored from its checkpoint";
+                return reject(RejectCode::Away, text.to_owned());
+            }
             return gone();
         }
         let connection = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };

@@ -9,7 +9,7 @@ use super::relay::Relay;
 use super::report::{Aim, Report, Row, number};
 use super::sample::{Pair, Sample};
 use super::svg::{Anchor, FAINT, INK, Svg};
-use super::{DEVICE, Extent, same_host};
+use super::{DEVICE, Extent, failover, same_host};
 use crate::bench::machine::Machine;
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -67,6 +67,7 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, extent: Extent) 
     bench.spread(&worker, &mut report)?;
     drop(worker);
     same_host::measure(repo, built, programs, extent, &mut report)?;
+    failover::measure(repo, built, programs, extent, &mut report)?;
     bench.second_start(&mut report)?;
     let mut groups = Vec::new();
     for row in &report.rows {

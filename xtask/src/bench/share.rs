@@ -7,14 +7,14 @@ use super::Extent;
 use super::program::{BenchProcess, Programs};
 use super::report::{Aim, Report, Row};
 use super::resources::Process;
+use crate::agent_api;
 use crate::bench::machine::Machine;
 use crate::build::Built;
 use crate::step;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,20 +95,7 @@ impl Agent {
     }
 
     fn request(&self, method: &str, path: &str, body: &str) -> Result<Value> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        write!(
-            stream,
-            "{method} /api/v1/{path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\
-             connection: close\r\n\r\n{body}",
-            self.address,
-            self.token,
-            body.len()
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-        ensure!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {head}\n{body}");
-        Ok(if body.is_empty() { Value::Null } else { serde_json::from_str(body)? })
+        agent_api::request(&self.address, &self.token, method, path, body)
     }
 
     fn allocate(&self, percent: f64) -> Result<Value> {

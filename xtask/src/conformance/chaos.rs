@@ -1,8 +1,11 @@
-//! Programs of five kinds on three workers, while a seeded script disturbs workers, connections and processes. Every digest is
-//! compared with that of an undisturbed run.
+//! Programs of five kinds on three workers and two agents, while a seeded script disturbs workers, agents, connections, disks and
+//! processes. Every digest is compared with that of an undisturbed run.
 
+mod agents;
+mod disk;
 mod event;
 mod fleet;
+mod listening;
 mod program;
 
 use crate::build::Built;
@@ -10,10 +13,11 @@ use crate::examples;
 use crate::repo::Repo;
 use crate::step;
 use crate::toolchain::Toolchain;
+use agents::Agents;
 use anyhow::{Context, Result, bail};
 use event::Event;
 use fleet::Fleet;
-use program::{KINDS, Running};
+use program::{Ended, KINDS, Running, Setup, Target};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -38,90 +42,127 @@ impl Arguments {
     }
 }
 
+/// Number of programs that run at the same time: one of each kind on the workers, and two on the agents.
+const PROGRAMS: usize = 7;
 /// Timeout: every program must print progress within this time.
 const STANDSTILL: Duration = Duration::from_secs(60);
 
 pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Arguments) -> Result<()> {
-    let program = compile(repo, toolchain, built)?;
     let folder = repo.target.join("chaos");
     crate::foreign::remove(&folder)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let setup = Setup {
+        program: compile(repo, toolchain, built)?,
+        libraries: built.lib.clone(),
+        rounds: arguments.rounds,
+        logs: folder.clone(),
+    };
     let mut fleet = Fleet::start(&built.remora, &folder)?;
+    let mut agents = Agents::start(&built.remora, &folder)?;
     step::heading("undisturbed runs");
-    let mut wanted = BTreeMap::new();
+    let mut tally = Tally::default();
     for kind in KINDS {
-        let run = Running::start(&program, &built.lib, kind, arguments.rounds, &fleet.list(0), &folder)?;
-        let digest = run.finish(STANDSTILL)?;
+        let on = Target::Workers { list: fleet.list(0), failover: false };
+        let digest = Running::start(&setup, kind, &on)?.finish(STANDSTILL)?.digest;
         step::progress(&format!("{kind}: {digest}"));
-        wanted.insert(*kind, digest);
+        tally.wanted.insert(kind, digest);
     }
     step::heading(&format!("{} disturbances, seed {}", arguments.events, arguments.seed));
     let mut random = Random(arguments.seed);
-    let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
-    let mut finished: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut longest = Duration::ZERO;
     let mut programs: Vec<Running> = Vec::new();
     let begin = Instant::now();
     for number in 0..arguments.events {
-        // Every kind is always running.
-        for kind in KINDS {
-            if !programs.iter().any(|running| running.kind == *kind) {
-                let list = fleet.list(random.below(fleet.len()));
-                programs.push(Running::start(&program, &built.lib, kind, arguments.rounds, &list, &folder)?);
-            }
+        let context = || format!("at disturbance {number} of --seed {}", arguments.seed);
+        while programs.len() < PROGRAMS {
+            programs.push(start(&mut random, &setup, &fleet, &agents, &programs).with_context(context)?);
         }
-        let event = Event::choose(&mut random, fleet.len(), programs.len());
-        *counts.entry(event.name()).or_default() += 1;
-        let note = event.apply(&mut fleet, &programs)?;
+        let event = Event::choose(&mut random, fleet.len(), agents.len(), programs.len());
+        let happened = event.apply(&mut fleet, &mut agents, &programs).with_context(context)?;
+        *tally.events.entry(if happened { event.name() } else { "without a target" }).or_default() += 1;
         if number % 25 == 0 {
             let seconds = step::seconds(begin.elapsed());
-            step::progress(&format!("[{number}/{}] {note} ({seconds})", arguments.events));
+            step::progress(&format!("[{number}/{}] {event:?} ({seconds})", arguments.events));
         }
         std::thread::sleep(Duration::from_millis(random.below(250) as u64));
         for running in &mut programs {
-            longest = longest.max(running.advance(STANDSTILL)?);
+            tally.longest = tally.longest.max(running.advance(STANDSTILL).with_context(context)?);
         }
         let mut index = 0;
         while index < programs.len() {
-            if !programs[index].has_ended()? {
-                index += 1;
-                continue;
+            match programs[index].has_ended()? {
+                true => tally.finish(programs.swap_remove(index)).with_context(context)?,
+                false => index += 1,
             }
-            let ended = programs.swap_remove(index);
-            let kind = ended.kind;
-            check(&wanted, kind, &ended.finish(STANDSTILL)?, arguments, number)?;
-            *finished.entry(kind).or_default() += 1;
         }
     }
     fleet.calm();
     for running in programs {
-        let kind = running.kind;
-        check(&wanted, kind, &running.finish(STANDSTILL)?, arguments, arguments.events)?;
-        *finished.entry(kind).or_default() += 1;
+        tally
+            .finish(running)
+            .with_context(|| format!("after all disturbances of --seed {}", arguments.seed))?;
     }
-    step::heading("result");
-    let list = |counts: &BTreeMap<&str, u32>| {
-        counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
-    };
-    step::progress(&format!("disturbances: {}", list(&counts)));
-    step::progress(&format!("programs with the right digest: {}", list(&finished)));
-    step::progress(&format!("the longest time without progress of a program: {}", step::seconds(longest)));
+    tally.print();
     Ok(())
 }
 
-fn check(
-    wanted: &BTreeMap<&str, String>,
-    kind: &str,
-    digest: &str,
-    arguments: &Arguments,
-    event: u32,
-) -> Result<()> {
-    match wanted.get(kind) {
-        Some(right) if right == digest => Ok(()),
-        right => bail!(
-            "{kind} computed {digest}, not {right:?}, up to disturbance {event} of --seed {}",
-            arguments.seed
-        ),
+/// Starts a program. Every kind always runs on the workers, three of four with failover, and the rest on allocations of the agents.
+fn start(
+    random: &mut Random,
+    setup: &Setup,
+    fleet: &Fleet,
+    agents: &Agents,
+    programs: &[Running],
+) -> Result<Running> {
+    let (worker, failover) = (random.below(fleet.len()), random.below(4) > 0);
+    let (allocation, any) = (random.below(agents.len()), KINDS[random.below(KINDS.len())]);
+    match KINDS.iter().find(|kind| !programs.iter().any(|it| it.kind == **kind && !it.is_on_agent)) {
+        Some(kind) => Running::start(setup, kind, &Target::Workers { list: fleet.list(worker), failover }),
+        None => Running::start(setup, any, &Target::Allocation { url: agents.url(allocation)? }),
+    }
+}
+
+/// What has happened.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Digests of undisturbed runs.
+    wanted: BTreeMap<&'static str, String>,
+    events: BTreeMap<&'static str, u32>,
+    finished: BTreeMap<&'static str, u32>,
+    longest: Duration,
+    recoveries: Vec<f64>,
+}
+
+impl Tally {
+    /// Waits for the end of a program and compares its digest.
+    fn finish(&mut self, running: Running) -> Result<()> {
+        let kind = running.kind;
+        let Ended { digest, recoveries } = running.finish(STANDSTILL)?;
+        if self.wanted.get(kind) != Some(&digest) {
+            bail!("{kind} computed {digest}, not {:?}", self.wanted.get(kind));
+        }
+        *self.finished.entry(kind).or_default() += 1;
+        self.recoveries.extend(recoveries);
+        Ok(())
+    }
+
+    fn print(&mut self) {
+        step::heading("result");
+        let list = |counts: &BTreeMap<&str, u32>| {
+            counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+        };
+        step::progress(&format!("disturbances: {}", list(&self.events)));
+        step::progress(&format!("programs with the right digest: {}", list(&self.finished)));
+        let longest = step::seconds(self.longest);
+        step::progress(&format!("the longest time without progress of a program: {longest}"));
+        self.recoveries.sort_by(f64::total_cmp);
+        let at = |part: f64| self.recoveries[((self.recoveries.len() - 1) as f64 * part) as usize];
+        if !self.recoveries.is_empty() {
+            let count = self.recoveries.len();
+            let (median, most) = (at(0.5), at(1.0));
+            step::progress(&format!(
+                "failovers: {count}, replay took {median:.1} s (median), {most:.1} s (longest)"
+            ));
+        }
     }
 }
 

@@ -43,10 +43,15 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Segment {
-    /// Sizes of its requests, in order.
-    sizes: Vec<u64>,
+    /// Offset of the end of each request, in order.
+    ends: Vec<u64>,
     content: Content,
-    bytes: u64,
+}
+
+impl Segment {
+    fn bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
 }
 
 #[derive(Debug)]
@@ -68,17 +73,16 @@ impl Journal {
         if self.bytes + size + other > self.limit {
             return Err(JournalError::Full { limit: self.limit });
         }
-        let full = self.segments.back().is_none_or(|last| last.bytes + size > SEGMENT_BYTES as u64);
+        let full = self.segments.back().is_none_or(|last| last.bytes() + size > SEGMENT_BYTES as u64);
         if full {
             self.spill()?;
             let content = Content::Memory(Vec::new());
-            self.segments.push_back(Segment { sizes: Vec::new(), content, bytes: 0 });
+            self.segments.push_back(Segment { ends: Vec::new(), content });
         }
-        if let Some(Segment { sizes, content: Content::Memory(memory), bytes }) = self.segments.back_mut() {
+        if let Some(Segment { ends, content: Content::Memory(memory) }) = self.segments.back_mut() {
             memory.extend_from_slice(inline);
             memory.extend_from_slice(lent);
-            sizes.push(size);
-            *bytes += size;
+            ends.push(memory.len() as u64);
         }
         self.bytes += size;
         self.next += 1;
@@ -98,11 +102,11 @@ impl Journal {
     /// Drops requests up to `number`, in whole segments.
     pub fn forget(&mut self, number: u64) {
         while let Some(segment) = self.segments.front() {
-            let next = self.first + segment.sizes.len() as u64;
+            let next = self.first + segment.ends.len() as u64;
             if next > number + 1 {
                 break;
             }
-            self.bytes -= segment.bytes;
+            self.bytes -= segment.bytes();
             self.first = next;
             self.segments.pop_front();
         }
@@ -121,7 +125,7 @@ impl Journal {
         buffer.clear();
         let mut first = self.first;
         for segment in &mut self.segments {
-            let count = segment.sizes.len() as u64;
+            let count = segment.ends.len() as u64;
             if number < first {
                 break;
             }
@@ -130,15 +134,10 @@ impl Journal {
                 continue;
             }
             let skipped = (number - first) as usize;
-            let start: u64 = segment.sizes[..skipped].iter().sum();
-            let (mut bytes, mut taken) = (0, 0);
-            for size in segment.sizes[skipped..].iter().take((until - number + 1) as usize) {
-                if taken > 0 && bytes + size > most {
-                    break;
-                }
-                bytes += size;
-                taken += 1;
-            }
+            let start = if skipped == 0 { 0 } else { segment.ends[skipped - 1] };
+            let offered = &segment.ends[skipped..(skipped as u64 + until - number + 1).min(count) as usize];
+            let taken = offered.partition_point(|end| *end <= start.saturating_add(most)).max(1);
+            let bytes = offered[taken - 1] - start;
             match &mut segment.content {
                 Content::Memory(memory) => {
                     buffer.extend_from_slice(&memory[start as usize..(start + bytes) as usize]);
@@ -149,7 +148,7 @@ impl Journal {
                     file.read_exact(buffer)?;
                 }
             }
-            return Ok(taken);
+            return Ok(taken as u64);
         }
         Err(io::Error::other(format!("request {number} is not in the journal")))
     }

@@ -7,6 +7,7 @@ use wire::{
 
 use super::history::{Content, Hashing, Seen};
 use super::{Deferred, Failover, State};
+use crate::link::handshake::redirected;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::receive::pending::{Destination, Outcome};
 use crate::receive::progress::WatchTarget;
@@ -167,8 +168,17 @@ impl Shared {
                 false
             }
             Opcode::Checkpointed => {
-                let (Checkpointed { received, frames }, _) = decode_request(payload)?;
-                state.checkpointed(received, frames);
+                let (Checkpointed { received, frames, place }, _) = decode_request(payload)?;
+                let here = self.links.worker.lock().clone();
+                let place = match place.is_empty() {
+                    true => Ok(here),
+                    false => redirected(&here, &place, &self.config.candidates()),
+                };
+                match place {
+                    Ok(place) => state.checkpointed(received, frames, place),
+                    // Nothing is dropped for a checkpoint that this client will not use.
+                    Err(text) => self.config.host.debug(format_args!("checkpoint: {text}")),
+                }
                 false
             }
             Opcode::Spans => !state.history.is_replaying(),

@@ -73,9 +73,21 @@ impl Shared {
             return Err(cause);
         }
         let last = self.journal_all(failover).map_err(|why| format!("{cause}; {why}"))?;
-        if failover.lock().is_some_and(|state| state.journal.first() > 1) {
-            let place = self.links.endpoint();
-            return Err(format!("{cause}; the session can continue only from its checkpoint, on {place}"));
+        let mut failure =
+            format!("the session can continue only from its checkpoint, on {}", self.links.endpoint());
+        let current = self.links.worker.lock().endpoint.clone();
+        let place = failover.lock().and_then(|state| {
+            // Continuing from a checkpoint repeats less than a replay from the start, but the session's own worker is lost.
+            state.place.clone().filter(|place| !state.is_whole || place.endpoint != current)
+        });
+        if let Some(place) = place {
+            match self.continue_at(place, incoming, outgoing, &cause) {
+                Ok(()) => return Ok(()),
+                Err(text) => failure = text,
+            }
+        }
+        if failover.lock().is_some_and(|state| !state.is_whole) {
+            return Err(format!("{cause}; {failure}"));
         }
         let start = self.announce(failover, last, &cause);
         let mut pause = FIRST_PAUSE;
@@ -101,6 +113,26 @@ impl Shared {
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Continues the session on the worker that has its last checkpoint.
+    fn continue_at(
+        &self,
+        place: Candidate,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+        cause: &str,
+    ) -> Result<(), String> {
+        let host = self.config.host;
+        host.line(format_args!("{cause}; failover: continuing from the checkpoint on {}", place.endpoint));
+        *self.links.worker.lock() = place;
+        let lost = io::Error::other("the worker is lost");
+        let first = self.reconnect(incoming, &lost, capability::RESTORED)?;
+        if first.1.capabilities & capability::RESTORED == 0 {
+            return Err(format!("{} has not restored the session", self.links.endpoint()));
+        }
+        let connect = |incoming: &Incoming, cause: &io::Error| self.reconnect(incoming, cause, 0);
+        self.continue_restored(incoming, outgoing, first, connect)
     }
 
     /// Continues a session that its worker has restored from a checkpoint. `connect` connects to it again if the link breaks.
@@ -180,7 +212,7 @@ impl Shared {
     ) -> Result<(), ReplayError> {
         let mirrors = self.arrivals.mirrors.any();
         let gate = Gate::default();
-        let first = self.prepare(failover, incoming, link, origin)?;
+        let first = self.prepare(failover, incoming, link, origin, last)?;
         match failover.lock() {
             Some(mut state) => {
                 if !matches!(origin, Origin::Continued { .. }) {
@@ -227,9 +259,13 @@ impl Shared {
         incoming: &mut Incoming,
         link: &Link,
         origin: Origin,
+        last: u64,
     ) -> Result<u64, ReplayError> {
         self.use_link(link, incoming);
         match origin {
+            Origin::Continued { received } | Origin::Checkpoint { received } if received > last => {
+                Err(ReplayError::Failed(format!("the worker has {received} requests of {last}")))
+            }
             Origin::New => {
                 incoming.counter = ReceiveCounter::new();
                 Ok(1)
@@ -239,9 +275,9 @@ impl Shared {
                 if let Some(mut state) = failover.lock() {
                     // From here on the checkpoint is what counts, also for results that an earlier attempt has confirmed.
                     state.history.end_replay();
-                    state.restored = None;
+                    state.restoring = true;
                 }
-                self.read_while(incoming, || failover.lock().is_some_and(|state| state.restored.is_none()))?;
+                self.read_while(incoming, || failover.lock().is_some_and(|state| state.restoring))?;
                 match failover.lock().map(|state| state.journal.first()) {
                     Some(first) if first <= received + 1 => Ok(received + 1),
                     _ => Err(ReplayError::Failed("the checkpoint is older than the journal".to_owned())),

@@ -127,16 +127,23 @@ pub fn hello(config: &Config) -> Result<Hello, TransportError> {
     })
 }
 
-/// The address that a redirecting worker names, or why the redirect is refused. It is an endpoint, or a URL with the pin of the new
-/// worker's certificate; without a pin, the certificates that were trusted so far are.
+/// The worker to which a rejection redirects, if it does, or why the redirect is refused.
 pub fn moved(
     from: &Candidate,
     error: &TransportError,
     configured: &[Candidate],
 ) -> Option<Result<Candidate, String>> {
-    let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
-        return None;
-    };
+    match error {
+        TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) => {
+            Some(redirected(from, text, configured))
+        }
+        _ => None,
+    }
+}
+
+/// The worker that `text` names, or why the redirect is refused. The text is an endpoint, or a URL with the pin of the new worker's
+/// certificate; without a pin, the certificates that were trusted so far are.
+pub fn redirected(from: &Candidate, text: &str, configured: &[Candidate]) -> Result<Candidate, String> {
     let to = match Address::is_url(text) {
         true => text.parse::<Address>().map(|to| (to.trust(), to.endpoint)),
         false => text.parse::<Endpoint>().map(|to| (None, to)),
@@ -144,11 +151,11 @@ pub fn moved(
     let old = &from.endpoint;
     let (pin, to) = match to {
         Ok(found) => found,
-        Err(error) => return Some(Err(format!("{old} redirects to an invalid address: {error}"))),
+        Err(error) => return Err(format!("{old} redirects to an invalid address: {error}")),
     };
     // A session that returns to a worker that the user has named is as secure as it was there.
     if let Some(known) = configured.iter().find(|it| it.endpoint == to) {
-        return Some(Ok(Candidate { trust: pin.or_else(|| known.trust.clone()), ..known.clone() }));
+        return Ok(Candidate { trust: pin.or_else(|| known.trust.clone()), ..known.clone() });
     }
     let refused = match (old, &to) {
         (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
@@ -158,14 +165,14 @@ pub fn moved(
         (Endpoint::Tcp { host, .. }, Endpoint::Unix { .. }) if !is_here(host) => Some("on another machine"),
         _ => None,
     };
-    Some(match refused {
+    match refused {
         Some(why) => Err(format!("{old} redirects to {to}, {why}")),
         None => Ok(Candidate {
             endpoint: to,
             token: from.token.clone(),
             trust: pin.or_else(|| from.trust.clone()),
         }),
-    })
+    }
 }
 
 fn is_here(host: &str) -> bool {

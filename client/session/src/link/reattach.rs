@@ -81,10 +81,10 @@ impl Shared {
         outgoing: &mut Outgoing,
         cause: &std::io::Error,
     ) -> Result<(), String> {
-        let (link, welcome) = self.reconnect(incoming, cause)?;
+        let (link, welcome) = self.reconnect(incoming, cause, 0)?;
         let received = welcome.received;
         if welcome.capabilities & capability::RESTORED != 0 {
-            let connect = |incoming: &Incoming, cause: &std::io::Error| self.reconnect(incoming, cause);
+            let connect = |incoming: &Incoming, cause: &std::io::Error| self.reconnect(incoming, cause, 0);
             return self.continue_restored(incoming, outgoing, (link, welcome), connect);
         }
         if received < self.ring.freed() {
@@ -116,7 +116,13 @@ impl Shared {
         self.sending.sender.resume(received);
     }
 
-    fn reconnect(&self, incoming: &Incoming, cause: &std::io::Error) -> Result<(Link, Welcome), String> {
+    /// Connects to the session again. `capabilities` are added to those of the client.
+    pub(crate) fn reconnect(
+        &self,
+        incoming: &Incoming,
+        cause: &std::io::Error,
+        capabilities: u64,
+    ) -> Result<(Link, Welcome), String> {
         let mut start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
@@ -131,10 +137,12 @@ impl Shared {
             false => (REFUSAL_PATIENCE, access.grace),
         };
         loop {
+            let usual = hello(&self.config).map_err(|error| error.line())?;
             let hello = Hello {
                 session_id: access.id,
                 received: incoming.counter.received(),
-                ..hello(&self.config).map_err(|error| error.line())?
+                capabilities: usual.capabilities | capabilities,
+                ..usual
             };
             attempts += 1;
             let (config, secret) = (&self.config, Some(&access.secret));

@@ -190,7 +190,7 @@ impl Outbox {
         let mut sent = link.write_greeting(&bytes);
         if let (Some((received, frames)), Ok(())) = (restored, &sent) {
             bytes.clear();
-            let checkpoint = wire::Checkpointed { received, frames };
+            let checkpoint = wire::Checkpointed { received, frames, place: String::new() };
             wire::encode_request(&checkpoint, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
             sent = link.write_all(&bytes);
         }

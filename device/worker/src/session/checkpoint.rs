@@ -41,6 +41,8 @@ pub(crate) struct Checkpoints {
 struct Request {
     link: Link,
     complete: bool,
+    /// The worker that stores it; empty if this one does.
+    place: String,
     not_before: Instant,
 }
 
@@ -67,8 +69,8 @@ struct Copied {
 
 impl Checkpoints {
     /// Requests a checkpoint, to be written to `link` at the next opportunity. A complete one does not refer to earlier ones.
-    pub(crate) fn request(&self, link: Link, complete: bool) {
-        *self.request.lock() = Some(Request { link, complete, not_before: Instant::now() });
+    pub(crate) fn request(&self, link: Link, complete: bool, place: String) {
+        *self.request.lock() = Some(Request { link, complete, place, not_before: Instant::now() });
         self.due.store(true, Ordering::Release);
     }
 
@@ -117,7 +119,11 @@ impl Shared {
             });
             match written {
                 Ok((received, frames)) => {
-                    shared.outgoing.outbox.send_unsequenced(&wire::Checkpointed { received, frames });
+                    shared.outgoing.outbox.send_unsequenced(&wire::Checkpointed {
+                        received,
+                        frames,
+                        place: request.place,
+                    });
                 }
                 Err(error) => {
                     tracing::warn!("checkpoint failed: {}", one_line(&error));

@@ -29,9 +29,9 @@ impl Shared {
                     self.ask_to_depart(Departure { link, deadline, waits_for_program: false });
                 }
                 // A client that keeps no journal could not use it: dropping the link refuses.
-                Ok(Some((ToSession::Checkpoint { complete }, Some(fd)))) => {
+                Ok(Some((ToSession::Checkpoint { complete, place }, Some(fd)))) => {
                     if self.connection.keeps_journal.load(Ordering::Relaxed) {
-                        self.checkpoints.request(Link::from_fd(fd), complete);
+                        self.checkpoints.request(Link::from_fd(fd), complete, place);
                     }
                 }
                 Ok(Some((ToSession::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),

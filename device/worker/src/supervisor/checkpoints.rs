@@ -1,39 +1,62 @@
-//! The folder of checkpoints: states of running sessions, from which they continue if their process or the machine dies.
+//! Checkpoints: states of running sessions, from which they continue if their process or the machine dies.
 //!
-//! A session has a subfolder with a note of its owner and a chain of checkpoints: a complete one, and the changes since. A chain
-//! that has grown to twice its first part is replaced by a new one. A file is renamed when it is complete, so a worker that is killed
-//! leaves an older checkpoint, never a damaged one.
+//! They are stored in a folder of this worker, or sent to a peer: another worker, which then continues the session. A worker with a
+//! folder also holds checkpoints of sessions that run elsewhere, until a client reports that the worker of its session is lost: those
+//! of workers whose peer it is, and those of sessions that have left, which may die before their next checkpoint.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+mod chain;
+mod merged;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use backend::Holding;
 use parking_lot::Mutex;
 use transport::{Link, greet};
 use wire::SessionId;
-use worker_client::{ChunkReader, give_written};
+use worker_client::{
+    ChunkReader, MoveError, WorkerAddress, discard_checkpoint, give_written, in_new_processes,
+    store_checkpoint,
+};
 
 use super::departed::{Death, DepartedSession};
+use super::folder::lock_folder;
 use super::saved::Note;
 use super::sessions::{Afterlife, Sessions};
 use super::tenants::Tenants;
 use crate::config::CheckpointConfig;
 use crate::error::one_line;
-use crate::session::manifest::Manifest;
-use crate::session::migrate_in::{Import, memory_parts};
-use crate::session::snapshot::{Kind, Reader, SnapshotError, Writer};
+use crate::session::snapshot::SnapshotError;
+use chain::Chains;
+use merged::Merged;
 
 /// Timeout for one checkpoint, from its request until it is stored. A session without requests takes none.
 const TIMEOUT: Duration = Duration::from_secs(3600);
+/// Timeout for each part of a checkpoint that another worker sends.
+const PEER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Increments up to this size never cause a new chain.
 const SMALL_CHAIN: u64 = 64 << 20;
-/// How often restoring is tried: by chance, an address of the session may be taken in a new process.
-const ATTEMPTS: usize = 3;
+/// How long checkpoints of sessions that run elsewhere are held after the last one: worker and client may both be gone for good.
+const HELD_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a checkpoint was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    File(#[from] SnapshotError),
+    #[error("the peer does not store it")]
+    Peer(#[source] MoveError),
+}
+
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> StoreError {
+        StoreError::File(error.into())
+    }
+}
 
 /// Why a session cannot continue from its checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -44,49 +67,70 @@ pub(crate) enum RestoreError {
     Refused(String),
     #[error("its checkpoint cannot be read")]
     File(#[from] SnapshotError),
+    #[error(transparent)]
+    Move(#[from] MoveError),
 }
 
-impl From<io::Error> for RestoreError {
-    fn from(error: io::Error) -> RestoreError {
-        RestoreError::File(error.into())
-    }
-}
-
-/// The folder, and what is known of each session.
+/// Where checkpoints are, and what is known of each session.
 #[derive(Debug)]
 pub(crate) struct CheckpointStore {
-    config: CheckpointConfig,
+    interval: Duration,
+    peer: Option<WorkerAddress>,
+    folder: Option<Folder>,
+    /// The chains of sessions that run here.
     chains: Mutex<HashMap<u64, Chain>>,
+    /// Sessions that run elsewhere.
+    held: Mutex<HashMap<u64, Note>>,
+}
+
+/// The folder of this worker.
+#[derive(Debug)]
+struct Folder {
+    /// Sessions that run here, or ran when the worker was killed.
+    own: Chains,
+    /// Sessions that run elsewhere.
+    elsewhere: Chains,
+    /// Locked as long as a worker uses the folder.
+    _lock: File,
 }
 
 /// The checkpoints of one session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Chain {
-    /// Number of the chain, which counts up with every complete checkpoint.
-    number: u64,
-    /// Size of the complete checkpoint, and of the changes since.
+    /// Size of the complete checkpoint, and of the changes since; 0 if there is none, or if the last one failed.
     complete: u64,
     changes: u64,
     /// A checkpoint was requested and is not stored yet.
     busy: bool,
+    /// The session has ended: the checkpoint that is under way is the last one, and nobody needs it.
+    ended: bool,
 }
 
 impl CheckpointStore {
-    /// Opens the folder, and creates it if it does not exist. Readable by its owner only: checkpoints contain programs' memory.
+    /// Opens the folder, and creates it if it does not exist. Fails if another worker uses it.
     pub(crate) fn open(config: CheckpointConfig) -> io::Result<CheckpointStore> {
-        create_folder(&config.folder)?;
-        Ok(CheckpointStore { config, chains: Mutex::default() })
+        let CheckpointConfig { folder, peer, interval } = config;
+        let open = |root: std::path::PathBuf| {
+            let lock = lock_folder(&root)?;
+            let (own, elsewhere) = (Chains::new(root.join("sessions")), Chains::new(root.join("elsewhere")));
+            io::Result::Ok(Folder { own, elsewhere, _lock: lock })
+        };
+        let folder = folder.map(open).transpose()?;
+        let held =
+            folder.iter().flat_map(|it| it.elsewhere.notes()).map(|note| (note.session, note)).collect();
+        Ok(CheckpointStore { interval, peer, folder, chains: Mutex::default(), held: Mutex::new(held) })
     }
 
-    /// Starts the thread that requests checkpoints.
+    /// Starts the thread that requests checkpoints, and removes held ones that nobody needs.
     pub(crate) fn start(self: &Arc<CheckpointStore>, sessions: &Arc<Sessions>) -> io::Result<()> {
         let (store, sessions) = (Arc::clone(self), Arc::clone(sessions));
         let run = move || {
             loop {
-                std::thread::sleep(store.config.interval);
+                std::thread::sleep(store.interval);
                 for note in sessions.notes() {
                     store.request(&sessions, note);
                 }
+                store.expire(HELD_FOR);
             }
         };
         std::thread::Builder::new().name("checkpoints".to_owned()).spawn(run).map(drop)
@@ -99,143 +143,209 @@ impl CheckpointStore {
         if std::mem::replace(&mut chain.busy, true) {
             return;
         }
-        let complete = chain.number == 0 || chain.changes > chain.complete.max(SMALL_CHAIN);
+        let complete = chain.complete == 0 || chain.changes > chain.complete.max(SMALL_CHAIN);
         drop(chains);
         let session = note.session;
+        // Where the client finds it, if not here.
+        let place = self.peer.as_ref().map(WorkerAddress::as_redirect).unwrap_or_default();
         let asked = Link::pair().and_then(|(ours, theirs)| Ok((ours, theirs.try_clone_fd()?)));
         let started = asked.and_then(|(ours, theirs)| {
-            if !sessions.checkpoint(session, complete, &theirs) {
+            if !sessions.checkpoint(session, complete, place, &theirs) {
                 return Err(ErrorKind::NotConnected.into());
             }
             let store = Arc::clone(self);
             std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-                if let Err(error) = store.receive(&ours, &note) {
-                    // The session has ended, or its client keeps no journal.
-                    tracing::debug!("no checkpoint of session {}: {}", SessionId(session), one_line(&error));
+                let size = store.receive(&ours, &note);
+                if let Err(error) = &size {
+                    store.log(session, error);
                 }
-                store.finished(session);
+                store.finished(session, complete, size.ok());
             })
         });
         if started.is_err() {
-            self.finished(session);
+            self.finished(session, complete, None);
         }
     }
 
-    fn finished(&self, session: u64) {
-        if let Some(chain) = self.chains.lock().get_mut(&session) {
-            chain.busy = false;
+    fn finished(&self, session: u64, complete: bool, size: Option<u64>) {
+        let mut chains = self.chains.lock();
+        let Some(chain) = chains.get_mut(&session) else { return };
+        let ended = chain.ended;
+        match size {
+            Some(size) if complete => *chain = Chain { complete: size, ..Chain::default() },
+            Some(size) => *chain = Chain { changes: chain.changes + size, busy: false, ..*chain },
+            // The next one must not refer to this one.
+            None => *chain = Chain::default(),
+        }
+        drop(chains);
+        if ended {
+            self.discard(session);
         }
     }
 
-    /// Stores a checkpoint that arrives over a link.
-    fn receive(&self, link: &Link, note: &Note) -> Result<(), SnapshotError> {
-        link.set_read_timeout(Some(TIMEOUT))?;
-        let folder = self.folder(note.session);
-        // Waits for the first bytes before anything is created.
-        let mut chunks = ChunkReader::new(link);
-        let mut buffer = vec![0; 1 << 20];
-        let mut bytes = chunks.read(&mut buffer)?;
-        let start = Instant::now();
-        create_folder(&folder)?;
-        let part = folder.join("part");
-        let mut file = create(&part)?;
-        let mut size = 0;
-        while bytes > 0 {
-            file.write_all(&buffer[..bytes])?;
-            size += bytes as u64;
-            bytes = chunks.read(&mut buffer)?;
-        }
-        file.sync_all()?;
-        let number = record(&read_manifest(&part)?)?.number;
-        let mut chain = self.chains.lock().get(&note.session).copied().unwrap_or_default();
-        if number == 1 {
-            chain = Chain { number: chain.number + 1, complete: size, changes: 0, busy: true };
-            let text = serde_json::to_vec(note).map_err(io::Error::from)?;
-            let mut file = create(&folder.join("note.part"))?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(folder.join("note.part"), folder.join("note.json"))?;
-        } else {
-            chain.changes += size;
-        }
-        fs::rename(&part, folder.join(file_name(chain.number, number)))?;
-        File::open(&folder)?.sync_all()?;
-        self.chains.lock().insert(note.session, chain);
-        if number == 1 {
-            for (old, _, path) in list(&folder)? {
-                if old < chain.number {
-                    fs::remove_file(path)?;
-                }
+    fn log(&self, session: u64, error: &StoreError) {
+        let (id, text) = (SessionId(session), one_line(error));
+        match error {
+            // The session has ended, or its client keeps no journal.
+            StoreError::File(SnapshotError::Io(it)) | StoreError::Peer(MoveError::File(it))
+                if it.get_ref().is_some() =>
+            {
+                tracing::debug!("no checkpoint of session {id}: {text}")
             }
+            _ => tracing::warn!("no checkpoint of session {id}: {text}"),
         }
-        tracing::debug!(
-            "checkpoint {number} of session {}: {size} bytes in {:.2} s",
-            SessionId(note.session),
-            start.elapsed().as_secs_f64()
-        );
+    }
+
+    /// Stores a checkpoint that a session of this worker sends. Returns its size.
+    fn receive(&self, link: &Link, note: &Note) -> Result<u64, StoreError> {
+        link.set_read_timeout(Some(TIMEOUT))?;
+        let mut chunks = ChunkReader::new(link);
+        let start = Instant::now();
+        let size = match (&self.peer, &self.folder) {
+            (Some(peer), folder) => {
+                let note = wire::StoreCheckpoint {
+                    session: note.session,
+                    secret: note.secret,
+                    tenant: note.tenant.clone(),
+                    client: note.client.clone(),
+                };
+                let size = store_checkpoint(peer, &note, &mut chunks).map_err(StoreError::Peer)?;
+                // A session that came from a checkpoint in this folder does not continue from it any more.
+                folder.iter().for_each(|folder| folder.own.discard(note.session));
+                size
+            }
+            (None, Some(folder)) => {
+                let size = folder.own.store(&mut chunks, note)?;
+                // A session that has returned has a newer one now.
+                self.discard_held(note.session);
+                size
+            }
+            (None, None) => return Err(StoreError::Refused("there is no place for it".to_owned())),
+        };
+        let (id, seconds) = (SessionId(note.session), start.elapsed().as_secs_f64());
+        tracing::debug!("checkpoint of session {id}: {size} bytes in {seconds:.2} s");
         greet::send(link, &wire::Done { session: note.session }).map_err(io::Error::other)?;
+        Ok(size)
+    }
+
+    /// Stores a checkpoint that another worker sends.
+    pub(crate) fn receive_for_peer(&self, link: &Link, note: Note) -> Result<(), StoreError> {
+        let Some(folder) = &self.folder else {
+            let text = "this worker stores no checkpoints: start it with --checkpoint DIR";
+            return Err(StoreError::Refused(text.to_owned()));
+        };
+        link.set_read_timeout(Some(PEER_TIMEOUT))?;
+        folder.elsewhere.store(&mut ChunkReader::new(link), &note)?;
+        self.held.lock().insert(note.session, note);
         Ok(())
     }
 
-    /// The sessions that can continue, from a worker that was killed. Remains without a complete checkpoint are removed.
-    pub(crate) fn list(&self) -> Vec<Note> {
-        let entries = fs::read_dir(&self.config.folder).into_iter().flatten().flatten();
-        let mut notes = Vec::new();
-        for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
-            let note = fs::read(path.join("note.json")).ok();
-            let note = note.and_then(|text| serde_json::from_slice::<Note>(&text).ok());
-            match note.filter(|note| self.folder(note.session) == path && !chain_of(&path).is_empty()) {
-                Some(note) => notes.push(note),
-                None => drop(fs::remove_dir_all(&path)),
+    /// Removes the held checkpoints of a session that has ended.
+    pub(crate) fn discard_held(&self, session: u64) {
+        let held = self.held.lock().remove(&session);
+        if let (Some(folder), Some(_)) = (&self.folder, held) {
+            folder.elsewhere.discard(session);
+        }
+    }
+
+    /// Removes held checkpoints that are too old.
+    fn expire(&self, limit: Duration) {
+        let Some(folder) = &self.folder else { return };
+        let sessions: Vec<u64> = self.held.lock().keys().copied().collect();
+        for session in sessions.into_iter().filter(|session| folder.elsewhere.age(*session) > limit) {
+            let hours = limit.as_secs() / 3600;
+            tracing::info!(
+                "removed the checkpoints of session {}: unused for {hours} hours",
+                SessionId(session)
+            );
+            self.discard_held(session);
+        }
+    }
+
+    /// Holds the checkpoints of a session that has left, in case that it dies before its next one. A peer does so too.
+    fn hold(&self, note: &Note) {
+        let session = note.session;
+        let chain = self.chains.lock().remove(&session);
+        let Some(folder) = self.folder.as_ref().filter(|folder| folder.own.has(session)) else { return };
+        let mut held = self.held.lock();
+        match folder.elsewhere.take(&folder.own, session) {
+            Ok(()) => drop(held.insert(session, note.clone())),
+            Err(error) => {
+                tracing::warn!("cannot hold the checkpoints of session {}: {error}", SessionId(session))
             }
         }
-        notes.sort_by_key(|note| note.session);
-        notes
+        drop(held);
+        if chain.is_some_and(|chain| chain.busy) {
+            // The one that is under way fails, because its folder is gone.
+            folder.own.discard(session);
+        }
     }
 
-    /// Whether a session has a complete checkpoint.
-    pub(crate) fn has(&self, session: u64) -> bool {
-        !chain_of(&self.folder(session)).is_empty()
+    /// Makes a session that ran elsewhere one of this worker.
+    fn claim(&self, session: u64) -> Option<Note> {
+        let folder = self.folder.as_ref()?;
+        let mut held = self.held.lock();
+        let note = held.get(&session)?.clone();
+        if let Err(error) = folder.own.take(&folder.elsewhere, session) {
+            tracing::error!("cannot take over the checkpoint of session {}: {error}", SessionId(session));
+            return None;
+        }
+        held.remove(&session);
+        Some(note)
     }
 
-    /// Removes the checkpoints of a session that has ended.
-    pub(crate) fn discard(&self, session: u64) {
-        self.chains.lock().remove(&session);
-        match fs::remove_dir_all(self.folder(session)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::warn!("cannot remove the checkpoints of session {}: {error}", SessionId(session));
+    /// The sessions that can continue, from a worker that was killed.
+    pub(crate) fn list(&self) -> Vec<Note> {
+        self.folder.as_ref().map(|folder| folder.own.notes()).unwrap_or_default()
+    }
+
+    /// Whether a session has a complete checkpoint in the folder.
+    fn has(&self, session: u64) -> bool {
+        self.folder.as_ref().is_some_and(|folder| folder.own.has(session))
+    }
+
+    /// Removes the checkpoints of a session that has ended, here and at the peer.
+    fn discard(&self, session: u64) {
+        let mut chains = self.chains.lock();
+        if let Some(chain) = chains.get_mut(&session).filter(|chain| chain.busy) {
+            chain.ended = true;
+            return;
+        }
+        let chain = chains.remove(&session);
+        drop(chains);
+        if let Some(folder) = &self.folder {
+            folder.own.discard(session);
+        }
+        let Some(peer) = self.peer.clone().filter(|_| chain.is_some_and(|it| it.complete > 0)) else {
+            return;
+        };
+        let discard = move || {
+            if let Err(error) = discard_checkpoint(&peer, session) {
+                let (id, text) = (SessionId(session), one_line(&error));
+                tracing::warn!("the checkpoints of session {id} stay at the peer for a day: {text}");
             }
-            _ => {}
+        };
+        if let Err(error) = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(discard) {
+            tracing::warn!("cannot remove the checkpoints of session {}: {error}", SessionId(session));
         }
     }
 
     /// Starts a process that continues a session from its last checkpoint.
-    pub(crate) fn restore(
-        &self,
-        sessions: &Arc<Sessions>,
-        tenants: &Tenants,
-        note: &Note,
-    ) -> Result<(), RestoreError> {
-        // The new process knows nothing of this chain: its first checkpoint is complete, and belongs to the next one.
-        let files = chain_of(&self.folder(note.session));
-        let number = list(&self.folder(note.session))?.iter().map(|(chain, _, _)| *chain).max().unwrap_or(0);
-        self.chains.lock().insert(note.session, Chain { number, ..Chain::default() });
-        let mut result = Err(RestoreError::None);
-        for _ in 0..ATTEMPTS {
-            result = restore(sessions, tenants, note, &files);
-            if result.is_ok() {
-                break;
-            }
-        }
-        result
-    }
-
-    fn folder(&self, session: u64) -> PathBuf {
-        self.config.folder.join(SessionId(session).to_string())
+    fn restore(&self, sessions: &Arc<Sessions>, tenants: &Tenants, note: &Note) -> Result<(), RestoreError> {
+        // The new process knows nothing of this chain: its first checkpoint is complete, and starts the next one.
+        self.chains.lock().insert(note.session, Chain::default());
+        let files = self.folder.as_ref().map(|folder| folder.own.chain(note.session)).unwrap_or_default();
+        let merged = Merged::open(&files)?.ok_or(RestoreError::None)?;
+        let tenant = tenants.tenant_for(Some(&note.tenant)).map_err(RestoreError::Refused)?;
+        let restored = in_new_processes(|| {
+            let link = sessions.resume_from_here(&tenant)?;
+            give_written("this worker", &link, |to| merged.write(to).map_err(io::Error::other))
+        });
+        Ok(restored.map(drop)?)
     }
 }
 
-/// Continues sessions whose process died.
+/// Continues sessions whose process or worker died.
 pub(crate) struct Revival {
     pub(crate) store: Arc<CheckpointStore>,
     pub(crate) sessions: Weak<Sessions>,
@@ -262,174 +372,43 @@ impl Revival {
             }
         }
     }
-}
 
-impl Afterlife for Arc<Revival> {
-    fn died(&self, note: &Note) -> bool {
-        if !self.store.has(note.session) {
-            self.store.discard(note.session);
+    /// Starts to continue a session of another worker, whose client reports that its worker is lost. Returns false if this worker has
+    /// no checkpoint of it.
+    pub(crate) fn take_over(self: &Arc<Revival>, session: u64) -> bool {
+        let (Some(sessions), Some(note)) = (self.sessions.upgrade(), self.store.claim(session)) else {
             return false;
-        }
+        };
+        let away = DepartedSession::new(note.tenant.clone(), note.secret, None);
+        sessions.departed().insert(session, away);
+        self.revive_on_thread(&note)
+    }
+
+    fn revive_on_thread(self: &Arc<Revival>, note: &Note) -> bool {
         let (revival, note) = (Arc::clone(self), note.clone());
         let revive = move || revival.revive(&note);
         std::thread::Builder::new().name("revival".to_owned()).spawn(revive).is_ok()
     }
-
-    fn ended(&self, session: u64) {
-        self.store.discard(session);
-    }
 }
 
-fn restore(
-    sessions: &Arc<Sessions>,
-    tenants: &Tenants,
-    note: &Note,
-    files: &[PathBuf],
-) -> Result<(), RestoreError> {
-    let refused = |text: String| RestoreError::Refused(text);
-    let merged = Merged::open(files)?;
-    let tenant = tenants.tenant_for(Some(&note.tenant)).map_err(refused)?;
-    let (ours, theirs) = Link::pair()?;
-    let theirs = theirs.try_clone_fd()?;
-    sessions.resume(&tenant, &theirs).map_err(|error| refused(one_line(&error)))?;
-    drop(theirs);
-    let given = give_written("this worker", &ours, |to| merged.write(to).map_err(io::Error::other));
-    given.map(drop).map_err(|error| refused(one_line(&error)))
-}
-
-/// A chain of checkpoints as one snapshot.
-struct Merged<'a> {
-    files: &'a [PathBuf],
-    manifest: Manifest,
-    /// Code objects, in the order of the manifest.
-    images: Vec<Vec<u8>>,
-    /// The first file whose bytes count, by holding: earlier ones are of another holding at the same address.
-    since: HashMap<Holding, (usize, u64)>,
-}
-
-impl Merged<'_> {
-    fn open(files: &[PathBuf]) -> Result<Merged<'_>, RestoreError> {
-        let mut since: HashMap<Holding, (usize, u64)> = HashMap::new();
-        let mut last = None;
-        for (index, file) in files.iter().enumerate() {
-            let manifest = read_manifest(file)?;
-            let holdings = manifest.inventory.holdings();
-            since = holdings
-                .map(|(holding, bytes)| match since.get(&holding) {
-                    Some((first, size)) if *size == bytes => (holding, (*first, bytes)),
-                    _ => (holding, (index, bytes)),
-                })
-                .collect();
-            last = Some(manifest);
+impl Afterlife for Arc<Revival> {
+    fn died(&self, note: &Note) -> bool {
+        if self.store.has(note.session) {
+            return self.revive_on_thread(note);
         }
-        let manifest = last.ok_or(RestoreError::None)?;
-        let wanted = record(&manifest)?.images.clone();
-        let needed: HashSet<[u8; 32]> = wanted.iter().copied().collect();
-        let mut found: HashMap<[u8; 32], Vec<u8>> = HashMap::new();
-        each_section(files, |_, kind, payload| {
-            if kind == Kind::Image {
-                let hash = *blake3::hash(&payload).as_bytes();
-                if needed.contains(&hash) {
-                    found.insert(hash, payload);
-                }
-            }
-            Ok(())
-        })?;
-        let missing = || SnapshotError::damaged("a code object is missing");
-        let images = wanted
-            .iter()
-            .map(|hash| found.get(hash).cloned().ok_or_else(missing))
-            .collect::<Result<_, _>>()?;
-        Ok(Merged { files, manifest, images, since })
+        // Its client knows whether another worker, or this one, holds its last checkpoint.
+        self.store.chains.lock().remove(&note.session);
+        false
     }
 
-    /// Writes the snapshot.
-    fn write(&self, to: &mut dyn Write) -> Result<(), SnapshotError> {
-        let mut out = Writer::new(to)?;
-        out.section(Kind::Manifest, &self.manifest.to_json()?)?;
-        for image in &self.images {
-            out.section(Kind::Image, image)?;
-        }
-        let last = self.files.len() - 1;
-        for wanted in [Kind::Graph, Kind::Frame] {
-            each_section(&self.files[last..], |_, kind, payload| match kind == wanted {
-                true => out.section(kind, &payload),
-                false => Ok(()),
-            })?;
-        }
-        each_section(self.files, |index, kind, payload| {
-            if kind != Kind::Memory {
-                return Ok(());
-            }
-            let (holding, _, _) = memory_parts(&payload)?;
-            match self.since.get(&holding) {
-                Some((first, _)) if index >= *first => out.section(Kind::Memory, &payload),
-                _ => Ok(()),
-            }
-        })?;
-        out.finish().map(drop)
-    }
-}
-
-/// Passes all sections of some files to `see`, with the index of the file.
-fn each_section(
-    files: &[PathBuf],
-    mut see: impl FnMut(usize, Kind, Vec<u8>) -> Result<(), SnapshotError>,
-) -> Result<(), SnapshotError> {
-    for (index, file) in files.iter().enumerate() {
-        let mut reader = Reader::new(BufReader::with_capacity(1 << 20, File::open(file)?))?;
-        loop {
-            match reader.next()? {
-                (Kind::End, _) => break,
-                (kind, payload) => see(index, kind, payload)?,
-            }
+    fn ended(&self, note: &Note, has_left: bool) {
+        match has_left {
+            true => self.store.hold(note),
+            false => self.store.discard(note.session),
         }
     }
-    Ok(())
-}
 
-fn read_manifest(file: &Path) -> Result<Manifest, SnapshotError> {
-    Ok(Import::begin(BufReader::new(File::open(file)?))?.manifest)
-}
-
-fn record(manifest: &Manifest) -> Result<&crate::session::manifest::CheckpointRecord, SnapshotError> {
-    manifest.checkpoint.as_ref().ok_or_else(|| SnapshotError::damaged("it is not a checkpoint"))
-}
-
-fn file_name(chain: u64, number: u64) -> String {
-    format!("{chain:06}-{number:06}.checkpoint")
-}
-
-/// The checkpoints in a folder: chain, number and path, in order.
-fn list(folder: &Path) -> io::Result<Vec<(u64, u64, PathBuf)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name =
-            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".checkpoint"));
-        let numbers = name.and_then(|name| name.split_once('-'));
-        let numbers = numbers.and_then(|(chain, number)| Some((chain.parse().ok()?, number.parse().ok()?)));
-        if let Some((chain, number)) = numbers {
-            found.push((chain, number, path));
-        }
+    fn held(&self, session: u64) -> Option<Note> {
+        self.store.held.lock().get(&session).cloned()
     }
-    found.sort();
-    Ok(found)
-}
-
-/// The files of the newest chain, without gaps from its complete checkpoint on.
-fn chain_of(folder: &Path) -> Vec<PathBuf> {
-    let files = list(folder).unwrap_or_default();
-    let Some(newest) = files.iter().map(|(chain, _, _)| *chain).max() else { return Vec::new() };
-    let chain = files.into_iter().filter(|(chain, _, _)| *chain == newest);
-    chain.zip(1..).take_while(|((_, number, _), due)| number == due).map(|((_, _, path), _)| path).collect()
-}
-
-fn create_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Creates an empty file that only its owner can read.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

@@ -14,7 +14,7 @@ use super::departed::{Death, DepartedSession};
 use super::handshakes::Handshakes;
 use super::saved::{Note, SavedSessions};
 use super::sessions::Sessions;
-use super::tenants::Tenants;
+use super::tenants::{Tenant, Tenants};
 use crate::config::DrainConfig;
 use crate::error::one_line;
 
@@ -27,9 +27,6 @@ const HANDSHAKES: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the process of a saved session may take to exit.
 const LEAVING: Duration = Duration::from_secs(2);
-/// How often the restoration of a session is tried. By chance, an address of the session may be taken in a new process; the next one
-/// has other addresses.
-const ATTEMPTS: usize = 3;
 
 /// The progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,14 +168,7 @@ impl Drain {
                 saved.remove(note.session);
                 continue;
             }
-            let mut result = restore(saved, sessions, tenants, note);
-            for _ in 1..ATTEMPTS {
-                if result.is_ok() {
-                    break;
-                }
-                result = restore(saved, sessions, tenants, note);
-            }
-            match result {
+            match restore(saved, sessions, tenants, note) {
                 Ok(()) => saved.remove(note.session),
                 Err(text) => {
                     let file = saved.set_aside(note.session);
@@ -203,15 +193,23 @@ fn restore(
     note: &Note,
 ) -> Result<(), String> {
     let tenant = tenants.tenant_for(Some(&note.tenant))?;
-    let mut file = saved.snapshot(note.session).map_err(|error| error.to_string())?;
-    let (ours, theirs) = Link::pair().map_err(|error| error.to_string())?;
-    let theirs = theirs.try_clone_fd().map_err(|error| error.to_string())?;
-    sessions.resume(&tenant, &theirs).map_err(|error| one_line(&error))?;
-    drop(theirs);
-    give("this worker", &ours, &mut file).map(drop).map_err(|error| one_line(&error))
+    let restored = in_new_processes(|| {
+        let mut file = saved.snapshot(note.session).map_err(MoveError::File)?;
+        let link = sessions.resume_from_here(&tenant)?;
+        give("this worker", &link, &mut file)
+    });
+    restored.map(drop).map_err(|error| one_line(&error))
 }
 
 impl Sessions {
+    /// Starts a process for a session of this worker. Returns the link on which it expects the snapshot.
+    pub(super) fn resume_from_here(self: &Arc<Sessions>, tenant: &Arc<Tenant>) -> Result<Link, MoveError> {
+        let (ours, theirs) = Link::pair().map_err(MoveError::File)?;
+        let theirs = theirs.try_clone_fd().map_err(MoveError::File)?;
+        self.resume(tenant, &theirs).map_err(|error| refused(one_line(&error)))?;
+        Ok(ours)
+    }
+
     /// Orders a session to leave, and returns the link on which it hands itself over.
     fn order_to_leave(&self, session: u64, deadline: Instant) -> Result<Departing, MoveError> {
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -219,10 +217,13 @@ impl Sessions {
         let theirs = theirs.try_clone_fd().map_err(MoveError::File)?;
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         if !self.depart(session, patience_ms, &theirs) {
-            let text = "the session has ended".to_owned();
-            return Err(MoveError::Worker { endpoint: "this worker".to_owned(), text });
+            return Err(refused("the session has ended".to_owned()));
         }
         drop(theirs);
         Departing::new("this worker", ours, patience)
     }
+}
+
+fn refused(text: String) -> MoveError {
+    MoveError::Worker { endpoint: "this worker".to_owned(), text }
 }

@@ -3,14 +3,14 @@
 //! The note is written last and removed first, so a snapshot with a note is complete. Sessions that have left are noted too, so that
 //! their clients still wait, or are redirected, when the worker has been restarted.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::SessionId;
+
+use super::folder::{create_file, lock_folder};
 
 /// What a worker has to know of a saved session before it restores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,18 +43,13 @@ pub(crate) struct SavedSessions {
 impl SavedSessions {
     /// Opens the folder, and creates it if it does not exist. Fails if another worker uses it.
     pub(crate) fn open(folder: &Path) -> io::Result<SavedSessions> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let lock = create(&folder.join("lock"))?;
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(io::Error::other(format!("another worker uses {}", folder.display())));
-        }
+        let lock = lock_folder(folder)?;
         Ok(SavedSessions { folder: folder.to_owned(), _lock: lock })
     }
 
     /// A new file for the snapshot of a session. It counts only after [`SavedSessions::keep`].
     pub(crate) fn create(&self, session: u64) -> io::Result<File> {
-        create(&self.path(session, "session"))
+        create_file(&self.path(session, "session"))
     }
 
     /// Completes a saved session.
@@ -97,7 +92,7 @@ impl SavedSessions {
     /// Writes a note atomically.
     fn write(&self, session: u64, end: &str, note: &impl Serialize) -> io::Result<()> {
         let part = self.path(session, &format!("{end}-part"));
-        serde_json::to_writer(create(&part)?, note)?;
+        serde_json::to_writer(create_file(&part)?, note)?;
         File::open(&part)?.sync_all()?;
         fs::rename(&part, self.path(session, end))?;
         File::open(&self.folder)?.sync_all()
@@ -154,11 +149,6 @@ impl SavedSessions {
     fn path(&self, session: u64, end: &str) -> PathBuf {
         self.folder.join(format!("{}.{end}", SessionId(session)))
     }
-}
-
-/// Creates an empty file that only its owner can read.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

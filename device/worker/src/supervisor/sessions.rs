@@ -87,8 +87,10 @@ pub(crate) struct Sessions {
 pub(crate) trait Afterlife: Send + Sync {
     /// Called when the process died. Returns true if the session is being restored; its client then waits.
     fn died(&self, note: &Note) -> bool;
-    /// Called when the session has ended or moved away.
-    fn ended(&self, session: u64);
+    /// Called when the session has ended or, if `has_left`, moved to another worker or into a file.
+    fn ended(&self, note: &Note, has_left: bool);
+    /// The session of another worker, if this one has a checkpoint of it.
+    fn held(&self, session: u64) -> Option<Note>;
 }
 
 impl Sessions {
@@ -118,16 +120,21 @@ impl Sessions {
         let sessions = self.sessions.lock();
         let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
         // Under the lock: a session that returns leaves one table and enters the other.
-        let found =
-            here.or_else(|| self.departed.find(id).map(|departed| (departed.tenant, departed.secret)));
+        let found = here
+            .or_else(|| self.departed.find(id).map(|departed| (departed.tenant, departed.secret)))
+            .or_else(|| self.held(id).map(|note| (note.tenant, note.secret)));
         drop(sessions);
         found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
     }
 
-    /// Whether a session is running here, or was and is remembered.
+    /// Whether a session is running here, or was and is remembered, or could continue here.
     pub(crate) fn knows(&self, id: u64) -> bool {
         let sessions = self.sessions.lock();
-        sessions.contains_key(&id) || self.departed.find(id).is_some()
+        sessions.contains_key(&id) || self.departed.find(id).is_some() || self.held(id).is_some()
+    }
+
+    fn held(&self, id: u64) -> Option<Note> {
+        self.afterlife.get()?.held(id)
     }
 
     pub(crate) fn has(&self, id: u64) -> bool {
@@ -380,11 +387,12 @@ impl Sessions {
         sessions.iter().map(|(id, session)| session.note(*id)).collect()
     }
 
-    /// Orders a running session to write a checkpoint to the peer of a link. Returns false if it cannot.
-    pub(crate) fn checkpoint(&self, id: u64, complete: bool, link: &OwnedFd) -> bool {
+    /// Orders a running session to write a checkpoint to the peer of a link. `place` is where its client finds it, if not here. Returns
+    /// false if it cannot.
+    pub(crate) fn checkpoint(&self, id: u64, complete: bool, place: String, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
         let Some(session) = sessions.get(&id) else { return false };
-        session.control.send(&ToSession::Checkpoint { complete }, Some(link.as_raw_fd())).is_ok()
+        session.control.send(&ToSession::Checkpoint { complete, place }, Some(link.as_raw_fd())).is_ok()
     }
 
     /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
@@ -567,10 +575,8 @@ impl Sessions {
         }
         drop(sessions);
         self.gone.notify_all();
-        if death.is_none()
-            && let Some(afterlife) = self.afterlife.get()
-        {
-            afterlife.ended(id);
+        if let (None, Some(session), Some(afterlife)) = (&death, &session, self.afterlife.get()) {
+            afterlife.ended(&session.note(id), self.departed.find(id).is_some());
         }
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {

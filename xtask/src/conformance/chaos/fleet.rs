@@ -1,28 +1,19 @@
 //! Three workers, each behind a proxy through which its clients reach it.
+//!
+//! The first and the last store checkpoints on a disk of their own; the second one has the last one as its peer.
 
-use super::program::stand_still;
-use crate::step;
-use anyhow::{Context, Result, bail};
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use super::disk::Disk;
+use super::listening::{Listening, signal, stand_still};
+use crate::worker_sessions::{WorkerSession, sessions};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const WORKERS: usize = 3;
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// Longer than `remora worker --drain-timeout`.
-const END_LIMIT: Duration = Duration::from_secs(45);
-
-/// How long an interrupted process may take to end.
-const DROP_LIMIT: Duration = Duration::from_secs(20);
-
-/// A process that listens. Interrupted on drop: a worker that is killed leaves the processes of its sessions.
-#[derive(Debug)]
-struct Listening {
-    child: Child,
-    address: String,
-}
+/// The worker without a disk, and its peer.
+const WITH_PEER: usize = 1;
+const PEER: usize = 2;
 
 /// A worker and its proxy.
 #[derive(Debug)]
@@ -37,13 +28,27 @@ pub struct Fleet {
     remora: PathBuf,
     folder: PathBuf,
     places: Vec<Place>,
+    // After the workers, which use them.
+    disks: Vec<Disk>,
 }
 
 impl Fleet {
     pub fn start(remora: &Path, folder: &Path) -> Result<Fleet> {
-        let mut fleet = Fleet { remora: remora.to_owned(), folder: folder.to_owned(), places: Vec::new() };
+        let disks = (0..WORKERS).map(|index| Disk::create(folder.join(format!("disk-{index}"))));
+        let mut fleet = Fleet {
+            remora: remora.to_owned(),
+            folder: folder.to_owned(),
+            disks: disks.collect::<Result<_>>()?,
+            places: Vec::new(),
+        };
+        let peer = fleet.worker(PEER, "127.0.0.1:0", None)?;
+        let address = peer.address.clone();
+        let mut peer = Some(peer);
         for index in 0..WORKERS {
-            let worker = fleet.worker(index, "127.0.0.1:0")?;
+            let worker = match peer.take_if(|_| index == PEER) {
+                Some(peer) => peer,
+                None => fleet.worker(index, "127.0.0.1:0", Some(&address))?,
+            };
             let proxy = fleet.proxy(&worker.address, "127.0.0.1:0")?;
             fleet.places.push(Place { worker, proxy });
         }
@@ -63,80 +68,102 @@ impl Fleet {
     /// Breaks all connections to a worker: the proxy ends, and another one takes its place.
     pub fn cut(&mut self, index: usize) -> Result<()> {
         let address = self.places[index].proxy.address.clone();
-        self.places[index].proxy.end(libc::SIGKILL, END_LIMIT)?;
+        self.places[index].proxy.end(libc::SIGKILL)?;
         self.places[index].proxy = self.proxy(&self.places[index].worker.address, &address)?;
         Ok(())
     }
 
     /// Lets nothing pass for a while.
     pub fn silence(&self, index: usize, time: Duration) {
-        stand_still(vec![self.places[index].proxy.child.id()], time);
+        stand_still(vec![self.places[index].proxy.pid()], time);
     }
 
-    /// Terminates a worker and starts it again. Returns how long its end took.
-    pub fn restart(&mut self, index: usize) -> Result<Duration> {
+    /// Ends a worker with a signal and starts it again. Returns how long its end took. If it is killed, its sessions live on, and the
+    /// next supervisor adopts them.
+    pub fn restart(&mut self, index: usize, signal: libc::c_int) -> Result<Duration> {
         let address = self.places[index].worker.address.clone();
         let begin = Instant::now();
-        self.places[index].worker.end(libc::SIGTERM, END_LIMIT)?;
+        self.places[index].worker.end(signal)?;
         let time = begin.elapsed();
-        self.places[index].worker = self.worker(index, &address)?;
+        let peer = self.places[PEER].worker.address.clone();
+        self.places[index].worker = self.worker(index, &address, Some(&peer))?;
         Ok(time)
     }
 
-    /// Kills the supervisor of a worker and starts another one, which adopts the sessions.
-    pub fn kill(&mut self, index: usize) -> Result<()> {
-        let address = self.places[index].worker.address.clone();
-        self.places[index].worker.end(libc::SIGKILL, END_LIMIT)?;
-        self.places[index].worker = self.worker(index, &address)?;
-        Ok(())
+    /// Kills all processes of a worker, as a power failure does, and starts it again. Only if all its programs can fail over.
+    pub fn crash(&mut self, index: usize, can_fail_over: impl Fn(u32) -> bool) -> Result<bool> {
+        let sessions = self.sessions(index)?;
+        if !sessions.iter().all(|session| can_fail_over(session.program)) {
+            return Ok(false);
+        }
+        let executors: Vec<u32> = sessions.iter().map(|session| session.executor).collect();
+        signal(&[self.places[index].worker.family(), executors].concat(), libc::SIGKILL);
+        self.restart(index, libc::SIGKILL).map(|_| true)
+    }
+
+    /// Kills the process of a program's session. Returns false if it has none.
+    pub fn kill_executor(&self, program: u32) -> Result<bool> {
+        for index in 0..self.len() {
+            if let Some(found) = self.sessions(index)?.iter().find(|session| session.program == program) {
+                found.kill();
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Has a worker replace its program in place.
     pub fn upgrade(&self, index: usize) {
-        // SAFETY: takes no pointers; the process was started here and is not yet waited for.
-        unsafe { libc::kill(self.places[index].worker.child.id() as libc::pid_t, libc::SIGUSR2) };
+        signal(&[self.places[index].worker.pid()], libc::SIGUSR2);
     }
 
     /// Stops all processes of a worker for a while.
-    pub fn pause(&self, index: usize, time: Duration) -> Result<()> {
-        let worker = self.places[index].worker.child.id();
-        stand_still(children(worker).into_iter().chain([worker]).collect(), time);
-        Ok(())
+    pub fn pause(&self, index: usize, time: Duration) {
+        stand_still(self.places[index].worker.family(), time);
     }
 
-    /// Moves the session of a program to a worker. Returns what happened; a refusal is no error.
-    pub fn migrate(&self, pid: u32, to: usize) -> Result<String> {
-        for (from, place) in self.places.iter().enumerate().filter(|(from, _)| *from != to) {
+    /// Fills the disk of a worker for a while. Returns false if that is not possible.
+    pub fn fill_disk(&self, index: usize, time: Duration) -> bool {
+        self.disks[index].fill(time)
+    }
+
+    /// Moves the session of a program to a worker. Returns false if it is not moved; a refusal is no error.
+    pub fn migrate(&self, pid: u32, to: usize) -> Result<bool> {
+        for (_, place) in self.places.iter().enumerate().filter(|(from, _)| *from != to) {
             let mut command = Command::new(&self.remora);
             command.args(["migrate", &format!("pid:{pid}"), "--from", &place.worker.address]);
             command.args(["--to", &self.places[to].worker.address, "--patience", "2"]);
             command.args(["--seen-at", &self.places[to].proxy.address]);
             let output = command.output().context("cannot run `remora migrate`")?;
             if output.status.success() {
-                return Ok(format!("moved from worker {from} to worker {to}"));
+                return Ok(true);
             }
         }
-        Ok(format!("not moved to worker {to}"))
+        Ok(false)
     }
 
     /// Ends all disturbances that are under way.
     pub fn calm(&self) {
         for place in &self.places {
-            for pid in children(place.worker.child.id())
-                .into_iter()
-                .chain([place.worker.child.id(), place.proxy.child.id()])
-            {
-                // SAFETY: takes no pointers; the processes were started by this program.
-                unsafe { libc::kill(pid as libc::pid_t, libc::SIGCONT) };
-            }
+            signal(&place.worker.family(), libc::SIGCONT);
+            signal(&[place.proxy.pid()], libc::SIGCONT);
         }
     }
 
-    fn worker(&self, index: usize, listen: &str) -> Result<Listening> {
+    fn sessions(&self, index: usize) -> Result<Vec<WorkerSession>> {
+        sessions(&self.remora, &self.places[index].worker.address)
+    }
+
+    fn worker(&self, index: usize, listen: &str, peer: Option<&str>) -> Result<Listening> {
         let mut command = Command::new(&self.remora);
         command.args(["worker", "--no-config", "--ready", "--device", "mi300x", "--no-upload-cache"]);
         command.args(["--listen", listen, "--saved-sessions"]);
         command.arg(self.folder.join(format!("sessions-{index}")));
+        command.args(["--checkpoint-interval", "0.5", "--checkpoint"]);
+        match peer.filter(|_| index == WITH_PEER) {
+            Some(peer) => command.arg(format!("remora://{peer}")),
+            None => command.arg(self.disks[index].folder()),
+        };
         let log = self.folder.join(format!("worker-{index}.log"));
         Listening::start(&mut command, &log)
     }
@@ -146,67 +173,4 @@ impl Fleet {
         command.args(["impair", "--to", worker, "--listen", listen]);
         Listening::start(&mut command, &self.folder.join("proxies.log"))
     }
-}
-
-impl Listening {
-    /// Starts a process and waits until it prints `listening on ADDRESS`.
-    fn start(command: &mut Command, log: &Path) -> Result<Listening> {
-        let log = File::options().create(true).append(true).open(log).context("cannot write a log")?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().context("cannot start a process of the fleet")?;
-        let output = child.stdout.take().context("a process without output")?;
-        let (sender, receiver) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let address =
-                    line.split("listening on ").nth(1).and_then(|rest| rest.split([',', ' ', ';']).next());
-                if let Some(address) = address {
-                    let _ = sender.send(address.to_owned());
-                }
-            }
-        });
-        match receiver.recv_timeout(START_LIMIT) {
-            Ok(address) => Ok(Listening { child, address }),
-            Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                bail!("{command:?} does not listen")
-            }
-        }
-    }
-
-    fn end(&mut self, signal: libc::c_int, limit: Duration) -> Result<()> {
-        // A paused process could not react.
-        for signal in [signal, libc::SIGCONT] {
-            // SAFETY: takes no pointers; the process was started here and is not yet waited for.
-            unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
-        }
-        let begin = Instant::now();
-        while self.child.try_wait()?.is_none() {
-            if begin.elapsed() > limit {
-                bail!("a process does not end within {}", step::seconds(limit));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) || self.end(libc::SIGINT, DROP_LIMIT).is_ok() {
-            return;
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The child processes of a process: each thread has its own list.
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    texts
-        .flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>())
-        .collect()
 }

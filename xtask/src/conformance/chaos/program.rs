@@ -1,5 +1,6 @@
 //! Programs under disturbance.
 
+use super::listening::stand_still;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,41 @@ use std::time::{Duration, Instant};
 /// The kinds of work of `endures.hip`.
 pub const KINDS: &[&str] = &["solver", "training", "graphs", "managed", "streams"];
 
+/// What all programs share.
+#[derive(Debug)]
+pub struct Setup {
+    pub program: PathBuf,
+    /// Folder of the client library.
+    pub libraries: PathBuf,
+    pub rounds: u32,
+    pub logs: PathBuf,
+}
+
+/// Where a program runs.
+#[derive(Debug)]
+pub enum Target {
+    /// On the first worker of a list.
+    Workers { list: String, failover: bool },
+    /// On an allocation of an agent.
+    Allocation { url: String },
+}
+
+/// A program that has ended well.
+#[derive(Debug)]
+pub struct Ended {
+    pub digest: String,
+    /// Seconds of each failover.
+    pub recoveries: Vec<f64>,
+}
+
 /// A running program, killed on drop.
 #[derive(Debug)]
 pub struct Running {
     pub kind: &'static str,
+    /// Whether it survives the death of its session's process.
+    pub can_fail_over: bool,
+    /// Whether it runs on an allocation of an agent.
+    pub is_on_agent: bool,
     child: Child,
     output: PathBuf,
     errors: PathBuf,
@@ -22,29 +54,34 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(
-        program: &Path,
-        libraries: &Path,
-        kind: &'static str,
-        rounds: u32,
-        workers: &str,
-        logs: &Path,
-    ) -> Result<Running> {
+    pub fn start(setup: &Setup, kind: &'static str, on: &Target) -> Result<Running> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let Setup { program, libraries, rounds, logs } = setup;
         let (output, errors) =
             (logs.join(format!("{kind}-{number}.out")), logs.join(format!("{kind}-{number}.err")));
         let create =
             |path: &Path| File::create(path).with_context(|| format!("cannot create {}", path.display()));
         let mut command = Command::new(program);
         command.arg(kind).arg(rounds.to_string()).env("LD_LIBRARY_PATH", libraries);
-        command
-            .env("REMORA_WORKER", workers)
-            .env("REMORA_SILENCE_TIMEOUT", "2")
-            .env("REMORA_CONNECT_TIMEOUT", "30");
+        command.env("REMORA_SILENCE_TIMEOUT", "2").env("REMORA_CONNECT_TIMEOUT", "30");
+        let can_fail_over = match on {
+            Target::Workers { list, failover } => {
+                command.env("REMORA_WORKER", list);
+                *failover
+            }
+            Target::Allocation { url } => {
+                command.env("REMORA_URL", url);
+                false
+            }
+        };
+        if can_fail_over {
+            command.env("REMORA_FAILOVER", "1");
+        }
         command.stdin(Stdio::null()).stdout(create(&output)?).stderr(create(&errors)?);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        Ok(Running { kind, child, output, errors, seen: (0, Instant::now()) })
+        let is_on_agent = matches!(on, Target::Allocation { .. });
+        Ok(Running { kind, can_fail_over, is_on_agent, child, output, errors, seen: (0, Instant::now()) })
     }
 
     pub fn pid(&self) -> u32 {
@@ -72,8 +109,8 @@ impl Running {
         Ok(self.child.try_wait().context("cannot wait for a program")?.is_some())
     }
 
-    /// Waits for its end; returns the digest.
-    pub fn finish(mut self, limit: Duration) -> Result<String> {
+    /// Waits for its end.
+    pub fn finish(mut self, limit: Duration) -> Result<Ended> {
         while !self.has_ended()? {
             self.advance(limit)?;
             std::thread::sleep(Duration::from_millis(20));
@@ -81,7 +118,10 @@ impl Running {
         let text = fs::read_to_string(&self.output).unwrap_or_default();
         let digest = text.lines().find_map(|line| line.strip_prefix("digest "));
         match digest {
-            Some(digest) if text.contains("PASS endures") => Ok(digest.to_owned()),
+            Some(digest) if text.contains("PASS endures") => {
+                let said = fs::read_to_string(&self.errors).unwrap_or_default();
+                Ok(Ended { digest: digest.to_owned(), recoveries: recoveries(&said) })
+            }
             _ => bail!("{} (pid {}) failed:\n{}", self.kind, self.pid(), self.said()),
         }
     }
@@ -96,24 +136,17 @@ impl Running {
     }
 }
 
+/// Seconds of each failover, as the client reports them.
+fn recoveries(said: &str) -> Vec<f64> {
+    let lines = said.lines().filter(|line| line.contains("failover: the session continues on"));
+    lines
+        .filter_map(|line| line.rsplit_once(" after ")?.1.trim_end_matches(" s").trim().parse().ok())
+        .collect()
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Stops processes for a while, on another thread.
-pub fn stand_still(pids: Vec<u32>, time: Duration) {
-    let signal = |signal: libc::c_int, pids: &[u32]| {
-        for pid in pids {
-            // SAFETY: takes no pointers; the processes were started by this program.
-            unsafe { libc::kill(*pid as libc::pid_t, signal) };
-        }
-    };
-    signal(libc::SIGSTOP, &pids);
-    std::thread::spawn(move || {
-        std::thread::sleep(time);
-        signal(libc::SIGCONT, &pids);
-    });
 }

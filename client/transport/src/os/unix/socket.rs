@@ -3,10 +3,11 @@
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::link::{Peer, Ready, USER_TIMEOUT, Wait};
+use crate::os::attached::{receive_attached, send_attached};
 use crate::os::fifo_pair::SharedMemory;
 
 const KEEPALIVE_IDLE_S: i32 = 10;
@@ -14,9 +15,6 @@ const KEEPALIVE_INTERVAL_S: i32 = 5;
 const KEEPALIVE_PROBES: i32 = 4;
 /// Limit on the slices of one system call.
 const MAX_SLICES: usize = 64;
-
-/// Size of the buffer for one attached descriptor, in words of 8 bytes. The kernel closes descriptors that do not fit.
-const CONTROL_WORDS: usize = 3;
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -105,24 +103,7 @@ impl Socket {
 
     /// Sends some bytes with a descriptor attached; returns how many were sent.
     pub(crate) fn send_attached(&self, bytes: &[u8], memory: &SharedMemory) -> io::Result<usize> {
-        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut space = [0u64; CONTROL_WORDS];
-        // SAFETY: all-zero is a valid msghdr.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = space.as_mut_ptr().cast();
-        // SAFETY: the control buffer is aligned, large enough for one descriptor, and outlives the call, as do the bytes.
-        let sent = unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
-            let entry = libc::CMSG_FIRSTHDR(&message);
-            (*entry).cmsg_level = libc::SOL_SOCKET;
-            (*entry).cmsg_type = libc::SCM_RIGHTS;
-            (*entry).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-            std::ptr::write_unaligned(libc::CMSG_DATA(entry).cast::<RawFd>(), memory.0.as_raw_fd());
-            libc::sendmsg(self.raw(), &message, libc::MSG_NOSIGNAL)
-        };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        send_attached(self.0.as_fd(), bytes, Some(memory.0.as_raw_fd()), 0)
     }
 
     /// Like [`Socket::receive`], and takes a descriptor that is attached to the bytes. Further descriptors are closed.
@@ -131,42 +112,14 @@ impl Socket {
         buffer: &mut [u8],
         memory: &mut Option<SharedMemory>,
     ) -> io::Result<usize> {
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        let mut space = [0u64; CONTROL_WORDS];
-        // SAFETY: all-zero is a valid msghdr.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = space.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&space) as _;
-        let received = loop {
-            // SAFETY: every buffer named in the message is writable and outlives the call.
-            let received = unsafe { libc::recvmsg(self.raw(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-            if let Ok(received) = usize::try_from(received) {
-                break received;
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
+        let (bytes, attached) = loop {
+            match receive_attached(self.0.as_fd(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
             }
         };
-        // SAFETY: the kernel has filled the control buffer, and the macros walk it within its length. Every descriptor in it belongs
-        // to this process from here on.
-        unsafe {
-            let mut entry = libc::CMSG_FIRSTHDR(&message);
-            while !entry.is_null() {
-                if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
-                    let bytes = (*entry).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                    let descriptors = libc::CMSG_DATA(entry).cast::<RawFd>();
-                    for at in 0..bytes / size_of::<RawFd>() {
-                        let fd = OwnedFd::from_raw_fd(std::ptr::read_unaligned(descriptors.add(at)));
-                        memory.get_or_insert(SharedMemory(fd));
-                    }
-                }
-                entry = libc::CMSG_NXTHDR(&message, entry);
-            }
-        }
-        Ok(received)
+        *memory = memory.take().or(attached.map(SharedMemory));
+        Ok(bytes)
     }
 
     /// Waits for bytes and returns them without consuming them; returns 0 at the end of the stream.
