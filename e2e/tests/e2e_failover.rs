@@ -163,6 +163,26 @@ fn a_program_continues_when_its_killed_worker_starts_again() {
 }
 
 #[test]
+fn a_session_that_ends_under_another_supervisor_is_not_continued() {
+    let (saved, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let options = |listen: &str| {
+        let paths = [&saved, &folder].map(|it| it.path().to_str().unwrap().to_owned());
+        let [saved, folder] = &paths;
+        let arguments = ["--saved-sessions", saved, "--checkpoint", folder, "--checkpoint-interval", "0.2"];
+        WorkerOptions { listen: listen.to_owned(), ..WorkerOptions::with(&arguments) }
+    };
+    let worker = Worker::start_with(&options("127.0.0.1:0"));
+    let listen = worker.endpoint().to_string();
+    let program = start("solver", &[&worker]);
+    eventually("there is a checkpoint", || stored(folder.path(), "sessions") == 1);
+    let _marker = worker.kill_supervisor();
+    let worker = Worker::start_with(&options(&listen));
+    expect(&program.finish(), "solver", 0);
+    eventually("the checkpoints are removed", || stored(folder.path(), "sessions") == 0);
+    assert!(worker.status().sessions().is_empty(), "{}", worker.log());
+}
+
+#[test]
 fn a_kernel_that_is_not_deterministic_ends_the_session_with_a_reason() {
     let worker = Worker::start();
     let mut command = Program::test("undetermined").on(&worker);

@@ -109,6 +109,8 @@ pub(crate) enum ToSupervisor {
     Compiler {},
     /// Every request that was sent before this message and has no reply follows once more.
     Renewed,
+    /// The session has ended as it should; its process exits. A supervisor that did not start the process cannot learn its exit status.
+    Ended,
 }
 
 impl ToSupervisor {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use transport::{Link, TransportError, greet};
 use wire::MAX_HANDSHAKE_BYTES;
 use worker_client::ChunkWriter;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::one_line;
 use crate::session::manifest::{CheckpointRecord, Manifest};
@@ -21,7 +22,7 @@ use crate::session::migrate_out::{Export, ExportError, memory_section};
 use crate::session::shared::Shared;
 use crate::session::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
 
-const PAGE: usize = 4096;
+const PAGE: u64 = 4096;
 /// How long the session's work may take to end. If it takes longer, the checkpoint is tried again later.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(1);
@@ -46,14 +47,17 @@ struct Request {
     not_before: Instant,
 }
 
-/// Hash of each page, by its offset.
-type Pages = HashMap<u64, [u8; 16]>;
+/// Hash of each page: 0 if the page is zero. A collision would need a program that attacks its own checkpoints.
+type Pages = Vec<u128>;
+/// Instead of a hash: the page counts as changed.
+const UNKNOWN: u128 = u128::MAX;
+static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// What earlier checkpoints contain.
 #[derive(Default)]
 struct Known {
     number: u64,
-    /// Hashes of the pages that are not zero, by holding and its size.
+    /// Hashes of the pages, by holding and its size.
     pages: HashMap<(Holding, u64), Pages>,
     images: HashSet<[u8; 32]>,
 }
@@ -159,55 +163,86 @@ impl Shared {
         // A holding that is missing in one checkpoint, or has another size, is new in the next.
         let mut before = std::mem::take(&mut known.pages);
         for (holding, bytes) in manifest.inventory.holdings() {
-            let pages = before.remove(&(holding, bytes)).unwrap_or_default();
-            let unseen = pages.keys().copied().collect();
-            let mut changes = Changes { holding, pages, unseen, sections: &mut sections };
+            let pages = before.remove(&(holding, bytes));
+            let mut changes = Changes::new(holding, bytes, pages, &mut sections);
             export.device.show(holding, &mut |offset, bytes| {
                 changes.add(offset, bytes);
                 true
             })?;
-            known.pages.insert((holding, bytes), changes.finish(bytes));
+            known.pages.insert((holding, bytes), changes.finish());
         }
         Ok(Copied { manifest, sections, images: fresh, sent })
     }
 }
 
-/// Finds the changed pages of one holding.
+/// Finds the changed pages of one holding. They are the pages of the address space, so a holding may begin and end within one.
 struct Changes<'a> {
     holding: Holding,
+    /// Size of the holding, and its offset in its first page.
+    bytes: u64,
+    skew: u64,
     pages: Pages,
-    /// Pages of earlier checkpoints that were not shown yet.
-    unseen: HashSet<u64>,
+    /// Pages that were shown.
+    shown: Vec<bool>,
     sections: &'a mut Vec<(Kind, Vec<u8>)>,
 }
 
-impl Changes<'_> {
-    /// Adds shown bytes. Pages are counted from the start of the holding.
+impl<'a> Changes<'a> {
+    fn new(
+        holding: Holding,
+        bytes: u64,
+        known: Option<Pages>,
+        sections: &'a mut Vec<(Kind, Vec<u8>)>,
+    ) -> Changes<'a> {
+        let skew = match holding {
+            Holding::At(address) => address % PAGE,
+            Holding::Memory(_) => 0,
+        };
+        let count = (skew + bytes).div_ceil(PAGE) as usize;
+        let pages = known.unwrap_or_else(|| vec![0; count]);
+        Changes { holding, bytes, skew, pages, shown: vec![false; count], sections }
+    }
+
+    /// Adds shown bytes.
     fn add(&mut self, offset: u64, bytes: &[u8]) {
         let (mut at, mut run) = (0, None);
         while at < bytes.len() {
             let start = offset + at as u64;
-            let size = (PAGE - (start % PAGE as u64) as usize).min(bytes.len() - at);
-            if self.is_changed(start, &bytes[at..at + size]) {
+            let page = (start + self.skew) / PAGE;
+            let end = (self.range(page).end - offset).min(bytes.len() as u64) as usize;
+            if self.is_changed(page, start, &bytes[at..end]) {
                 run.get_or_insert(at);
             } else if let Some(from) = run.take() {
                 self.send(offset + from as u64, &bytes[from..at]);
             }
-            at += size;
+            at = end;
         }
         if let Some(from) = run {
             self.send(offset + from as u64, &bytes[from..]);
         }
     }
 
-    fn is_changed(&mut self, start: u64, page: &[u8]) -> bool {
-        self.unseen.remove(&start);
-        if page.iter().all(|byte| *byte == 0) {
-            return self.pages.remove(&start).is_some();
+    fn is_changed(&mut self, page: u64, start: u64, bytes: &[u8]) -> bool {
+        let (index, range) = (page as usize, self.range(page));
+        if range != (start..start + bytes.len() as u64) {
+            // Shown in parts: sent as a whole, now and the next time.
+            if !std::mem::replace(&mut self.shown[index], true) {
+                self.send(range.start, &ZEROS[..(range.end - range.start) as usize]);
+            }
+            self.pages[index] = UNKNOWN;
+            return true;
         }
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&blake3::hash(page).as_bytes()[..16]);
-        self.pages.insert(start, hash) != Some(hash)
+        self.shown[index] = true;
+        let hash = match bytes == &ZEROS[..bytes.len()] {
+            true => 0,
+            false => xxh3_128(bytes).clamp(1, UNKNOWN - 1),
+        };
+        std::mem::replace(&mut self.pages[index], hash) != hash
+    }
+
+    /// The offsets of a page.
+    fn range(&self, page: u64) -> std::ops::Range<u64> {
+        (page * PAGE).saturating_sub(self.skew)..((page + 1) * PAGE - self.skew).min(self.bytes)
     }
 
     fn send(&mut self, offset: u64, bytes: &[u8]) {
@@ -217,12 +252,13 @@ impl Changes<'_> {
         }
     }
 
-    /// Sends zeros for pages that an earlier checkpoint has and that were not shown. Returns the pages that are not zero.
-    fn finish(mut self, bytes: u64) -> Pages {
-        for start in std::mem::take(&mut self.unseen) {
-            self.pages.remove(&start);
-            let size = (PAGE as u64 - start % PAGE as u64).min(bytes - start);
-            self.send(start, &vec![0; size as usize]);
+    /// Sends zeros for pages that an earlier checkpoint has and that were not shown.
+    fn finish(mut self) -> Pages {
+        for index in 0..self.pages.len() {
+            if !self.shown[index] && std::mem::take(&mut self.pages[index]) != 0 {
+                let range = self.range(index as u64);
+                self.send(range.start, &ZEROS[..(range.end - range.start) as usize]);
+            }
         }
         self.pages
     }
@@ -245,5 +281,54 @@ impl Copied {
         link.set_read_timeout(Some(STORE_TIMEOUT)).map_err(TransportError::from)?;
         greet::expect::<wire::Done>(link, MAX_HANDSHAKE_BYTES)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A holding that begins 100 bytes before the end of a page and ends 100 bytes after the start of another one.
+    const START: u64 = 8 * PAGE - 100;
+    const SIZE: usize = 3 * PAGE as usize + 200;
+
+    /// Sends a holding, shown in pieces. Returns offset and size of what was sent, and the pages.
+    fn send(shown: &[(usize, &[u8])], known: Option<Pages>) -> (Vec<(u64, usize)>, Pages) {
+        let mut sections = Vec::new();
+        let mut changes = Changes::new(Holding::At(START), SIZE as u64, known, &mut sections);
+        for (offset, bytes) in shown {
+            changes.add(*offset as u64, bytes);
+        }
+        let pages = changes.finish();
+        let parts = sections.iter().map(|(_, section)| {
+            let (_, offset, bytes) = crate::session::migrate_in::memory_parts(section).unwrap();
+            (offset, bytes.len())
+        });
+        (parts.collect(), pages)
+    }
+
+    #[test]
+    fn only_changed_pages_are_sent() {
+        let page = PAGE as usize;
+        let mut content = vec![0u8; SIZE];
+        (content[5], content[SIZE - 1]) = (1, 2);
+        let (sent, pages) = send(&[(0, &content)], None);
+        assert_eq!(sent, [(0, 100), (3 * PAGE + 100, 100)], "zeros need not be sent");
+        let (sent, pages) = send(&[(0, &content[..100]), (100, &content[100..])], Some(pages));
+        assert!(sent.is_empty(), "{sent:?}");
+        (content[5], content[100]) = (0, 3);
+        let (sent, pages) = send(&[(0, &content)], Some(pages));
+        assert_eq!(sent, [(0, 100 + page)], "a page that has become zero has changed");
+        let (sent, _) = send(&[(0, &content[..100])], Some(pages));
+        assert_eq!(sent, [(100, page), (3 * PAGE + 100, 100)], "pages that are not shown any more are zero");
+    }
+
+    #[test]
+    fn a_page_that_is_shown_in_parts_is_always_sent() {
+        let content = vec![7u8; SIZE];
+        let parts = [(0, &content[..200]), (200, &content[200..])];
+        let (_, pages) = send(&parts, None);
+        let (sent, _) = send(&parts, Some(pages));
+        assert_eq!(sent, [(100, PAGE as usize), (100, 100), (200, PAGE as usize - 100)], "after its zeros");
     }
 }

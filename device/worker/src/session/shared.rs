@@ -1,6 +1,7 @@
 //! State that the threads of a session share.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use transport::Link;
 use wire::Hello;
 
 use crate::compile::client::CompileClient;
-use crate::control::Control;
+use crate::control::{CONTROL_FD, Control, ToSupervisor};
 use crate::growth::Growth;
 use crate::outgoing::Outgoing;
 use crate::request::exchange::Exchange;
@@ -171,6 +172,10 @@ pub(super) fn end(outgoing: &Outgoing, why: &'static str) -> ! {
     if std::thread::Builder::new().spawn(log).is_ok() {
         let _ = logged.recv_timeout(LAST_WORDS);
     }
+    // SAFETY: the descriptor is this process's end of its control socket, which stays open until the process ends.
+    let control = ManuallyDrop::new(unsafe { Control::from_raw(CONTROL_FD) });
+    // Without waiting: a supervisor that does not read must not keep the process alive.
+    let _ = control.try_send(&ToSupervisor::Ended);
     // SAFETY: ends the process at once; threads inside device code must not keep running while statics are torn down.
     unsafe { libc::_exit(0) }
 }

@@ -510,7 +510,7 @@ impl Sessions {
 
     /// Serves a session's messages until its process has exited.
     fn watch(&self, id: u64, watched: Watched) {
-        let mut compiler = None;
+        let (mut compiler, mut has_ended) = (None, false);
         let kills = OutOfMemoryKills::now();
         let Watched { tenant, control, report, .. } = &watched;
         let mut renewed = match watched.process {
@@ -525,6 +525,7 @@ impl Sessions {
             match self.broker.serve(id, &tenant.name, control, message, attached) {
                 None => {}
                 Some(ToSupervisor::Renewed) => renewed = true,
+                Some(ToSupervisor::Ended) => has_ended = true,
                 Some(ToSupervisor::Compiler {}) => self.start_compiler(id, &watched, &mut compiler),
                 Some(ToSupervisor::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
@@ -558,7 +559,7 @@ impl Sessions {
         let death = match &ended {
             Ok(Exit::Status(status)) if oom::was_killed(*status, &kills) => Some(Death::OutOfMemory),
             Ok(Exit::Status(status)) if !status.success() => Some(Death::Status(*status)),
-            Ok(Exit::Unknown) if self.departed.find(id).is_none() => Some(Death::Unknown),
+            Ok(Exit::Unknown) if !has_ended && self.departed.find(id).is_none() => Some(Death::Unknown),
             _ => None,
         };
         self.forget(id);
