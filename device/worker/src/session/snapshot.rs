@@ -117,15 +117,20 @@ impl<W: Write> Writer<W> {
     }
 
     pub(crate) fn section(&mut self, kind: Kind, payload: &[u8]) -> Result<(), SnapshotError> {
+        let packed = (kind == Kind::Memory).then(|| lz4_flex::block::compress(payload));
+        match packed.filter(|packed| packed.len() < payload.len() && payload.len() as u64 <= kind.limit()) {
+            Some(packed) => self.put(kind, PACKED, payload.len() as u64, &packed),
+            None => self.plain_section(kind, payload),
+        }
+    }
+
+    /// Like [`Writer::section`], without compression.
+    pub(crate) fn plain_section(&mut self, kind: Kind, payload: &[u8]) -> Result<(), SnapshotError> {
         let (bytes, limit) = (payload.len() as u64, kind.limit());
         if bytes > limit {
             return Err(SnapshotError::TooLarge { bytes, limit });
         }
-        let packed = (kind == Kind::Memory).then(|| lz4_flex::block::compress(payload));
-        match packed.filter(|packed| packed.len() < payload.len()) {
-            Some(packed) => self.put(kind, PACKED, bytes, &packed),
-            None => self.put(kind, 0, bytes, payload),
-        }
+        self.put(kind, 0, bytes, payload)
     }
 
     /// Writes the last section; nothing may follow.

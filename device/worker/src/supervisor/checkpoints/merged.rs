@@ -42,7 +42,7 @@ impl Merged<'_> {
         let wanted = record(&manifest)?.images.clone();
         let needed: HashSet<[u8; 32]> = wanted.iter().copied().collect();
         let mut found: HashMap<[u8; 32], Vec<u8>> = HashMap::new();
-        each_section(files, |_, kind, payload| {
+        each_section(files, Extent::BeforeMemory, |_, kind, payload| {
             if kind == Kind::Image {
                 let hash = *blake3::hash(&payload).as_bytes();
                 if needed.contains(&hash) {
@@ -68,18 +68,20 @@ impl Merged<'_> {
         }
         let last = self.files.len() - 1;
         for wanted in [Kind::Graph, Kind::Frame] {
-            each_section(&self.files[last..], |_, kind, payload| match kind == wanted {
+            let files = &self.files[last..];
+            each_section(files, Extent::BeforeMemory, |_, kind, payload| match kind == wanted {
                 true => out.section(kind, &payload),
                 false => Ok(()),
             })?;
         }
-        each_section(self.files, |index, kind, payload| {
+        each_section(self.files, Extent::Whole, |index, kind, payload| {
             if kind != Kind::Memory {
                 return Ok(());
             }
             let (holding, _, _) = memory_parts(&payload)?;
             match self.since.get(&holding) {
-                Some((first, _)) if index >= *first => out.section(Kind::Memory, &payload),
+                // Not compressed: it goes to another process of this machine.
+                Some((first, _)) if index >= *first => out.plain_section(Kind::Memory, &payload),
                 _ => Ok(()),
             }
         })?;
@@ -87,9 +89,18 @@ impl Merged<'_> {
     }
 }
 
-/// Passes all sections of some files to `see`, with the index of the file.
+/// How far files are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// Up to the first section with memory contents, which are last and by far the largest part.
+    BeforeMemory,
+}
+
+/// Passes the sections of some files to `see`, with the index of the file.
 fn each_section(
     files: &[PathBuf],
+    extent: Extent,
     mut see: impl FnMut(usize, Kind, Vec<u8>) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
     for (index, file) in files.iter().enumerate() {
@@ -97,6 +108,7 @@ fn each_section(
         loop {
             match reader.next()? {
                 (Kind::End, _) => break,
+                (Kind::Memory, _) if extent == Extent::BeforeMemory => break,
                 (kind, payload) => see(index, kind, payload)?,
             }
         }
