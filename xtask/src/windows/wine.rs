@@ -8,7 +8,7 @@ use crate::windows;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PACKAGES: &[&str] = &["wine64"];
 const PROGRAM: &str = "/usr/lib/wine/wine64";
@@ -51,6 +51,11 @@ impl Wine {
         // A server that ends with the last program refuses the next one if that starts at the same moment. This fails if a server
         // is running, which is as good.
         let _ = wine.server("-p").status();
+        // The first program starts Wine's services. They keep its output open as long as the server runs, so a reader of the output
+        // would wait for ever.
+        let mut first = wine.command(Path::new("wineboot"), &[]);
+        first.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        first.status().context("cannot start Wine's services")?;
         Ok(wine)
     }
 
