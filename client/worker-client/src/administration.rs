@@ -1,6 +1,6 @@
 //! Administration client: takes a session from a worker and gives it to another, as `remora migrate` and worker managers do.
 //!
-//! A worker gives up a session only when cause to, after the receiving worker has confirmed that it has it. So whatever fails in
+//! A worker gives up a session only on request, after the receiving worker has confirmed that it has it. So whatever fails in
 //! between, the session is in exactly one place, and its client finds it there.
 
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, Write};

@@ -265,7 +265,7 @@ pub(crate) fn check_peer(socket: RawFd) -> Result<(), String> {
 }
 
 /// Waits until a descriptor is readable or the deadline has passed; returns whether it is readable.
-fn wait_readable(descriptor: RawFd, deadline: Option<Instant>) -> bool {
+pub(crate) fn wait_readable(descriptor: RawFd, deadline: Option<Instant>) -> bool {
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
     let timeout = deadline.map_or(-1, |deadline| {
         let left = deadline.saturating_duration_since(Instant::now()).as_millis();

@@ -103,7 +103,7 @@ impl Journal {
     pub fn forget(&mut self, number: u64) {
         while let Some(segment) = self.segments.front() {
             let next = self.first + segment.ends.len() as u64;
-            if next > number + 1 {
+            if next > number.saturating_add(1) {
                 break;
             }
             self.bytes -= segment.bytes();
@@ -209,6 +209,9 @@ mod tests {
         journal.read(first, first, 1, &mut buffer).unwrap();
         assert!(buffer == request(first));
         assert!(journal.read(1, 1, 1, &mut buffer).is_err());
+        // Any number that a worker sends is valid.
+        journal.forget(u64::MAX);
+        assert_eq!((journal.first(), journal.bytes()), (201, 0));
     }
 
     #[test]

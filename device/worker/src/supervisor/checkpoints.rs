@@ -52,6 +52,18 @@ pub(crate) enum StoreError {
     Peer(#[source] MoveError),
 }
 
+impl StoreError {
+    /// Whether the session sent no checkpoint: it has ended, or its client keeps no journal.
+    fn is_expected(&self) -> bool {
+        match self {
+            StoreError::File(SnapshotError::Io(it)) | StoreError::Peer(MoveError::File(it)) => {
+                it.get_ref().is_some() || it.kind() == ErrorKind::NotConnected
+            }
+            _ => false,
+        }
+    }
+}
+
 impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> StoreError {
         StoreError::File(error.into())
@@ -100,6 +112,8 @@ struct Chain {
     /// Size of the complete checkpoint, and of the changes since; 0 if there is none, or if the last one failed.
     complete: u64,
     changes: u64,
+    /// The peer may have checkpoints of the session, also if the last one failed.
+    at_peer: bool,
     /// A checkpoint was requested and is not stored yet.
     busy: bool,
     /// The session has ended: the checkpoint that is under way is the last one, and nobody needs it.
@@ -123,6 +137,9 @@ impl CheckpointStore {
 
     /// Starts the thread that requests checkpoints, and removes held ones that nobody needs.
     pub(crate) fn start(self: &Arc<CheckpointStore>, sessions: &Arc<Sessions>) -> io::Result<()> {
+        // Sessions that an earlier supervisor started, which may have sent their checkpoints to the peer.
+        let adopted = Chain { at_peer: self.peer.is_some(), ..Chain::default() };
+        self.chains.lock().extend(sessions.notes().iter().map(|note| (note.session, adopted)));
         let (store, sessions) = (Arc::clone(self), Arc::clone(sessions));
         let run = move || {
             loop {
@@ -155,44 +172,36 @@ impl CheckpointStore {
             }
             let store = Arc::clone(self);
             std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-                let size = store.receive(&ours, &note);
-                if let Err(error) = &size {
-                    store.log(session, error);
+                let stored = store.receive(&ours, &note);
+                if let Err(error) = &stored {
+                    let (id, text) = (SessionId(session), one_line(error));
+                    match error.is_expected() {
+                        true => tracing::debug!("no checkpoint of session {id}: {text}"),
+                        false => tracing::warn!("no checkpoint of session {id}: {text}"),
+                    }
                 }
-                store.finished(session, complete, size.ok());
+                store.finished(session, complete, &stored);
             })
         });
-        if started.is_err() {
-            self.finished(session, complete, None);
+        if let Err(error) = started {
+            self.finished(session, complete, &Err(error.into()));
         }
     }
 
-    fn finished(&self, session: u64, complete: bool, size: Option<u64>) {
+    fn finished(&self, session: u64, complete: bool, stored: &Result<u64, StoreError>) {
         let mut chains = self.chains.lock();
         let Some(chain) = chains.get_mut(&session) else { return };
-        let ended = chain.ended;
-        match size {
-            Some(size) if complete => *chain = Chain { complete: size, ..Chain::default() },
-            Some(size) => *chain = Chain { changes: chain.changes + size, busy: false, ..*chain },
+        let sent = self.peer.is_some() && !stored.as_ref().is_err_and(StoreError::is_expected);
+        let (ended, at_peer) = (chain.ended, chain.at_peer || sent);
+        *chain = match stored {
+            Ok(size) if complete => Chain { complete: *size, at_peer, ..Chain::default() },
+            Ok(size) => Chain { changes: chain.changes + size, at_peer, busy: false, ..*chain },
             // The next one must not refer to this one.
-            None => *chain = Chain::default(),
-        }
+            Err(_) => Chain { at_peer, ..Chain::default() },
+        };
         drop(chains);
         if ended {
             self.discard(session);
-        }
-    }
-
-    fn log(&self, session: u64, error: &StoreError) {
-        let (id, text) = (SessionId(session), one_line(error));
-        match error {
-            // The session has ended, or its client keeps no journal.
-            StoreError::File(SnapshotError::Io(it)) | StoreError::Peer(MoveError::File(it))
-                if it.get_ref().is_some() =>
-            {
-                tracing::debug!("no checkpoint of session {id}: {text}")
-            }
-            _ => tracing::warn!("no checkpoint of session {id}: {text}"),
         }
     }
 
@@ -316,7 +325,7 @@ impl CheckpointStore {
         if let Some(folder) = &self.folder {
             folder.own.discard(session);
         }
-        let Some(peer) = self.peer.clone().filter(|_| chain.is_some_and(|it| it.complete > 0)) else {
+        let Some(peer) = self.peer.clone().filter(|_| chain.is_some_and(|it| it.at_peer)) else {
             return;
         };
         let discard = move || {
@@ -410,5 +419,56 @@ impl Afterlife for Arc<Revival> {
 
     fn held(&self, session: u64) -> Option<Note> {
         self.store.held.lock().get(&session).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+    use crate::keeper::wait_readable;
+
+    fn with_peer(endpoint: &str) -> CheckpointStore {
+        let peer = WorkerAddress {
+            endpoint: endpoint.parse().unwrap(),
+            token: None,
+            trust: None,
+            connect_timeout: Duration::from_secs(5),
+        };
+        let interval = Duration::from_secs(3600);
+        CheckpointStore::open(CheckpointConfig { folder: None, peer: Some(peer), interval }).unwrap()
+    }
+
+    /// How a session declines a checkpoint that was requested while it ended.
+    fn declined() -> Result<u64, StoreError> {
+        Err(StoreError::Peer(MoveError::File(io::Error::other("the session has ended"))))
+    }
+
+    #[test]
+    fn the_peer_discards_the_checkpoints_of_a_session_that_ended_during_its_last_one() {
+        let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+        let store = with_peer(&peer.local_addr().unwrap().to_string());
+        store.chains.lock().insert(7, Chain { busy: true, ..Chain::default() });
+        store.finished(7, true, &Ok(100));
+        store.chains.lock().get_mut(&7).unwrap().busy = true;
+        store.discard(7);
+        assert!(store.chains.lock()[&7].ended, "the last checkpoint is still under way");
+        store.finished(7, false, &declined());
+        assert!(store.chains.lock().is_empty());
+        assert!(
+            wait_readable(peer.as_raw_fd(), Some(Instant::now() + Duration::from_secs(5))),
+            "no connection"
+        );
+    }
+
+    #[test]
+    fn the_peer_is_not_contacted_for_a_session_that_sent_nothing() {
+        let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+        let store = with_peer(&peer.local_addr().unwrap().to_string());
+        store.chains.lock().insert(7, Chain { busy: true, ..Chain::default() });
+        store.finished(7, true, &declined());
+        assert!(!store.chains.lock()[&7].at_peer);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use limits::LimitConfig;
 use parking_lot::Mutex;
@@ -26,6 +26,9 @@ const SOCKET: &str = "keeper";
 const MAX_NOTE: usize = 24 << 10;
 /// Timeout for the keeper's replies.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for the end of a keeper that closes connections, and the time between two attempts to connect.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+const END_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An item that the keeper holds, as supervisors read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,20 +147,14 @@ impl Custody {
             version: HANDOVER_VERSION,
             orphan_timeout_ms: u64::try_from(config.orphan_timeout.as_millis()).unwrap_or(u64::MAX),
         };
-        let keeper = match connect(&folder) {
-            Ok(keeper) => {
-                check_peer(keeper.raw_fd()).map_err(|text| failed(io::Error::other(text)))?;
-                keeper.send(&begin, None).map_err(failed)?;
-                keeper
+        let (keeper, items) = match find(&folder, &begin)? {
+            Some(found) => found,
+            None => {
+                let keeper = start(config, &folder, &begin).map_err(failed)?;
+                let items = take(&keeper)?;
+                (keeper, items)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                start(config, &folder, &begin).map_err(failed)?
-            }
-            Err(error) => return Err(failed(error)),
         };
-        keeper.set_receive_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
-        let items = take(&keeper)?;
-        keeper.set_receive_timeout(None).map_err(failed)?;
         Ok((Custody { keeper: Mutex::new(Some(keeper)), settled: AtomicBool::new(false) }, items))
     }
 
@@ -236,6 +233,42 @@ fn connect(folder: &File) -> io::Result<Control> {
     }
 }
 
+/// Connects to the keeper of an earlier supervisor and takes what it holds. Returns `None` if there is none.
+///
+/// A keeper that is just ending still accepts the connection and then closes it. The next attempt shows whether it has ended.
+fn find(folder: &File, begin: &ToKeeper) -> Result<Option<(Control, Vec<Taken>)>, WorkerError> {
+    let deadline = Instant::now() + END_TIMEOUT;
+    loop {
+        let keeper = match connect(folder) {
+            Ok(keeper) => keeper,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                return Ok(None);
+            }
+            Err(source) => return Err(WorkerError::Io { what: "cannot connect to the keeper", source }),
+        };
+        let taken = check_peer(keeper.raw_fd())
+            .map_err(|text| no_reply(io::Error::other(text)))
+            .and_then(|()| keeper.send(begin, None).map_err(no_reply))
+            .and_then(|()| take(&keeper));
+        match taken {
+            Err(WorkerError::Io { source, .. }) if is_end(&source) && Instant::now() < deadline => {
+                std::thread::sleep(END_INTERVAL);
+            }
+            taken => return taken.map(|items| Some((keeper, items))),
+        }
+    }
+}
+
+/// Whether the keeper has closed the connection.
+fn is_end(error: &io::Error) -> bool {
+    let kinds = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    kinds.contains(&error.kind())
+}
+
+fn no_reply(source: io::Error) -> WorkerError {
+    WorkerError::Io { what: "the keeper of sessions does not reply", source }
+}
+
 /// Starts a keeper.
 fn start(config: &HandoverConfig, folder: &File, begin: &ToKeeper) -> io::Result<Control> {
     let listener = listen(&config.folder, folder)?;
@@ -274,10 +307,10 @@ fn listen(path: &Path, folder: &File) -> io::Result<OwnedFd> {
 
 /// Receives everything that a keeper holds.
 fn take(keeper: &Control) -> Result<Vec<Taken>, WorkerError> {
-    let failed = |source| WorkerError::Io { what: "the keeper of sessions does not reply", source };
+    keeper.set_receive_timeout(Some(REPLY_TIMEOUT)).map_err(no_reply)?;
     let mut items = Vec::new();
     loop {
-        match keeper.receive().map_err(failed)? {
+        match keeper.receive().map_err(no_reply)? {
             Some((FromKeeper::Hello { version }, _)) if version != HANDOVER_VERSION => {
                 return Err(WorkerError::Handover { found: version, own: HANDOVER_VERSION });
             }
@@ -286,10 +319,12 @@ fn take(keeper: &Control) -> Result<Vec<Taken>, WorkerError> {
                 Ok(held) if held.key() == key => items.push((held, descriptor)),
                 _ => tracing::error!("the keeper holds an invalid note for {key}"),
             },
-            Some((FromKeeper::Complete, _)) => return Ok(items),
-            None => return Err(failed(ErrorKind::UnexpectedEof.into())),
+            Some((FromKeeper::Complete, _)) => break,
+            None => return Err(no_reply(ErrorKind::UnexpectedEof.into())),
         }
     }
+    keeper.set_receive_timeout(None).map_err(no_reply)?;
+    Ok(items)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -416,6 +451,36 @@ mod tests {
         theirs.send(&FromKeeper::Hello { version: HANDOVER_VERSION + 1 }, None).unwrap();
         let error = take(&ours).unwrap_err();
         assert!(matches!(error, WorkerError::Handover { .. }) && error.to_string().contains("SIGTERM"));
+    }
+
+    #[test]
+    fn a_keeper_that_ends_while_the_next_supervisor_connects_counts_as_none() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = File::open(path.path()).unwrap();
+        let listener = listen(path.path(), &folder).unwrap();
+        // A killed keeper: its process still exists, and closes its sockets after the connection.
+        let ending = std::thread::spawn(move || {
+            assert!(keeper::wait_readable(listener.as_raw_fd(), None));
+            std::thread::sleep(Duration::from_millis(100));
+        });
+        assert!(find(&folder, &begin(HANDOVER_VERSION)).unwrap().is_none());
+        ending.join().unwrap();
+    }
+
+    #[test]
+    fn a_keeper_that_closes_one_connection_keeps_its_sessions() {
+        let path = tempfile::tempdir().unwrap();
+        let (custody, folder, keeper) = start(path.path());
+        let (near, _far) = Control::pair().unwrap();
+        custody.put(&session(1), Some(near.raw_fd()));
+        // This connection is accepted first, and closed for its first message.
+        let wrong = connect(&folder).unwrap();
+        wrong.send(&ToKeeper::Remove { key: session_key(1) }, None).unwrap();
+        drop(custody);
+        let (next, items) = find(&folder, &begin(HANDOVER_VERSION)).unwrap().expect("the keeper lives");
+        assert_eq!(items.len(), 1);
+        next.send(&ToKeeper::End, None).unwrap();
+        keeper.join().unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The first and the last store checkpoints on a disk of their own; the second one has the last one as its peer.
 
 use super::disk::Disk;
-use super::listening::{Listening, signal, stand_still, wait_for_end};
+use super::listening::{Listening, signal, stand_still};
 use crate::worker_sessions::{WorkerSession, sessions};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -97,10 +97,7 @@ impl Fleet {
             return Ok(false);
         }
         let executors: Vec<u32> = sessions.iter().map(|session| session.executor).collect();
-        let all = [self.places[index].worker.family(), executors].concat();
-        signal(&all, libc::SIGKILL);
-        // As after a power failure, nothing of the worker is left when it starts again.
-        wait_for_end(&all);
+        signal(&[self.places[index].worker.family(), executors].concat(), libc::SIGKILL);
         self.restart(index, libc::SIGKILL).map(|_| true)
     }
 

@@ -96,18 +96,6 @@ pub fn signal(pids: &[u32], signal: libc::c_int) {
     }
 }
 
-/// Waits until killed processes have ended. A child of this process stays a zombie until it is waited for.
-pub fn wait_for_end(pids: &[u32]) {
-    let runs = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
-    let begin = Instant::now();
-    while pids.iter().any(runs) && begin.elapsed() < DROP_LIMIT {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Stops processes for a while, on another thread.
 pub fn stand_still(pids: Vec<u32>, time: Duration) {
     signal(&pids, libc::SIGSTOP);
