@@ -173,6 +173,15 @@ pub fn place(text: &str, environment: &Environment) -> Result<WorkerAddress> {
     named(Some(text), environment)
 }
 
+/// The worker that a URL names. A token in the URL is used without a question to that worker, which may start later.
+pub fn peer(url: &str, environment: &Environment) -> Result<WorkerAddress> {
+    let environment = &environment.for_worker(Some(url));
+    let endpoint = environment.worker(None)?.context("the URL names no worker")?;
+    let place = inspect::place(endpoint, environment)?;
+    let token = url.parse::<Address>()?.token.map(String::into_bytes);
+    Ok(WorkerAddress { token: token.or_else(|| place.token.clone()), ..place })
+}
+
 /// The tenant a session belongs to, if its worker has several.
 fn tenant_of(session: u64, from: &WorkerAddress) -> Result<Option<String>> {
     let status = from.inspect()?;

@@ -303,8 +303,7 @@ fn checkpoints(arguments: &Arguments, environment: &Environment) -> Result<Optio
     if let Some(other) = folders.iter().find(|text| text.contains("://")) {
         bail!("--checkpoint {other}: a worker's URL starts with remora://, remora+tls:// or remora+unix://");
     }
-    let peer =
-        urls.first().map(|url| migrate::place(url, environment).context("--checkpoint")).transpose()?;
+    let peer = urls.first().map(|url| migrate::peer(url, environment).context("--checkpoint")).transpose()?;
     let interval = seconds(arguments.checkpoint_interval, "--checkpoint-interval")?;
     Ok(Some(CheckpointConfig { folder: folders.first().map(PathBuf::from), peer, interval }))
 }

@@ -15,6 +15,8 @@ pub struct Status {
 pub struct Session {
     pub client: String,
     pub pid: u64,
+    /// The process on the worker's machine.
+    pub process: u32,
     pub connected: bool,
     pub memory_used: u64,
     pub requests: u64,
@@ -60,6 +62,7 @@ impl Status {
             .map(|session| Session {
                 client: session["client"].as_str().unwrap_or_default().to_owned(),
                 pid: number(session, "pid"),
+                process: number(session, "process").try_into().expect("a process id"),
                 connected: session["connected"].as_bool().unwrap_or_default(),
                 memory_used: memory(session),
                 requests: number(session, "requests"),

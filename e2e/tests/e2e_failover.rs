@@ -2,15 +2,27 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use e2e::endures::{KINDS, digest};
 use e2e::{Ended, Program, Running, Worker, WorkerOptions, eventually, remora};
+use tempfile::TempDir;
 
 const ROUNDS: &str = "160";
+/// Longer than a client tries to reach a worker that refuses connections.
+const LONG_AWAY: Duration = Duration::from_secs(4);
 
 /// Options of a worker that takes checkpoints of its sessions, in a folder or at a peer.
 fn checkpointing(place: &str, listen: &str) -> WorkerOptions {
     let arguments = ["--checkpoint", place, "--checkpoint-interval", "0.2", "--no-saved-sessions"];
+    WorkerOptions { listen: listen.to_owned(), ..WorkerOptions::with(&arguments) }
+}
+
+/// Options of a worker that takes checkpoints and whose sessions outlive its supervisor.
+fn supervised(saved: &TempDir, folder: &TempDir, listen: &str) -> WorkerOptions {
+    let paths = [saved, folder].map(|it| it.path().to_str().unwrap().to_owned());
+    let [saved, folder] = &paths;
+    let arguments = ["--saved-sessions", saved, "--checkpoint", folder, "--checkpoint-interval", "0.2"];
     WorkerOptions { listen: listen.to_owned(), ..WorkerOptions::with(&arguments) }
 }
 
@@ -34,18 +46,29 @@ fn stored(folder: &Path, part: &str) -> usize {
     entries.filter(|entry| entry.path().join("note.json").exists()).count()
 }
 
-/// Kills all processes of sessions of a worker.
+/// The highest number of a chain of checkpoints in a part of a worker's folder. Each process of a session starts a new chain.
+fn chains(folder: &Path, part: &str) -> u64 {
+    let sessions = std::fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
+    let files =
+        sessions.flat_map(|session| std::fs::read_dir(session.path()).into_iter().flatten().flatten());
+    let number = |name: &str| name.strip_suffix(".checkpoint")?.split('-').next()?.parse().ok();
+    files.filter_map(|file| number(file.file_name().to_str()?)).max().unwrap_or(0)
+}
+
+/// Kills a process of a worker of this test.
+fn kill_process(pid: u32) {
+    // SAFETY: takes no pointers; the worker reported the process, or it has the marker of this test.
+    unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap(), libc::SIGKILL) };
+}
+
+/// Kills all processes that a worker has started.
 fn kill_executors(worker: &Worker) {
-    for (pid, _) in worker.processes().iter().filter(|(pid, _)| *pid != worker.pid()) {
-        // SAFETY: takes no pointers; the process has the marker of this test's worker.
-        unsafe { libc::kill(libc::pid_t::try_from(*pid).unwrap(), libc::SIGKILL) };
-    }
+    worker.processes().iter().filter(|(pid, _)| *pid != worker.pid()).for_each(|(pid, _)| kill_process(*pid));
 }
 
 /// Kills a worker with all its processes.
 fn kill(worker: &Worker) {
-    // SAFETY: takes no pointers; the worker was started by this test.
-    unsafe { libc::kill(libc::pid_t::try_from(worker.pid()).unwrap(), libc::SIGKILL) };
+    kill_process(worker.pid());
     kill_executors(worker);
 }
 
@@ -108,8 +131,8 @@ fn a_program_continues_at_the_peer_of_its_worker() {
         }
         program.wait_for_line("round 100");
         assert_eq!(peer.status().sessions().len(), 1);
-        // There the session has checkpoints again.
-        eventually("the session has another checkpoint", || stored(folder.path(), "sessions") == 1);
+        // There the session has checkpoints again: a second chain.
+        eventually("the session has another checkpoint", || chains(folder.path(), "sessions") >= 2);
         kill_executors(&peer);
         let ended = program.finish();
         expect(&ended, kind, 2);
@@ -157,29 +180,55 @@ fn a_program_continues_when_its_killed_worker_starts_again() {
     let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), "127.0.0.1:0"));
     let listen = worker.endpoint().to_string();
     let program = start("managed", &[&worker]);
+    program.wait_for_line("round 40");
+    // From its first restore on the session can continue only from a checkpoint.
+    kill_executors(&worker);
     program.wait_for_line("round 60");
     kill(&worker);
+    std::thread::sleep(LONG_AWAY);
     let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), &listen));
     let ended = program.finish();
-    expect(&ended, "managed", 1);
-    assert!(ended.stderr.contains("restored from a checkpoint"), "{}\n{}", ended.stderr, worker.log());
+    expect(&ended, "managed", 2);
+    let restored = ended.stderr.matches("restored from a checkpoint").count();
+    assert_eq!(restored, 2, "{}\n{}", ended.stderr, worker.log());
+}
+
+#[test]
+fn a_session_whose_worker_cannot_be_reached_for_seconds_continues_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = Worker::start_with(&checkpointing(folder.path().to_str().unwrap(), "127.0.0.1:0"));
+    let proxy = |listen: &str| {
+        let mut command = Command::new(remora());
+        command.args(["impair", "--to", &worker.endpoint().to_string(), "--listen", listen]);
+        let proxy = Running::start(&mut command);
+        let address = proxy.wait_for_line("listening on ").split_whitespace().nth(2).unwrap().to_owned();
+        (proxy, address)
+    };
+    let (first, address) = proxy("127.0.0.1:0");
+    let mut command = Program::test("endures").on(&worker);
+    command.args(["training", ROUNDS]).env("REMORA_WORKER", &address).env("REMORA_FAILOVER", "1");
+    let program = Running::start(&mut command);
+    eventually("there is a checkpoint", || stored(folder.path(), "sessions") == 1);
+    // From its first restore on the session can continue only from a checkpoint, or where it runs.
+    kill_executors(&worker);
+    program.wait_for_line("round 60");
+    drop(first);
+    std::thread::sleep(LONG_AWAY);
+    let _second = proxy(&address);
+    let ended = program.finish();
+    expect(&ended, "training", 2);
+    assert!(ended.stderr.contains("the session is still running"), "{}\n{}", ended.stderr, worker.log());
 }
 
 #[test]
 fn a_session_that_ends_under_another_supervisor_is_not_continued() {
     let (saved, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let options = |listen: &str| {
-        let paths = [&saved, &folder].map(|it| it.path().to_str().unwrap().to_owned());
-        let [saved, folder] = &paths;
-        let arguments = ["--saved-sessions", saved, "--checkpoint", folder, "--checkpoint-interval", "0.2"];
-        WorkerOptions { listen: listen.to_owned(), ..WorkerOptions::with(&arguments) }
-    };
-    let worker = Worker::start_with(&options("127.0.0.1:0"));
+    let worker = Worker::start_with(&supervised(&saved, &folder, "127.0.0.1:0"));
     let listen = worker.endpoint().to_string();
     let program = start("solver", &[&worker]);
     eventually("there is a checkpoint", || stored(folder.path(), "sessions") == 1);
     let _marker = worker.kill_supervisor();
-    let worker = Worker::start_with(&options(&listen));
+    let worker = Worker::start_with(&supervised(&saved, &folder, &listen));
     expect(&program.finish(), "solver", 0);
     eventually("the checkpoints are removed", || stored(folder.path(), "sessions") == 0);
     assert!(worker.status().sessions().is_empty(), "{}", worker.log());

@@ -20,15 +20,15 @@ impl WorkerSession {
     }
 }
 
-/// Lists the sessions of a worker. A worker that does not answer has none.
-pub fn sessions(remora: &Path, worker: &str) -> Result<Vec<WorkerSession>> {
+/// Lists the sessions of a worker. Returns `None` if the worker does not reply.
+pub fn sessions(remora: &Path, worker: &str) -> Result<Option<Vec<WorkerSession>>> {
     let mut command = Command::new(remora);
     command.args(["top", "--once", "--json", "--interval", "0.05", "--worker", worker]);
     let output = command.output().context("cannot run `remora top`")?;
-    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let sessions = status["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(None) };
+    let Some(sessions) = status["sessions"].as_array() else { return Ok(None) };
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     let session =
         |it: &Value| Some(WorkerSession { program: number(&it["pid"])?, executor: number(&it["process"])? });
-    Ok(sessions.iter().filter_map(session).collect())
+    Ok(Some(sessions.iter().filter_map(session).collect()))
 }

@@ -74,6 +74,7 @@ impl Opcode {
             | Opcode::ResumeFor
             | Opcode::StoreCheckpoint
             | Opcode::DiscardCheckpoint
+            | Opcode::RenewCheckpoints
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans

@@ -257,6 +257,9 @@ macro_rules! for_each_operation {
             0x0828 Unsequenced StoreCheckpoint { session: u64, secret: [u8; 32], tenant: String, client: String } => {};
             /// Removes the checkpoint of a session of another worker. Answered with Done.
             0x0829 Unsequenced DiscardCheckpoint { session: u64 } => {};
+            /// Reports that these sessions of another worker still run, so that their checkpoints are held as if they were new. Answered
+            /// with Done.
+            0x082d Unsequenced RenewCheckpoints { sessions: Vec<u64> } => {};
 
             /// Creates an executable graph without nodes.
             0x0900 Post DefineGraph { graph: u64 } => {};

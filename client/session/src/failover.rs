@@ -56,6 +56,8 @@ pub struct State {
     is_whole: bool,
     /// The worker that has the last checkpoint.
     place: Option<Candidate>,
+    /// Whether the user was told that checkpoints are not used.
+    warned: bool,
     /// Whether the session was restored and the worker has not reported yet what the checkpoint covers.
     restoring: bool,
     /// Whether no work was under way when the worker died, so that mirrored memory must be what the program knows.
@@ -95,6 +97,7 @@ impl Failover {
                 is_idle: false,
                 is_whole: true,
                 place: None,
+                warned: false,
                 restoring: false,
             }),
         }

@@ -4,5 +4,5 @@ pub mod extra_links;
 pub mod handshake;
 mod heartbeat;
 pub mod liveness;
-mod reattach;
+pub mod reattach;
 mod spread;

@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const BUFFER_BYTES: usize = 1 << 20;
 /// How often the restoration of a session is tried.
 const ATTEMPTS: usize = 3;
+/// Most sessions in one renewal of checkpoints.
+const MOST_RENEWALS: usize = 256;
 
 /// Error while taking or giving a session.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +161,17 @@ pub fn store_checkpoint(
 /// Removes the checkpoint of a session from a worker that stores it.
 pub fn discard_checkpoint(at: &WorkerAddress, session: u64) -> Result<(), MoveError> {
     at.confirm(&wire::DiscardCheckpoint { session })
+}
+
+/// Has a worker hold the checkpoints of sessions that still run, as if they were new.
+pub fn renew_checkpoints(at: &WorkerAddress, mut sessions: Vec<u64>) -> Result<(), MoveError> {
+    while !sessions.is_empty() {
+        // A request has a limited size.
+        let rest = sessions.split_off(sessions.len().min(MOST_RENEWALS));
+        at.confirm(&wire::RenewCheckpoints { sessions })?;
+        sessions = rest;
+    }
+    Ok(())
 }
 
 /// Takes a session from a worker and writes it to `out`. Its work may take `patience` to finish. If it takes longer, or the

@@ -9,6 +9,6 @@ mod chunks;
 pub use address::{InspectError, WorkerAddress};
 pub use administration::{
     Departing, MoveError, StoppedSession, discard_checkpoint, give, give_written, in_new_processes, migrate,
-    redirect, resume, resume_for, snapshot, store_checkpoint,
+    redirect, renew_checkpoints, resume, resume_for, snapshot, store_checkpoint,
 };
 pub use chunks::{ChunkReader, ChunkWriter};

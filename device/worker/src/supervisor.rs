@@ -41,7 +41,7 @@ use crate::error::{WorkerError, one_line};
 use crate::keeper::raise_descriptor_limit;
 use crate::session_report::SessionReport;
 use crate::supervisor::adoption::Estate;
-use crate::supervisor::checkpoints::{CheckpointStore, Revival};
+use crate::supervisor::checkpoints::{CheckpointStore, NO_FOLDER, Revival};
 use crate::supervisor::custody::{Custody, Held, listener_key};
 use crate::supervisor::departed::DepartedSession;
 use crate::supervisor::drain::{Drain, Stage};
@@ -463,6 +463,13 @@ impl Supervisor {
             }
             return Ok(greet::send(link, &wire::Done { session: it.session })?);
         }
+        if header.is(Opcode::RenewCheckpoints) {
+            let (it, _) = decode_request::<wire::RenewCheckpoints>(&payload).map_err(TransportError::from)?;
+            if let Some(revival) = self.revival.get() {
+                revival.store.renew_held(&it.sessions);
+            }
+            return Ok(greet::send(link, &wire::Done { session: 0 })?);
+        }
         let fd = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
         let fd = fd.map_err(TransportError::from)?;
         if header.is(Opcode::Snapshot) {
@@ -491,7 +498,7 @@ impl Supervisor {
     fn store_for_peer(&self, link: &Link, checkpoint: wire::StoreCheckpoint) -> Result<(), String> {
         let wire::StoreCheckpoint { session, secret, tenant, client } = checkpoint;
         let Some(revival) = self.revival.get() else {
-            return Err("this worker stores no checkpoints: start it with --checkpoint DIR".to_owned());
+            return Err(NO_FOLDER.to_owned());
         };
         // Known now rather than when the session is to continue.
         let tenant = self.tenants.tenant_for(Some(&tenant))?.name.clone();

@@ -131,7 +131,7 @@ impl Bench<'_> {
                 if interval.is_some() {
                     self.wait_for_checkpoint(&mut program)?;
                 }
-                let all = sessions(&self.built.remora, &worker.address().to_string())?;
+                let all = sessions(&self.built.remora, &worker.address().to_string())?.unwrap_or_default();
                 let session = all.iter().find(|it| it.program == program.pid());
                 session.context("the program has no session")?.kill();
                 sample.push(program.seconds(STEP)?);

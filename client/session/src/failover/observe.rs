@@ -177,7 +177,12 @@ impl Shared {
                 match place {
                     Ok(place) => state.checkpointed(received, frames, place),
                     // Nothing is dropped for a checkpoint that this client will not use.
-                    Err(text) => self.config.host.debug(format_args!("checkpoint: {text}")),
+                    Err(text) if std::mem::replace(&mut state.warned, true) => {
+                        self.config.host.debug(format_args!("checkpoint: {text}"));
+                    }
+                    Err(text) => self.config.host.line(format_args!(
+                        "failover: checkpoints of this session are not used, so its journal grows: {text}"
+                    )),
                 }
                 false
             }

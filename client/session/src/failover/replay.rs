@@ -11,6 +11,7 @@ use wire::{Flags, ReceiveCounter, ReportMirrors, Welcome, capability};
 use super::Failover;
 use crate::config::{Candidate, Config};
 use crate::link::handshake::{Access, FIRST_PAUSE, LONGEST_PAUSE, connect_first};
+use crate::link::reattach::{AWAY_PATIENCE, NotReached};
 use crate::receive::incoming::{Incoming, OutgoingLock, ReadError};
 use crate::send::outgoing::Outgoing;
 use crate::shared::Shared;
@@ -32,7 +33,7 @@ enum Origin {
     New,
     /// A session that was restored from a checkpoint after this many requests.
     Checkpoint { received: u64 },
-    /// A session that has received this many requests, some of them in a replay that was interrupted.
+    /// A session that is running and has received this many requests, perhaps some of them in a replay that was interrupted.
     Continued { received: u64 },
 }
 
@@ -77,11 +78,12 @@ impl Shared {
             format!("the session can continue only from its checkpoint, on {}", self.links.endpoint());
         let current = self.links.worker.lock().endpoint.clone();
         let place = failover.lock().and_then(|state| {
-            // Continuing from a checkpoint repeats less than a replay from the start, but the session's own worker is lost.
+            // A checkpoint repeats less than a replay from the start. It is skipped only if it is on the worker that was just lost
+            // and a replay from the start is possible.
             state.place.clone().filter(|place| !state.is_whole || place.endpoint != current)
         });
         if let Some(place) = place {
-            match self.continue_at(place, incoming, outgoing, &cause) {
+            match self.continue_from_checkpoint(&place, incoming, outgoing, &cause) {
                 Ok(()) => return Ok(()),
                 Err(text) => failure = text,
             }
@@ -115,35 +117,73 @@ impl Shared {
         }
     }
 
-    /// Continues the session on the worker that has its last checkpoint.
-    fn continue_at(
+    /// Continues the session on the worker that has its last checkpoint. If nothing else can continue it, waits for that worker: its
+    /// machine may be restarting.
+    fn continue_from_checkpoint(
         &self,
-        place: Candidate,
+        place: &Candidate,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
         cause: &str,
     ) -> Result<(), String> {
         let host = self.config.host;
         host.line(format_args!("{cause}; failover: continuing from the checkpoint on {}", place.endpoint));
-        *self.links.worker.lock() = place;
-        let lost = io::Error::other("the worker is lost");
-        let first = self.reconnect(incoming, &lost, capability::RESTORED)?;
-        if first.1.capabilities & capability::RESTORED == 0 {
-            return Err(format!("{} has not restored the session", self.links.endpoint()));
+        let former = self.links.worker.lock().clone();
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.continue_at(place, incoming, outgoing) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            // Asked again in each round: an attempt may have shortened the history.
+            let failover = self.sending.failover.as_ref();
+            let is_last = failover.and_then(|it| it.lock()).is_some_and(|state| !state.is_whole);
+            let is_over = start.elapsed() > AWAY_PATIENCE || self.ending.closing.load(Ordering::Relaxed);
+            if error.is_final || !is_last || is_over {
+                return Err(error.text);
+            }
+            if pause == FIRST_PAUSE {
+                let limit = AWAY_PATIENCE.as_secs();
+                host.line(format_args!("failover: waiting up to {limit} s for {}", place.endpoint));
+            }
+            // The former worker may be reachable again, with the session still running.
+            if former.endpoint != place.endpoint && self.continue_at(&former, incoming, outgoing).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        let connect = |incoming: &Incoming, cause: &io::Error| self.reconnect(incoming, cause, 0);
-        self.continue_restored(incoming, outgoing, first, connect)
     }
 
-    /// Continues a session that its worker has restored from a checkpoint. `connect` connects to it again if the link breaks.
+    /// Continues the session on a worker: from its checkpoint, or where it is if it is still running there.
+    fn continue_at(
+        &self,
+        place: &Candidate,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), NotReached> {
+        *self.links.worker.lock() = place.clone();
+        let lost = io::Error::other("the worker is lost");
+        let first = self.reconnect(incoming, &lost, capability::RESTORED)?;
+        let connect = |incoming: &Incoming, cause: &io::Error| self.reconnect(incoming, cause, 0);
+        self.continue_restored(incoming, outgoing, first, connect)
+            .map_err(|text| NotReached { text, is_final: true })
+    }
+
+    /// Continues a session from the point that its worker reports, usually that of a checkpoint. `connect` connects to it again if the
+    /// link breaks.
     pub fn continue_restored(
         &self,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
         first: (Link, Welcome),
-        connect: impl Fn(&Incoming, &io::Error) -> Result<(Link, Welcome), String>,
+        connect: impl Fn(&Incoming, &io::Error) -> Result<(Link, Welcome), NotReached>,
     ) -> Result<(), String> {
-        let cause = "the session was restored from a checkpoint";
+        let cause = match first.1.capabilities & capability::RESTORED {
+            0 => "the session is still running",
+            _ => "the session was restored from a checkpoint",
+        };
         let Some(failover) = &self.sending.failover else {
             return Err(format!("{cause}, and has no journal"));
         };

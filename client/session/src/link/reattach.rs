@@ -24,9 +24,23 @@ const FAILOVER_REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a session that can fail over waits for a worker that does not answer.
 const FAILOVER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a worker that has saved the session may take to come back, for instance because its machine restarts.
-const AWAY_PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const AWAY_PATIENCE: Duration = Duration::from_secs(600);
 /// How many redirects are followed before one worker must accept the session.
 const MOST_REDIRECTS: usize = 8;
+
+/// Why a session could not be reached.
+#[derive(Debug)]
+pub(crate) struct NotReached {
+    pub text: String,
+    /// Whether the worker replied that it does not have the session, so that waiting does not help.
+    pub is_final: bool,
+}
+
+impl From<NotReached> for String {
+    fn from(error: NotReached) -> String {
+        error.text
+    }
+}
 
 impl Shared {
     /// Replaces a broken connection and continues the session, or ends the session. The caller holds the reader role;
@@ -122,7 +136,8 @@ impl Shared {
         incoming: &Incoming,
         cause: &std::io::Error,
         capabilities: u64,
-    ) -> Result<(Link, Welcome), String> {
+    ) -> Result<(Link, Welcome), NotReached> {
+        let lost = |text: String| NotReached { text, is_final: true };
         let mut start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
@@ -137,7 +152,7 @@ impl Shared {
             false => (REFUSAL_PATIENCE, access.grace),
         };
         loop {
-            let usual = hello(&self.config).map_err(|error| error.line())?;
+            let usual = hello(&self.config).map_err(|error| lost(error.line()))?;
             let hello = Hello {
                 session_id: access.id,
                 received: incoming.counter.received(),
@@ -163,7 +178,7 @@ impl Shared {
                     (worker, start, pause) = (next, Instant::now(), FIRST_PAUSE);
                     continue;
                 }
-                Some(Err(text)) => return Err(format!("the session is lost: {text}")),
+                Some(Err(text)) => return Err(lost(format!("the session is lost: {text}"))),
                 _ => {}
             }
             if is_away(&error) && !self.ending.closing.load(Ordering::Relaxed) {
@@ -180,8 +195,9 @@ impl Shared {
             }
             let refused = matches!(&error, TransportError::Connect { source, .. }
                 if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
-            let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
-                if *code != RejectCode::Full && *code != RejectCode::Failed)
+            let is_final = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
+                if *code != RejectCode::Full && *code != RejectCode::Failed);
+            let hopeless = is_final
                 || (refused && !is_saved && start.elapsed() > refusals)
                 || start.elapsed() > if is_saved { AWAY_PATIENCE } else { grace }
                 || self.ending.closing.load(Ordering::Relaxed);
@@ -189,13 +205,14 @@ impl Shared {
                 self.ending.lost_as.store(status::OUT_OF_MEMORY, Ordering::Relaxed);
             }
             if hopeless {
-                return Err(format!(
+                let text = format!(
                     "the session with {} is lost: the connection broke ({cause}) and {attempts} attempts in \
                      {:.1} s did not restore it: {}",
                     worker.endpoint,
                     start.elapsed().as_secs_f64(),
                     error.line()
-                ));
+                );
+                return Err(NotReached { text, is_final });
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -7,7 +7,7 @@
 mod chain;
 mod merged;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Weak};
@@ -18,7 +18,7 @@ use transport::{Link, greet};
 use wire::SessionId;
 use worker_client::{
     ChunkReader, MoveError, WorkerAddress, discard_checkpoint, give_written, in_new_processes,
-    store_checkpoint,
+    renew_checkpoints, store_checkpoint,
 };
 
 use super::departed::{Death, DepartedSession};
@@ -32,14 +32,25 @@ use crate::session::snapshot::SnapshotError;
 use chain::Chains;
 use merged::Merged;
 
-/// Timeout for one checkpoint, from its request until it is stored. A session without requests takes none.
+/// Timeout for each part of a checkpoint. The first part arrives with the session's next request, so an idle session reaches it.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 /// Timeout for each part of a checkpoint that another worker sends.
 const PEER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Increments up to this size never cause a new chain.
 const SMALL_CHAIN: u64 = 64 << 20;
-/// How long checkpoints of sessions that run elsewhere are held after the last one: worker and client may both be gone for good.
+/// How long checkpoints of sessions that run elsewhere are held after the last one, or after the last time that their worker renewed
+/// them: worker and client may both be gone for good.
 const HELD_FOR: Duration = Duration::from_secs(24 * 3600);
+/// How often the peer is told that sessions still run: an idle session takes no checkpoints.
+const RENEWAL: Duration = Duration::from_secs(3600);
+/// Longest pause after checkpoints of a session have failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// How long a restore waits for a checkpoint that is being stored, and how often it looks.
+const STORING: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a worker without a folder replies to a peer.
+pub(super) const NO_FOLDER: &str = "this worker stores no checkpoints: start it with --checkpoint DIR";
 
 /// Why a checkpoint was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +104,10 @@ pub(crate) struct CheckpointStore {
     chains: Mutex<HashMap<u64, Chain>>,
     /// Sessions that run elsewhere.
     held: Mutex<HashMap<u64, Note>>,
+    /// Sessions whose checkpoint a peer is just sending.
+    arriving: Mutex<HashSet<u64>>,
+    /// Held while a session that ran elsewhere becomes one of this worker.
+    claims: Mutex<()>,
 }
 
 /// The folder of this worker.
@@ -116,8 +131,31 @@ struct Chain {
     at_peer: bool,
     /// A checkpoint was requested and is not stored yet.
     busy: bool,
-    /// The session has ended: the checkpoint that is under way is the last one, and nobody needs it.
-    ended: bool,
+    /// How many checkpoints have failed since the last one that was stored, and when the next one is due.
+    failures: u32,
+    not_before: Option<Instant>,
+    /// What happens when the checkpoint that is under way is stored.
+    fate: Fate,
+}
+
+impl Chain {
+    /// The chain after a failure, with a pause that doubles each time: every attempt copies the memory of the session.
+    fn failed(self, interval: Duration) -> Chain {
+        let failures = self.failures.saturating_add(1);
+        let pause = interval.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE.max(interval));
+        Chain { failures, not_before: Some(Instant::now() + pause), ..Chain::default() }
+    }
+}
+
+/// Whether a session still needs its checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fate {
+    #[default]
+    Runs,
+    /// It has ended: nobody needs them.
+    Ended,
+    /// It continues elsewhere, from a checkpoint that is not in this folder.
+    Elsewhere,
 }
 
 impl CheckpointStore {
@@ -132,20 +170,34 @@ impl CheckpointStore {
         let folder = folder.map(open).transpose()?;
         let held =
             folder.iter().flat_map(|it| it.elsewhere.notes()).map(|note| (note.session, note)).collect();
-        Ok(CheckpointStore { interval, peer, folder, chains: Mutex::default(), held: Mutex::new(held) })
+        Ok(CheckpointStore {
+            interval,
+            peer,
+            folder,
+            chains: Mutex::default(),
+            held: Mutex::new(held),
+            arriving: Mutex::default(),
+            claims: Mutex::default(),
+        })
     }
 
     /// Starts the thread that requests checkpoints, and removes held ones that nobody needs.
     pub(crate) fn start(self: &Arc<CheckpointStore>, sessions: &Arc<Sessions>) -> io::Result<()> {
         // Sessions that an earlier supervisor started, which may have sent their checkpoints to the peer.
         let adopted = Chain { at_peer: self.peer.is_some(), ..Chain::default() };
-        self.chains.lock().extend(sessions.notes().iter().map(|note| (note.session, adopted)));
+        let running = sessions.notes();
+        self.chains.lock().extend(running.iter().map(|note| (note.session, adopted)));
         let (store, sessions) = (Arc::clone(self), Arc::clone(sessions));
         let run = move || {
+            let mut renewed = Instant::now();
             loop {
                 std::thread::sleep(store.interval);
                 for note in sessions.notes() {
                     store.request(&sessions, note);
+                }
+                if renewed.elapsed() >= RENEWAL {
+                    renewed = Instant::now();
+                    store.renew();
                 }
                 store.expire(HELD_FOR);
             }
@@ -157,7 +209,8 @@ impl CheckpointStore {
     fn request(self: &Arc<CheckpointStore>, sessions: &Sessions, note: Note) {
         let mut chains = self.chains.lock();
         let chain = chains.entry(note.session).or_default();
-        if std::mem::replace(&mut chain.busy, true) {
+        let is_early = chain.not_before.is_some_and(|time| Instant::now() < time);
+        if is_early || std::mem::replace(&mut chain.busy, true) {
             return;
         }
         let complete = chain.complete == 0 || chain.changes > chain.complete.max(SMALL_CHAIN);
@@ -165,21 +218,14 @@ impl CheckpointStore {
         let session = note.session;
         // Where the client finds it, if not here.
         let place = self.peer.as_ref().map(WorkerAddress::as_redirect).unwrap_or_default();
-        let asked = Link::pair().and_then(|(ours, theirs)| Ok((ours, theirs.try_clone_fd()?)));
-        let started = asked.and_then(|(ours, theirs)| {
+        let links = Link::pair().and_then(|(ours, theirs)| Ok((ours, theirs.try_clone_fd()?)));
+        let started = links.and_then(|(ours, theirs)| {
             if !sessions.checkpoint(session, complete, place, &theirs) {
                 return Err(ErrorKind::NotConnected.into());
             }
             let store = Arc::clone(self);
             std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
                 let stored = store.receive(&ours, &note);
-                if let Err(error) = &stored {
-                    let (id, text) = (SessionId(session), one_line(error));
-                    match error.is_expected() {
-                        true => tracing::debug!("no checkpoint of session {id}: {text}"),
-                        false => tracing::warn!("no checkpoint of session {id}: {text}"),
-                    }
-                }
                 store.finished(session, complete, &stored);
             })
         });
@@ -191,17 +237,51 @@ impl CheckpointStore {
     fn finished(&self, session: u64, complete: bool, stored: &Result<u64, StoreError>) {
         let mut chains = self.chains.lock();
         let Some(chain) = chains.get_mut(&session) else { return };
-        let sent = self.peer.is_some() && !stored.as_ref().is_err_and(StoreError::is_expected);
-        let (ended, at_peer) = (chain.ended, chain.at_peer || sent);
+        let id = SessionId(session);
+        let is_expected = stored.as_ref().is_err_and(StoreError::is_expected);
+        let at_peer = chain.at_peer || (self.peer.is_some() && !is_expected);
+        let (before, fate) = (*chain, chain.fate);
         *chain = match stored {
             Ok(size) if complete => Chain { complete: *size, at_peer, ..Chain::default() },
-            Ok(size) => Chain { changes: chain.changes + size, at_peer, busy: false, ..*chain },
+            Ok(size) => {
+                Chain { complete: chain.complete, changes: chain.changes + size, at_peer, ..Chain::default() }
+            }
             // The next one must not refer to this one.
-            Err(_) => Chain { at_peer, ..Chain::default() },
+            Err(error) => {
+                let text = one_line(error);
+                match is_expected || before.failures > 0 {
+                    true => tracing::debug!("no checkpoint of session {id}: {text}"),
+                    false => tracing::warn!("no checkpoint of session {id}: {text}"),
+                }
+                match is_expected {
+                    true => Chain { at_peer, ..Chain::default() },
+                    false => Chain { at_peer, ..before.failed(self.interval) },
+                }
+            }
         };
+        if before.failures > 0 && stored.is_ok() {
+            tracing::info!("session {id} has checkpoints again, after {} that failed", before.failures);
+        }
+        if fate == Fate::Elsewhere {
+            chains.remove(&session);
+        }
         drop(chains);
-        if ended {
-            self.discard(session);
+        match fate {
+            Fate::Runs => {}
+            Fate::Ended => self.discard(session),
+            Fate::Elsewhere => self.folder.iter().for_each(|folder| folder.own.discard(session)),
+        }
+    }
+
+    /// A session needs no further checkpoints here. Returns its chain, unless a checkpoint is under way: then `fate` follows it.
+    fn conclude(&self, session: u64, fate: Fate) -> Option<Chain> {
+        let mut chains = self.chains.lock();
+        match chains.get_mut(&session) {
+            Some(chain) if chain.busy => {
+                chain.fate = fate;
+                None
+            }
+            _ => Some(chains.remove(&session).unwrap_or_default()),
         }
     }
 
@@ -219,34 +299,57 @@ impl CheckpointStore {
                     client: note.client.clone(),
                 };
                 let size = store_checkpoint(peer, &note, &mut chunks).map_err(StoreError::Peer)?;
-                // A session that came from a checkpoint in this folder does not continue from it any more.
+                // The peer has a newer checkpoint now than the one in this folder, from which the session may have been restored.
                 folder.iter().for_each(|folder| folder.own.discard(note.session));
                 size
             }
-            (None, Some(folder)) => {
-                let size = folder.own.store(&mut chunks, note)?;
-                // A session that has returned has a newer one now.
-                self.discard_held(note.session);
-                size
-            }
+            (None, Some(folder)) => folder.own.store(&mut chunks, note)?,
             (None, None) => return Err(StoreError::Refused("there is no place for it".to_owned())),
         };
+        // A session that has returned to this worker has a newer one now.
+        self.discard_held(note.session);
         let (id, seconds) = (SessionId(note.session), start.elapsed().as_secs_f64());
         tracing::debug!("checkpoint of session {id}: {size} bytes in {seconds:.2} s");
-        greet::send(link, &wire::Done { session: note.session }).map_err(io::Error::other)?;
+        // A session that has just ended does not read it. One that misses it sends a complete checkpoint next.
+        let _ = greet::send(link, &wire::Done { session: note.session });
         Ok(size)
     }
 
     /// Stores a checkpoint that another worker sends.
     pub(crate) fn receive_for_peer(&self, link: &Link, note: Note) -> Result<(), StoreError> {
-        let Some(folder) = &self.folder else {
-            let text = "this worker stores no checkpoints: start it with --checkpoint DIR";
-            return Err(StoreError::Refused(text.to_owned()));
-        };
-        link.set_read_timeout(Some(PEER_TIMEOUT))?;
-        folder.elsewhere.store(&mut ChunkReader::new(link), &note)?;
-        self.held.lock().insert(note.session, note);
+        let Some(folder) = &self.folder else { return Err(StoreError::Refused(NO_FOLDER.to_owned())) };
+        let session = note.session;
+        // A transfer of a supervisor that was killed may not have ended yet.
+        if !self.arriving.lock().insert(session) {
+            return Err(StoreError::Refused("another checkpoint of the session is being stored".to_owned()));
+        }
+        let stored = link
+            .set_read_timeout(Some(PEER_TIMEOUT))
+            .map_err(StoreError::from)
+            .and_then(|()| Ok(folder.elsewhere.store(&mut ChunkReader::new(link), &note)?));
+        self.arriving.lock().remove(&session);
+        stored?;
+        self.held.lock().insert(session, note);
         Ok(())
+    }
+
+    /// Holds checkpoints longer, whose worker reports that the sessions still run.
+    pub(crate) fn renew_held(&self, sessions: &[u64]) {
+        let Some(folder) = &self.folder else { return };
+        let held = |session: &&u64| self.held.lock().contains_key(*session);
+        sessions.iter().filter(held).for_each(|session| folder.elsewhere.renew(*session));
+    }
+
+    /// Has the peer hold the checkpoints of all sessions that still run.
+    fn renew(&self) {
+        let Some(peer) = &self.peer else { return };
+        let chains = self.chains.lock();
+        let sessions: Vec<u64> =
+            chains.iter().filter(|(_, chain)| chain.at_peer).map(|(session, _)| *session).collect();
+        drop(chains);
+        if let Err(error) = renew_checkpoints(peer, sessions) {
+            tracing::warn!("the peer may remove checkpoints of idle sessions: {}", one_line(&error));
+        }
     }
 
     /// Removes the held checkpoints of a session that has ended.
@@ -274,33 +377,29 @@ impl CheckpointStore {
     /// Holds the checkpoints of a session that has left, in case that it dies before its next one. A peer does so too.
     fn hold(&self, note: &Note) {
         let session = note.session;
-        let chain = self.chains.lock().remove(&session);
+        // One that is under way cannot be stored any more: its folder is moved, or is removed afterwards.
+        self.conclude(session, Fate::Elsewhere);
         let Some(folder) = self.folder.as_ref().filter(|folder| folder.own.has(session)) else { return };
-        let mut held = self.held.lock();
         match folder.elsewhere.take(&folder.own, session) {
-            Ok(()) => drop(held.insert(session, note.clone())),
+            Ok(()) => drop(self.held.lock().insert(session, note.clone())),
             Err(error) => {
                 tracing::warn!("cannot hold the checkpoints of session {}: {error}", SessionId(session))
             }
         }
-        drop(held);
-        if chain.is_some_and(|chain| chain.busy) {
-            // The one that is under way fails, because its folder is gone.
-            folder.own.discard(session);
-        }
     }
 
-    /// Makes a session that ran elsewhere one of this worker.
-    fn claim(&self, session: u64) -> Option<Note> {
-        let folder = self.folder.as_ref()?;
-        let mut held = self.held.lock();
-        let note = held.get(&session)?.clone();
-        if let Err(error) = folder.own.take(&folder.elsewhere, session) {
-            tracing::error!("cannot take over the checkpoint of session {}: {error}", SessionId(session));
-            return None;
+    /// Makes a session that ran elsewhere one of this worker. Returns false if that fails.
+    fn claim(&self, session: u64) -> bool {
+        let Some(folder) = &self.folder else { return false };
+        // Without the lock on `held`: every handshake takes it.
+        match folder.own.take(&folder.elsewhere, session) {
+            Ok(()) => self.held.lock().remove(&session).is_some(),
+            Err(error) => {
+                let id = SessionId(session);
+                tracing::error!("cannot take over the checkpoint of session {id}: {error}");
+                false
+            }
         }
-        held.remove(&session);
-        Some(note)
     }
 
     /// The sessions that can continue, from a worker that was killed.
@@ -315,17 +414,11 @@ impl CheckpointStore {
 
     /// Removes the checkpoints of a session that has ended, here and at the peer.
     fn discard(&self, session: u64) {
-        let mut chains = self.chains.lock();
-        if let Some(chain) = chains.get_mut(&session).filter(|chain| chain.busy) {
-            chain.ended = true;
-            return;
-        }
-        let chain = chains.remove(&session);
-        drop(chains);
+        let Some(chain) = self.conclude(session, Fate::Ended) else { return };
         if let Some(folder) = &self.folder {
             folder.own.discard(session);
         }
-        let Some(peer) = self.peer.clone().filter(|_| chain.is_some_and(|it| it.at_peer)) else {
+        let Some(peer) = self.peer.clone().filter(|_| chain.at_peer) else {
             return;
         };
         let discard = move || {
@@ -339,10 +432,23 @@ impl CheckpointStore {
         }
     }
 
+    /// Waits until the last checkpoint of a session is stored, or has failed: a complete one removes the chain before it.
+    fn wait_until_stored(&self, session: u64) {
+        let start = Instant::now();
+        let is_busy = || self.chains.lock().get(&session).is_some_and(|chain| chain.busy);
+        while is_busy() && start.elapsed() < STORING {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Starts a process that continues a session from its last checkpoint.
     fn restore(&self, sessions: &Arc<Sessions>, tenants: &Tenants, note: &Note) -> Result<(), RestoreError> {
+        self.wait_until_stored(note.session);
         // The new process knows nothing of this chain: its first checkpoint is complete, and starts the next one.
-        self.chains.lock().insert(note.session, Chain::default());
+        let mut chains = self.chains.lock();
+        let at_peer = chains.get(&note.session).is_some_and(|chain| chain.at_peer);
+        chains.insert(note.session, Chain { at_peer, ..Chain::default() });
+        drop(chains);
         let files = self.folder.as_ref().map(|folder| folder.own.chain(note.session)).unwrap_or_default();
         let merged = Merged::open(&files)?.ok_or(RestoreError::None)?;
         let tenant = tenants.tenant_for(Some(&note.tenant)).map_err(RestoreError::Refused)?;
@@ -385,12 +491,24 @@ impl Revival {
     /// Starts to continue a session of another worker, whose client reports that its worker is lost. Returns false if this worker has
     /// no checkpoint of it.
     pub(crate) fn take_over(self: &Arc<Revival>, session: u64) -> bool {
-        let (Some(sessions), Some(note)) = (self.sessions.upgrade(), self.store.claim(session)) else {
-            return false;
-        };
+        let Some(sessions) = self.sessions.upgrade() else { return false };
+        // One connection at a time: the others find the session suspended, and wait.
+        let _alone = self.store.claims.lock();
+        let held = self.store.held.lock().get(&session).cloned();
+        let Some(note) = held else { return false };
+        // Before it leaves the table of held sessions, so that it is known at all times.
         let away = DepartedSession::new(note.tenant.clone(), note.secret, None);
-        sessions.departed().insert(session, away);
-        self.revive_on_thread(&note)
+        sessions.departed().insert(session, away.clone());
+        if !self.store.claim(session) {
+            sessions.departed().remove(session);
+            return false;
+        }
+        let revives = self.revive_on_thread(&note);
+        if !revives {
+            let death = Some(Death::Lost("no thread can be started".to_owned()));
+            sessions.departed().insert(session, DepartedSession { death, ..away });
+        }
+        revives
     }
 
     fn revive_on_thread(self: &Arc<Revival>, note: &Note) -> bool {
@@ -405,8 +523,8 @@ impl Afterlife for Arc<Revival> {
         if self.store.has(note.session) {
             return self.revive_on_thread(note);
         }
-        // Its client knows whether another worker, or this one, holds its last checkpoint.
-        self.store.chains.lock().remove(&note.session);
+        // Its client knows where its last checkpoint is, and connects there.
+        self.store.conclude(note.session, Fate::Elsewhere);
         false
     }
 
@@ -454,7 +572,7 @@ mod tests {
         store.finished(7, true, &Ok(100));
         store.chains.lock().get_mut(&7).unwrap().busy = true;
         store.discard(7);
-        assert!(store.chains.lock()[&7].ended, "the last checkpoint is still under way");
+        assert_eq!(store.chains.lock()[&7].fate, Fate::Ended, "the last checkpoint is still under way");
         store.finished(7, false, &declined());
         assert!(store.chains.lock().is_empty());
         assert!(
@@ -469,6 +587,42 @@ mod tests {
         let store = with_peer(&peer.local_addr().unwrap().to_string());
         store.chains.lock().insert(7, Chain { busy: true, ..Chain::default() });
         store.finished(7, true, &declined());
-        assert!(!store.chains.lock()[&7].at_peer);
+        store.discard(7);
+        peer.set_nonblocking(true).unwrap();
+        // Without a checkpoint at the peer no thread is started that could connect later.
+        assert_eq!(peer.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn checkpoints_pause_longer_after_each_failure() {
+        let store = with_peer("127.0.0.1:1");
+        let failed = || Err(StoreError::Refused("the disk is full".to_owned()));
+        let mut last = Duration::ZERO;
+        for failures in 1..=20 {
+            store.chains.lock().entry(7).or_default().busy = true;
+            store.finished(7, true, &failed());
+            let chain = store.chains.lock()[&7];
+            assert_eq!((chain.failures, chain.busy), (failures, false));
+            let pause = chain.not_before.unwrap().saturating_duration_since(Instant::now());
+            assert!(pause >= last.saturating_sub(Duration::from_secs(1)), "{pause:?} {last:?}");
+            last = pause;
+        }
+        store.finished(7, true, &Ok(1));
+        assert_eq!(store.chains.lock()[&7].failures, 0);
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_under_way_when_its_session_leaves_is_not_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, interval) = (Some(root.path().to_owned()), Duration::from_secs(3600));
+        let store = CheckpointStore::open(CheckpointConfig { folder, peer: None, interval }).unwrap();
+        let note = Note { session: 7, tenant: String::new(), client: String::new(), secret: [0; 32] };
+        store.chains.lock().insert(7, Chain { busy: true, ..Chain::default() });
+        store.hold(&note);
+        // The thread that stores it does not know that the session has left.
+        let stored = root.path().join("sessions").join(SessionId(7).to_string());
+        std::fs::create_dir_all(&stored).unwrap();
+        store.finished(7, true, &Ok(100));
+        assert!(!stored.exists() && store.chains.lock().is_empty());
     }
 }

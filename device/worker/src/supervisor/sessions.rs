@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -81,6 +81,8 @@ pub(crate) struct Sessions {
     departed: DepartedSessions,
     custody: Arc<Custody>,
     afterlife: OnceLock<Box<dyn Afterlife>>,
+    /// Whether the worker ends all its sessions. They have not ended by themselves, and may continue from their checkpoints.
+    is_ending: AtomicBool,
 }
 
 /// What happens to a session whose process has exited.
@@ -106,6 +108,7 @@ impl Sessions {
             departed: DepartedSessions::new(Arc::clone(custody)),
             custody: Arc::clone(custody),
             afterlife: OnceLock::new(),
+            is_ending: AtomicBool::new(false),
         }
     }
 
@@ -470,6 +473,7 @@ impl Sessions {
 
     /// Ends every session and waits for their processes to exit.
     pub(crate) fn end_all(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
         let mut sessions = self.sessions.lock();
         for session in sessions.values() {
             // SAFETY: the descriptor stays open as long as the session is in the map.
@@ -577,7 +581,10 @@ impl Sessions {
         drop(sessions);
         self.gone.notify_all();
         if let (None, Some(session), Some(afterlife)) = (&death, &session, self.afterlife.get()) {
-            afterlife.ended(&session.note(id), self.departed.find(id).is_some());
+            let has_left = self.departed.find(id).is_some();
+            if has_left || !self.is_ending.load(Ordering::Relaxed) {
+                afterlife.ended(&session.note(id), has_left);
+            }
         }
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {

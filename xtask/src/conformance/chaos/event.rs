@@ -88,8 +88,8 @@ impl Event {
             |pid: u32| programs.iter().any(|running| running.pid() == pid && running.can_fail_over);
         match self {
             Event::Cut { worker } => fleet.cut(worker).map(|()| true),
-            Event::Restart { worker } => fleet.restart(worker, libc::SIGTERM).map(|_| true),
-            Event::Kill { worker } => fleet.restart(worker, libc::SIGKILL).map(|_| true),
+            Event::Restart { worker } => fleet.restart(worker, libc::SIGTERM).map(|()| true),
+            Event::Kill { worker } => fleet.restart(worker, libc::SIGKILL).map(|()| true),
             Event::Crash { worker } => fleet.crash(worker, can_fail_over),
             Event::KillExecutor { program } if programs[program].can_fail_over => {
                 fleet.kill_executor(programs[program].pid())

@@ -8,7 +8,7 @@ use crate::worker_sessions::{WorkerSession, sessions};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const WORKERS: usize = 3;
 /// The worker without a disk, and its peer.
@@ -78,33 +78,32 @@ impl Fleet {
         stand_still(vec![self.places[index].proxy.pid()], time);
     }
 
-    /// Ends a worker with a signal and starts it again. Returns how long its end took. If it is killed, its sessions live on, and the
-    /// next supervisor adopts them.
-    pub fn restart(&mut self, index: usize, signal: libc::c_int) -> Result<Duration> {
+    /// Ends a worker with a signal and starts it again. If it is killed, its sessions live on, and the next supervisor adopts them.
+    pub fn restart(&mut self, index: usize, signal: libc::c_int) -> Result<()> {
         let address = self.places[index].worker.address.clone();
-        let begin = Instant::now();
         self.places[index].worker.end(signal)?;
-        let time = begin.elapsed();
         let peer = self.places[PEER].worker.address.clone();
         self.places[index].worker = self.worker(index, &address, Some(&peer))?;
-        Ok(time)
+        Ok(())
     }
 
-    /// Kills all processes of a worker, as a power failure does, and starts it again. Only if all its programs can fail over.
+    /// Kills all processes of a worker, as a power failure does, and starts it again. Only if all its programs can fail over, which is
+    /// not known of a worker that does not reply.
     pub fn crash(&mut self, index: usize, can_fail_over: impl Fn(u32) -> bool) -> Result<bool> {
-        let sessions = self.sessions(index)?;
+        let Some(sessions) = self.sessions(index)? else { return Ok(false) };
         if !sessions.iter().all(|session| can_fail_over(session.program)) {
             return Ok(false);
         }
         let executors: Vec<u32> = sessions.iter().map(|session| session.executor).collect();
         signal(&[self.places[index].worker.family(), executors].concat(), libc::SIGKILL);
-        self.restart(index, libc::SIGKILL).map(|_| true)
+        self.restart(index, libc::SIGKILL).map(|()| true)
     }
 
     /// Kills the process of a program's session. Returns false if it has none.
     pub fn kill_executor(&self, program: u32) -> Result<bool> {
         for index in 0..self.len() {
-            if let Some(found) = self.sessions(index)?.iter().find(|session| session.program == program) {
+            let sessions = self.sessions(index)?.unwrap_or_default();
+            if let Some(found) = sessions.iter().find(|session| session.program == program) {
                 found.kill();
                 return Ok(true);
             }
@@ -122,9 +121,9 @@ impl Fleet {
         stand_still(self.places[index].worker.family(), time);
     }
 
-    /// Fills the disk of a worker for a while. Returns false if that is not possible.
+    /// Fills the disk of a worker for a while. Returns false if that is not possible, or the worker stores nothing there.
     pub fn fill_disk(&self, index: usize, time: Duration) -> bool {
-        self.disks[index].fill(time)
+        index != WITH_PEER && self.disks[index].fill(time)
     }
 
     /// Moves the session of a program to a worker. Returns false if it is not moved; a refusal is no error.
@@ -150,7 +149,7 @@ impl Fleet {
         }
     }
 
-    fn sessions(&self, index: usize) -> Result<Vec<WorkerSession>> {
+    fn sessions(&self, index: usize) -> Result<Option<Vec<WorkerSession>>> {
         sessions(&self.remora, &self.places[index].worker.address)
     }
 

@@ -5,7 +5,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use wire::SessionId;
 
@@ -16,6 +16,8 @@ use crate::session::migrate_in::Import;
 use crate::session::snapshot::SnapshotError;
 
 const BUFFER_BYTES: usize = 1 << 20;
+/// File name of a checkpoint that is not complete yet.
+const PART: &str = "part";
 
 /// The folder.
 #[derive(Debug)]
@@ -34,9 +36,25 @@ impl Chains {
         let folder = self.folder(note.session);
         // Waits for the first bytes before anything is created.
         let mut buffer = vec![0; BUFFER_BYTES];
-        let mut bytes = from.read(&mut buffer)?;
+        let bytes = from.read(&mut buffer)?;
         create_folder(&folder)?;
-        let part = folder.join("part");
+        let stored = self.store_in(&folder, from, (buffer, bytes), note);
+        if stored.is_err() {
+            // The disk may be full. The folder stays if it holds earlier checkpoints.
+            let _ = fs::remove_file(folder.join(PART));
+            let _ = fs::remove_dir(&folder);
+        }
+        stored
+    }
+
+    fn store_in(
+        &self,
+        folder: &Path,
+        from: &mut dyn Read,
+        (mut buffer, mut bytes): (Vec<u8>, usize),
+        note: &Note,
+    ) -> Result<u64, SnapshotError> {
+        let part = folder.join(PART);
         let mut file = create_file(&part)?;
         let mut size = 0;
         while bytes > 0 {
@@ -50,7 +68,7 @@ impl Chains {
             return Err(SnapshotError::damaged("it is of another session"));
         }
         let number = record(&manifest)?.number;
-        let newest = list(&folder)?.iter().map(|(chain, _, _)| *chain).max().unwrap_or(0);
+        let newest = list(folder)?.iter().map(|(chain, _, _)| *chain).max().unwrap_or(0);
         let chain = match number {
             1 => {
                 let text = serde_json::to_vec(note).map_err(io::Error::from)?;
@@ -60,13 +78,13 @@ impl Chains {
                 fs::rename(folder.join("note.part"), folder.join("note.json"))?;
                 newest + 1
             }
-            _ if self.chain(note.session).len() as u64 == number - 1 => newest,
+            _ if number.checked_sub(1) == Some(self.chain(note.session).len() as u64) => newest,
             _ => return Err(SnapshotError::damaged("the checkpoint before it is missing")),
         };
         fs::rename(&part, folder.join(file_name(chain, number)))?;
-        File::open(&folder)?.sync_all()?;
+        File::open(folder)?.sync_all()?;
         if number == 1 {
-            for (old, _, path) in list(&folder)? {
+            for (old, _, path) in list(folder)? {
                 if old < chain {
                     fs::remove_file(path)?;
                 }
@@ -113,6 +131,14 @@ impl Chains {
         let written = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
         let last = self.chain(session).last().and_then(written);
         last.and_then(|time| time.elapsed().ok()).unwrap_or_default()
+    }
+
+    /// Makes the last checkpoint of a session count as new.
+    pub(super) fn renew(&self, session: u64) {
+        let file = self.chain(session).pop().and_then(|path| File::options().append(true).open(path).ok());
+        if let Some(Err(error)) = file.map(|file| file.set_modified(SystemTime::now())) {
+            tracing::warn!("cannot renew the checkpoints of session {}: {error}", SessionId(session));
+        }
     }
 
     /// Takes over the checkpoints of a session from another folder of the same file system.
