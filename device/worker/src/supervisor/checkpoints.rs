@@ -41,7 +41,7 @@ const SMALL_CHAIN: u64 = 64 << 20;
 /// How long checkpoints of sessions that run elsewhere are held after the last one, or after the last time that their worker renewed
 /// them: worker and client may both be gone for good.
 const HELD_FOR: Duration = Duration::from_secs(24 * 3600);
-/// How often the peer is told that sessions still run: an idle session takes no checkpoints.
+/// Interval at which a worker renews the checkpoints of its running sessions at the peer. An idle session sends no new ones.
 const RENEWAL: Duration = Duration::from_secs(3600);
 /// Longest pause after checkpoints of a session have failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -333,14 +333,14 @@ impl CheckpointStore {
         Ok(())
     }
 
-    /// Holds checkpoints longer, whose worker reports that the sessions still run.
+    /// Renews held checkpoints of sessions that still run on another worker.
     pub(crate) fn renew_held(&self, sessions: &[u64]) {
         let Some(folder) = &self.folder else { return };
         let held = |session: &&u64| self.held.lock().contains_key(*session);
         sessions.iter().filter(held).for_each(|session| folder.elsewhere.renew(*session));
     }
 
-    /// Has the peer hold the checkpoints of all sessions that still run.
+    /// Renews the checkpoints of all running sessions at the peer.
     fn renew(&self) {
         let Some(peer) = &self.peer else { return };
         let chains = self.chains.lock();
@@ -593,6 +593,55 @@ mod tests {
         assert_eq!(peer.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 
+    fn with_folder(root: &std::path::Path) -> CheckpointStore {
+        let (folder, interval) = (Some(root.to_owned()), Duration::from_secs(3600));
+        CheckpointStore::open(CheckpointConfig { folder, peer: None, interval }).unwrap()
+    }
+
+    fn note(session: u64) -> Note {
+        Note { session, tenant: String::new(), client: String::new(), secret: [0; 32] }
+    }
+
+    #[test]
+    fn a_second_transfer_of_one_session_is_refused_while_the_first_one_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let store = with_folder(root.path());
+        store.arriving.lock().insert(7);
+        let (link, _other) = Link::pair().unwrap();
+        let error = store.receive_for_peer(&link, note(7)).unwrap_err();
+        assert!(error.to_string().contains("another checkpoint"), "{error}");
+    }
+
+    #[test]
+    fn a_transfer_that_fails_leaves_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let store = with_folder(root.path());
+        let (own, elsewhere) = (root.path().join("sessions"), root.path().join("elsewhere"));
+        let folder = store.folder.as_ref().unwrap();
+        assert!(folder.own.store(&mut &b"no checkpoint"[..], &note(7)).is_err());
+        assert!(folder.elsewhere.store(&mut &b"no checkpoint"[..], &note(7)).is_err());
+        for part in [own, elsewhere] {
+            assert_eq!(std::fs::read_dir(&part).unwrap().count(), 0, "{}", part.display());
+        }
+    }
+
+    #[test]
+    fn a_renewed_checkpoint_counts_as_new() {
+        let root = tempfile::tempdir().unwrap();
+        let store = with_folder(root.path());
+        let folder = root.path().join("elsewhere").join(SessionId(7).to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = File::create(folder.join("000001-000001.checkpoint")).unwrap();
+        file.set_modified(std::time::SystemTime::now() - 2 * HELD_FOR).unwrap();
+        store.held.lock().insert(7, note(7));
+        let held = &store.folder.as_ref().unwrap().elsewhere;
+        assert!(held.age(7) > HELD_FOR);
+        store.renew_held(&[7]);
+        assert!(held.age(7) < HELD_FOR);
+        store.expire(HELD_FOR);
+        assert!(folder.exists());
+    }
+
     #[test]
     fn checkpoints_pause_longer_after_each_failure() {
         let store = with_peer("127.0.0.1:1");
@@ -614,11 +663,9 @@ mod tests {
     #[test]
     fn a_checkpoint_that_is_under_way_when_its_session_leaves_is_not_kept() {
         let root = tempfile::tempdir().unwrap();
-        let (folder, interval) = (Some(root.path().to_owned()), Duration::from_secs(3600));
-        let store = CheckpointStore::open(CheckpointConfig { folder, peer: None, interval }).unwrap();
-        let note = Note { session: 7, tenant: String::new(), client: String::new(), secret: [0; 32] };
+        let store = with_folder(root.path());
         store.chains.lock().insert(7, Chain { busy: true, ..Chain::default() });
-        store.hold(&note);
+        store.hold(&note(7));
         // The thread that stores it does not know that the session has left.
         let stored = root.path().join("sessions").join(SessionId(7).to_string());
         std::fs::create_dir_all(&stored).unwrap();
