@@ -75,6 +75,9 @@ impl Opcode {
             | Opcode::StoreCheckpoint
             | Opcode::DiscardCheckpoint
             | Opcode::RenewCheckpoints
+            | Opcode::Observe
+            | Opcode::Measure
+            | Opcode::Measured
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans

@@ -257,6 +257,28 @@ macro_rules! for_each_operation {
             0x0828 Unsequenced StoreCheckpoint { session: u64, secret: [u8; 32], tenant: String, client: String } => {};
             /// Removes the checkpoint of a session of another worker. Answered with Done.
             0x0829 Unsequenced DiscardCheckpoint { session: u64 } => {};
+            /// Alternative first request: observes the work of a running session. Answered with Done. Measure requests follow on the
+            /// same connection. A session has one observer at a time.
+            0x082a Unsequenced Observe { session: u64 } => {};
+            /// Starts a measurement, or ends it (`start` is false) as soon as the session has handled this many requests in all and
+            /// its devices are idle. Waits at most `patience_ms`. Answered with Measured.
+            0x082b Unsequenced Measure { start: bool, requests: u64, patience_ms: u32 } => {};
+            /// The work of a session since the start of the measurement. Times are nanoseconds of the worker's clock.
+            0x082c Unsequenced Measured {
+                /// Whether the session had handled the requests, and its devices were idle.
+                is_idle: bool,
+                /// Requests handled since the session began.
+                requests: u64,
+                /// Start of the first command and end of the last one; 0 if there was none.
+                begin: u64, end: u64,
+                kernels: u64,
+                /// Bytes that commands copied on devices, filled, wrote from the host, and read to the host.
+                copied: u64, filled: u64, written: u64, read: u64,
+                /// Commands whose times are not known.
+                lost: u64,
+                /// Counters in the order of `backend::Counters`, summed over the devices; empty if no device can count.
+                counters: Vec<u64>,
+            } => {};
             /// Reports that these sessions of another worker still run, so that their checkpoints are held as if they were new. Answered
             /// with Done.
             0x082d Unsequenced RenewCheckpoints { sessions: Vec<u64> } => {};

@@ -22,7 +22,7 @@ const PINNED: &str = "\
 0x0720 BeginCounting 0x0721 EndCounting \
 0x0800 CreateMemory 0x0801 ReleaseMemory 0x0802 MapMemory 0x0803 UnmapMemory 0x0804 SetAccess 0x0805 ShareMemory \
 0x0806 ShareAllocation 0x0807 OpenMemory \
-0x0820 Snapshot 0x0821 Resume 0x0822 SnapshotChunk 0x0823 SnapshotEnd 0x0824 FinishMove 0x0825 Redirect 0x0826 Done 0x0827 ResumeFor 0x0828 StoreCheckpoint 0x0829 DiscardCheckpoint 0x082d RenewCheckpoints \
+0x0820 Snapshot 0x0821 Resume 0x0822 SnapshotChunk 0x0823 SnapshotEnd 0x0824 FinishMove 0x0825 Redirect 0x0826 Done 0x0827 ResumeFor 0x0828 StoreCheckpoint 0x0829 DiscardCheckpoint 0x082a Observe 0x082b Measure 0x082c Measured 0x082d RenewCheckpoints \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
 0x0a00 RecordWatched 0x0a01 QueryWatched 0x0a02 QueryEventWatched 0x0a03 Reach 0x0a10 WriteKept 0x0a11 WriteKnown \
 0x0a20 Packed \

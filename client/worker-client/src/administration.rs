@@ -14,7 +14,7 @@ use crate::address::WorkerAddress;
 use crate::chunks::{ChunkReader, ChunkWriter};
 
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const BUFFER_BYTES: usize = 1 << 20;
 /// How often the restoration of a session is tried.
 const ATTEMPTS: usize = 3;
@@ -324,7 +324,7 @@ impl WorkerAddress {
     }
 
     /// Connects, authenticates and sends a request.
-    fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
+    pub(crate) fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
         self.try_ask(question).map_err(said(&self.endpoint.to_string()))
     }
 
@@ -337,7 +337,7 @@ impl WorkerAddress {
 }
 
 /// Turns what a worker answered into an error.
-fn said(worker: &str) -> impl Fn(TransportError) -> MoveError {
+pub(crate) fn said(worker: &str) -> impl Fn(TransportError) -> MoveError {
     let endpoint = worker.to_owned();
     move |error| {
         let endpoint = endpoint.clone();
@@ -355,7 +355,7 @@ fn said(worker: &str) -> impl Fn(TransportError) -> MoveError {
 }
 
 /// Turns a failure of the link into an error; the worker's own reason, if it sent one.
-fn failed(worker: &str) -> impl Fn(io::Error) -> MoveError {
+pub(crate) fn failed(worker: &str) -> impl Fn(io::Error) -> MoveError {
     let said = said(worker);
     move |error| {
         let cause = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();

@@ -5,6 +5,7 @@
 mod address;
 mod administration;
 mod chunks;
+mod observer;
 
 pub use address::{InspectError, WorkerAddress};
 pub use administration::{
@@ -12,3 +13,4 @@ pub use administration::{
     redirect, renew_checkpoints, resume, resume_for, snapshot, store_checkpoint,
 };
 pub use chunks::{ChunkReader, ChunkWriter};
+pub use observer::Observer;

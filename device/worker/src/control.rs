@@ -42,6 +42,8 @@ pub(crate) enum ToSession {
     /// Write a checkpoint to the peer of the link (attached) at the next opportunity. `place` is the worker that stores it; empty if
     /// this one does.
     Checkpoint { complete: bool, place: String },
+    /// Serve the observer at the other end of the link (attached).
+    Observe,
     /// A connection (attached) that has authenticated for this session.
     Attach { hello: Vec<u8>, version: u16 },
     /// An additional link (attached) that has authenticated for this session's connection.

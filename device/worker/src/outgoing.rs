@@ -2,16 +2,19 @@
 
 pub(crate) mod device_events;
 pub(crate) mod mirrors;
+pub(crate) mod observation;
 pub(crate) mod outbox;
 pub(crate) mod spans;
 pub(crate) mod watches;
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use backend::Device;
+use backend::{Device, Span, StreamId, Tag, Task};
 use wire::MAX_DELIVER_PIECE;
 
 use mirrors::Mirrors;
+use observation::Observation;
 use outbox::Outbox;
 use spans::Spans;
 
@@ -22,6 +25,8 @@ pub(crate) struct Outgoing {
     pub(crate) mirrors: Mirrors,
     /// Execution spans of streams, for a client that records them.
     pub(crate) spans: Spans,
+    /// The work of the session, for an observer.
+    pub(crate) observation: Observation,
     pub(crate) device: Arc<dyn Device>,
 }
 
@@ -32,6 +37,7 @@ impl Outgoing {
             outbox: Outbox::new(Arc::clone(&device)),
             mirrors: Mirrors::default(),
             spans: Spans::default(),
+            observation: Observation::default(),
             device,
         }
     }
@@ -46,6 +52,28 @@ impl Outgoing {
     /// Sends the whole content of mirrors, for a client that has replayed the session.
     pub(crate) fn report_mirrors(&self) {
         self.mirrors.report(&*self.device, &self.outbox);
+    }
+
+    /// Whether the client or an observer needs the times of commands.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.spans.is_on() || self.observation.is_on()
+    }
+
+    /// Adds a write that the worker did itself, see `Device::direct`.
+    pub(crate) fn wrote(&self, stream: StreamId, tag: Tag, bytes: u64, time: [Instant; 2]) {
+        let [begin, end] = time;
+        let device = self.spans.device_of(stream);
+        let span = Span { stream, device, tag, task: Task::Write { bytes }, begin, end };
+        self.observation.add(&span);
+        if self.spans.is_on() {
+            self.spans.add(&span);
+        }
+    }
+
+    /// Records spans on the device if the client or an observer needs them.
+    pub(crate) fn record_spans(&self) {
+        self.device.record_spans(self.is_timed());
     }
 
     /// Stops recording spans and sends the remaining ones, when the session ends.

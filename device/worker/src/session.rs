@@ -8,6 +8,7 @@ mod main_thread;
 pub(crate) mod manifest;
 pub(crate) mod migrate_in;
 pub(crate) mod migrate_out;
+mod observer;
 mod shared;
 pub(crate) mod snapshot;
 mod welcome;

@@ -479,6 +479,13 @@ impl Supervisor {
                 false => reject(format!("session {} not found", wire::SessionId(it.session))),
             };
         }
+        if header.is(Opcode::Observe) {
+            let (it, _) = decode_request::<wire::Observe>(&payload).map_err(TransportError::from)?;
+            return match self.sessions.observe(it.session, &fd) {
+                true => Ok(()),
+                false => reject(format!("session {} not found", wire::SessionId(it.session))),
+            };
+        }
         if header.is(Opcode::Resume) || header.is(Opcode::ResumeFor) {
             let named = match header.is(Opcode::ResumeFor) {
                 true => {

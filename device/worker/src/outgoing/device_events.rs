@@ -46,13 +46,15 @@ impl Notifier for DeviceEvents {
 
     fn spent(&self, span: &Span) {
         let Some(outgoing) = self.outgoing.upgrade() else { return };
-        if outgoing.spans.add(span) {
+        outgoing.observation.add(span);
+        if outgoing.spans.is_on() && outgoing.spans.add(span) {
             outgoing.spans.tell(&outgoing.outbox);
         }
     }
 
     fn span_lost(&self) {
         if let Some(outgoing) = self.outgoing.upgrade() {
+            outgoing.observation.lose();
             outgoing.spans.lose();
         }
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use backend::{FunctionId, Span, StreamId, Tag, Task};
+use backend::{FunctionId, Span, StreamId, Task};
 use parking_lot::Mutex;
 use wire::span_kind;
 
@@ -68,7 +68,7 @@ impl Spans {
         self.nanoseconds(Instant::now())
     }
 
-    fn nanoseconds(&self, at: Instant) -> u64 {
+    pub(crate) fn nanoseconds(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.origin).as_nanos() as u64;
         since.saturating_add(self.elapsed_before.load(Ordering::Relaxed))
     }
@@ -139,12 +139,9 @@ impl Spans {
         self.gathered.lock().lost += 1;
     }
 
-    /// Adds a write that the worker did itself, see `Device::direct`.
-    pub(crate) fn wrote(&self, stream: StreamId, tag: Tag, bytes: u64, time: [Instant; 2]) {
-        let [begin, end] = time;
-        // The null stream of a device has the device's number.
-        let device = self.gathered.lock().devices.get(&stream).copied().unwrap_or(stream as u32);
-        self.add(&Span { stream, device, tag, task: Task::Write { bytes }, begin, end });
+    /// Device of a stream. The null stream of a device has the device's number.
+    pub(crate) fn device_of(&self, stream: StreamId) -> u32 {
+        self.gathered.lock().devices.get(&stream).copied().unwrap_or(stream as u32)
     }
 
     /// Pushes the collected spans, if there is window space.

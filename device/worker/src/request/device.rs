@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::Scope;
+use backend::{DeviceError, Scope};
 use wire::{Handle, Header};
 
 use crate::request::Dispatcher;
@@ -68,6 +68,7 @@ impl Handle<wire::BeginCounting> for Dispatcher {
         _: &Header,
         it: wire::BeginCounting,
     ) -> Result<Answer<wire::BeginCounting>, RequestError> {
+        self.require_no_observer()?;
         self.device.begin_counting(it.device)?;
         Ok(Answer::done())
     }
@@ -79,6 +80,7 @@ impl Handle<wire::EndCounting> for Dispatcher {
         _: &Header,
         it: wire::EndCounting,
     ) -> Result<Answer<wire::EndCounting>, RequestError> {
+        self.require_no_observer()?;
         let numbers = self.device.end_counting(it.device)?.numbers();
         Ok(Answer::Reply(wire::reply::EndCounting { numbers }))
     }
@@ -97,7 +99,17 @@ impl Handle<wire::RecordSpans> for Dispatcher {
         it: wire::RecordSpans,
     ) -> Result<Answer<wire::RecordSpans>, RequestError> {
         self.outgoing.spans.turn(it.on);
-        self.device.record_spans(it.on);
+        self.outgoing.record_spans();
         Ok(Answer::done())
+    }
+}
+
+impl Dispatcher {
+    /// A device has one set of counters, which an observer uses.
+    fn require_no_observer(&self) -> Result<(), DeviceError> {
+        match self.outgoing.observation.is_on() {
+            true => Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "an observer uses the counters")),
+            false => Ok(()),
+        }
     }
 }

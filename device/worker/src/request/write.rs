@@ -22,7 +22,7 @@ impl HandleBody<wire::Write> for Dispatcher {
     ) -> Result<Answer<wire::Write>, RequestError> {
         let bytes = body.bytes();
         let mut broken = None;
-        let timed = self.outgoing.spans.is_on();
+        let timed = self.outgoing.is_timed();
         let mut time = None;
         let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
             let begin = timed.then(Instant::now);
@@ -35,7 +35,7 @@ impl HandleBody<wire::Write> for Dispatcher {
         }
         if direct.is_some() {
             if let Some(time) = time {
-                self.outgoing.spans.wrote(it.stream, tag(header), bytes, time);
+                self.outgoing.wrote(it.stream, tag(header), bytes, time);
             }
             self.outgoing.mirrors.worked();
             return Ok(Answer::done());

@@ -34,6 +34,7 @@ impl Shared {
                         self.checkpoints.request(Link::from_fd(fd), complete, place);
                     }
                 }
+                Ok(Some((ToSession::Observe, Some(fd)))) => self.observe(Link::from_fd(fd)),
                 Ok(Some((ToSession::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
                 Ok(Some((ToSession::Adopted, _))) => {
                     let _ = self.verdicts.0.lock().send(Ok(()));

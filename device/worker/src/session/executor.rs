@@ -216,6 +216,7 @@ fn equip(
         control: Arc::clone(&control),
         departing: AtomicBool::new(false),
         checkpoints: Checkpoints::default(),
+        observed: AtomicBool::new(false),
         verdicts: (Mutex::new(sender), Mutex::new(receiver)),
         ending: AtomicBool::new(false),
     });

@@ -133,9 +133,10 @@ impl Shared {
                 }
                 let receipt = Receipt { counter: &mut *counter, outbox: &self.outgoing.outbox };
                 let next = dispatcher.request(number, &header, inbox, receipt)?;
-                // Single writer, so a plain load and store suffice; other threads only read.
+                // Single writer, so a plain load and store suffice; other threads only read. An observer that sees the count must see
+                // the work, too.
                 let count = |counter: &AtomicU64, more: u64| {
-                    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+                    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Release);
                 };
                 count(&self.counters.requests, 1);
                 count(&self.counters.round_trips, u64::from(!header.is_posted()));

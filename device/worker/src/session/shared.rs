@@ -42,6 +42,8 @@ pub(super) struct Shared {
     pub(super) control: Arc<Control>,
     pub(super) departing: AtomicBool,
     pub(super) checkpoints: Checkpoints,
+    /// Whether the session has an observer.
+    pub(super) observed: AtomicBool,
     /// The supervisor's decision whether to accept a resumed session.
     pub(super) verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
     pub(super) ending: AtomicBool,

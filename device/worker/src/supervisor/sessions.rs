@@ -398,6 +398,13 @@ impl Sessions {
         session.control.send(&ToSession::Checkpoint { complete, place }, Some(link.as_raw_fd())).is_ok()
     }
 
+    /// Hands the link of an observer to a running session. Returns false if it cannot.
+    pub(crate) fn observe(&self, id: u64, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&ToSession::Observe, Some(link.as_raw_fd())).is_ok()
+    }
+
     /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
     pub(crate) fn depart(&self, id: u64, patience_ms: u32, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
