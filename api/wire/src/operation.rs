@@ -261,8 +261,9 @@ macro_rules! for_each_operation {
             /// same connection. A session has one observer at a time.
             0x082a Unsequenced Observe { session: u64 } => {};
             /// Starts a measurement, or ends it (`start` is false) as soon as the session has handled this many requests in all and
-            /// its devices are idle. Waits at most `patience_ms`. Answered with Measured.
-            0x082b Unsequenced Measure { start: bool, requests: u64, patience_ms: u32 } => {};
+            /// its devices are idle. Waits at most `patience_ms`. With `count`, devices that can count instructions do so, which makes
+            /// kernels slower. Answered with Measured.
+            0x082b Unsequenced Measure { start: bool, count: bool, requests: u64, patience_ms: u32 } => {};
             /// The work of a session since the start of the measurement. Times are nanoseconds of the worker's clock.
             0x082c Unsequenced Measured {
                 /// Whether the session had handled the requests, and its devices were idle.
@@ -276,7 +277,7 @@ macro_rules! for_each_operation {
                 copied: u64, filled: u64, written: u64, read: u64,
                 /// Commands whose times are not known.
                 lost: u64,
-                /// Counters in the order of `backend::Counters`, summed over the devices; empty if no device can count.
+                /// Counters in the order of `backend::Counters`, summed over the devices; empty if nothing was counted.
                 counters: Vec<u64>,
             } => {};
             /// Reports that these sessions of another worker still run, so that their checkpoints are held as if they were new. Answered

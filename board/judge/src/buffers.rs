@@ -104,6 +104,19 @@ impl Buffers {
         Ok(it)
     }
 
+    /// Replaces the contents of the inputs. The sizes must be the same.
+    pub fn rewrite(&mut self, session: &mut Session, prepared: &Prepared) -> Result<(), Fault> {
+        for (index, argument) in prepared.arguments.iter().enumerate() {
+            let Place::Buffer { id, kind, .. } = self.places[index] else { continue };
+            let content = argument.value.bytes().map(<[u8]>::to_vec);
+            if let (Kind::Input, Some(content)) = (kind, content.as_deref()) {
+                session.write(id, GUARD, content)?;
+            }
+            self.contents[index] = content;
+        }
+        Ok(())
+    }
+
     pub fn free(&self, session: &mut Session) -> Result<(), Fault> {
         for (id, _, _) in self.buffers().map(|(_, buffer)| buffer) {
             session.free(id)?;

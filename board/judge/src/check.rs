@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use board_contract::{DebugInfo, Difference, TestResult, Verdict};
-use board_problems::{Case, Comparison, Dtype, Expected, Launch, Prepared, Problem};
+use board_problems::{Case, Comparison, Dtype, Expected, Launch, Prepared, Problem, Value};
 use sha2::{Digest, Sha256};
 
 use crate::buffers::{self, Buffers, ForbiddenWrite};
+use crate::host_solution::HostWork;
 use crate::message::{Call, CallReport};
-use crate::session::{Fault, Session};
+use crate::session::{Called, Fault, Session};
+
+/// Arguments of less bytes may be copied between host and device: a count, a flag, a small table.
+const SMALL_BYTES: u64 = 4096;
 
 /// What a solution is checked for: problem, element type and seed.
 #[derive(Clone, Copy)]
@@ -69,6 +73,14 @@ impl<'a> PlacedCase<'a> {
         Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
     }
 
+    /// Gives the case other inputs, which are secret until the call.
+    pub fn refresh(&mut self, session: &mut Session, prepared: Prepared) -> Result<(), Fault> {
+        self.buffers.rewrite(session, &prepared)?;
+        self.prepared = prepared;
+        self.expected = None;
+        Ok(())
+    }
+
     /// Calls the solution. Each round uses another poison pattern for the outputs.
     pub fn call(
         &self,
@@ -79,7 +91,7 @@ impl<'a> PlacedCase<'a> {
     ) -> Result<CallReport, Fault> {
         let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let fills = self.buffers.poison(session, pattern)?;
-        let (called, took) = session.call(Call {
+        let Called { report, work } = session.call(Call {
             grid: self.launch.grid,
             block: self.launch.block,
             local: self.launch.dynamic_lds,
@@ -88,8 +100,34 @@ impl<'a> PlacedCase<'a> {
             fills,
             slots: self.buffers.slots(),
         })?;
-        // The judge's own time measurement, which the solution cannot manipulate. It includes the fills.
-        Ok(CallReport { host_ms: took.as_secs_f64() * 1e3, ..called })
+        work.map_or(Ok(()), |work| self.require_device_work(&work))?;
+        Ok(report)
+    }
+
+    /// Rejects a solution of the host shape that computes on the host. It would have to download its inputs, or upload its outputs.
+    fn require_device_work(&self, work: &HostWork) -> Result<(), Fault> {
+        let reject = |rule, text: String| Err(Fault::Rejected { rule, text });
+        let size = |wanted: fn(&Value) -> bool| -> u64 {
+            let values = self.prepared.arguments.iter().map(|argument| &argument.value);
+            values.filter(|value| wanted(value)).map(|value| value.size() as u64).sum()
+        };
+        let outputs = size(|value| matches!(value, Value::Output { .. } | Value::InOut { .. }));
+        let inputs = size(|value| matches!(value, Value::Input { .. } | Value::InOut { .. }));
+        let case = &self.case.name;
+        if work.kernels == 0 {
+            return reject("no-kernel", format!("{case}: the solution launched no kernel"));
+        }
+        if outputs >= SMALL_BYTES && work.uploaded >= outputs / 2 {
+            let uploaded = work.uploaded;
+            let text = format!("{case}: the solution uploaded {uploaded} bytes, for {outputs} bytes of outputs");
+            return reject("outputs-uploaded", text);
+        }
+        if inputs >= SMALL_BYTES && work.read >= inputs / 2 {
+            let read = work.read;
+            let text = format!("{case}: the solution downloaded {read} bytes, of {inputs} bytes of inputs");
+            return reject("inputs-downloaded", text);
+        }
+        Ok(())
     }
 
     /// Calls the solution and reads its outputs.
@@ -115,6 +153,16 @@ impl<'a> PlacedCase<'a> {
             .zip(outputs)
             .map(|(expected, found)| problem.compare(case, dtype, expected, found))
             .collect()
+    }
+
+    /// Returns whether the outputs of two calls agree within the tolerance.
+    pub fn agree(&self, first: &[Vec<u8>], second: &[Vec<u8>]) -> bool {
+        let CheckSpec { problem, dtype, .. } = self.spec;
+        let outputs = self.prepared.arguments.iter().filter(|it| !matches!(it.value, Value::Input { .. } | Value::Scalar { .. }));
+        outputs.zip(first.iter().zip(second)).all(|(argument, (first, second))| {
+            let expected = Expected::of_output(&argument.name, &argument.value, first);
+            problem.compare(self.case, dtype, &expected, second).passed
+        })
     }
 
     /// Returns the test result of a call, and debug information if it is wrong.

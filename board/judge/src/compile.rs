@@ -8,6 +8,7 @@ use sandbox::{Command, Limits, SandboxError, Stop};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::object_rules::{self, ObjectBreach};
 use crate::recipe::{self, Recipe, RecipeError, SOURCE, Side, hex};
 use crate::tools::Tools;
 
@@ -30,6 +31,9 @@ pub enum CompileError {
         /// Messages of the compiler.
         details: String,
     },
+    /// The compiled host code breaks a rule.
+    #[error(transparent)]
+    Rule(ObjectBreach),
     /// The commands of the compiler are not known.
     #[error("the compiler could not be set up")]
     Recipe(#[from] RecipeError),
@@ -163,6 +167,12 @@ impl Work<'_> {
         let command = self.recipe.compile(Side::Host, headers.as_deref(), &extra, "input.o");
         let files = vec![(SOURCE, self.source.as_bytes().to_vec()), ("device.bundle", bundle)];
         let object = self.run("host code", &command, files, headers.as_deref(), "input.o")?;
+        // A whole program gets no verdict, so it may do what the sandbox permits.
+        if main.is_some()
+            && let Some(breach) = object_rules::breach(&object)
+        {
+            return Err(CompileError::Rule(breach));
+        }
         let mut link = self.recipe.host_link.clone();
         let mut files = vec![("input.o", object)];
         if let Some(main) = main {

@@ -20,8 +20,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Ends a submission that breaks a source rule.
     pub fn check_rules(&mut self) -> Result<(), Ending> {
-        let whole = self.job.endpoint == Endpoint::Sandbox;
-        match rules::breach(&self.job.source, whole) {
+        match rules::breach(&self.job.source) {
             None => Ok(()),
             Some(breach) => Err(Box::new(Event::Rejected {
                 message: breach.message(),

@@ -28,6 +28,11 @@ pub(crate) fn compile_error(message: &str, details: &str) -> Ending {
 pub(crate) fn of_compiler(failure: &CompileError) -> Ending {
     match failure {
         CompileError::Source { message, details } => compile_error(message, details),
+        CompileError::Rule(breach) => Box::new(Event::Rejected {
+            message: format!("`{}` is not allowed: {}", breach.symbol, breach.about),
+            details: "found in the compiled host code".to_owned(),
+            rule: breach.rule.to_owned(),
+        }),
         other => {
             let mut text = String::new();
             let mut cause = std::error::Error::source(other);

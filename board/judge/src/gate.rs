@@ -8,15 +8,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use transport::{Endpoint, Link, TransportError, greet};
 use wire::{
     Challenge, Header, Hello, MAX_HANDSHAKE_BYTES, Opcode, Proof, Purpose, RejectCode, Welcome, capability,
-    decode_request,
 };
 use worker_client::WorkerAddress;
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use board_contract::Counters;
 use libloading::Library;
 
+use crate::message::HANDLE_BYTES;
+
 /// A HIP error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {name} ({code})")]
@@ -50,6 +52,7 @@ functions! {
     error_name = "hipGetErrorName": fn(c_int) -> *const c_char;
     device_name = "hipDeviceGetName": fn(*mut c_char, c_int, c_int) -> c_int;
     module_load = "hipModuleLoadData": fn(*mut *mut c_void, *const c_void) -> c_int;
+    module_unload = "hipModuleUnload": fn(*mut c_void) -> c_int;
     module_function = "hipModuleGetFunction": fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
     launch = "hipModuleLaunchKernel": fn(*mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *mut *mut c_void, *mut *mut c_void) -> c_int;
     malloc = "hipMalloc": fn(*mut *mut c_void, usize) -> c_int;
@@ -61,6 +64,7 @@ functions! {
     event_record = "hipEventRecord": fn(*mut c_void, *mut c_void) -> c_int;
     event_elapsed = "hipEventElapsedTime": fn(*mut f32, *mut c_void, *mut c_void) -> c_int;
     synchronize = "hipDeviceSynchronize": fn() -> c_int;
+    ipc_handle = "hipIpcGetMemHandle": fn(*mut [u8; HANDLE_BYTES], *mut c_void) -> c_int;
 }
 
 impl std::fmt::Debug for Hip {
@@ -98,8 +102,14 @@ impl Hip {
             .unwrap_or_default())
     }
 
-    /// Loads a code object and returns one of its kernels.
-    pub fn load(&self, code: &[u8], kernel: &CStr) -> HipResult<Handle> {
+    /// Unloads a module. Its kernels must not be used afterwards.
+    pub fn unload(&self, module: Handle) -> HipResult<()> {
+        // SAFETY: a module of this library that the caller gives up.
+        self.check("hipModuleUnload", unsafe { (self.module_unload)(module.0) })
+    }
+
+    /// Loads a code object. Returns its module and one of its kernels.
+    pub fn load(&self, code: &[u8], kernel: &CStr) -> HipResult<(Handle, Handle)> {
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: a complete code object. The library reads its size from its headers, which the judge has parsed before.
         self.check("hipModuleLoadData", unsafe { (self.module_load)(&mut module, code.as_ptr().cast()) })?;
@@ -107,7 +117,7 @@ impl Hip {
         self.check("hipModuleGetFunction", unsafe {
             (self.module_function)(&mut function, module, kernel.as_ptr())
         })?;
-        Ok(Handle(function))
+        Ok((Handle(module), Handle(function)))
     }
 
     pub fn allocate(&self, bytes: u64) -> HipResult<Address> {
@@ -120,6 +130,14 @@ impl Hip {
     pub fn free(&self, address: Address) -> HipResult<()> {
         // SAFETY: the address was allocated by `malloc` and is not used afterwards.
         self.check("hipFree", unsafe { (self.free)(address as *mut c_void) })
+    }
+
+    /// Returns the handle with which another process maps an allocation.
+    pub fn share(&self, address: Address) -> HipResult<[u8; HANDLE_BYTES]> {
+        let mut handle = [0; HANDLE_BYTES];
+        // SAFETY: writes a handle, which has this size, to a valid pointer. The library checks the address.
+        self.check("hipIpcGetMemHandle", unsafe { (self.ipc_handle)(&mut handle, address as *mut c_void) })?;
+        Ok(handle)
     }
 
     pub fn write(&self, address: Address, bytes: &[u8]) -> HipResult<()> {

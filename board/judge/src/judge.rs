@@ -47,7 +47,6 @@ struct Judge<'a> {
 struct Solution<'a> {
     problem: &'a Problem,
     gpu: &'static Gpu,
-    shape: Shape,
     session: Session,
 }
 
@@ -107,7 +106,7 @@ impl Judge<'_> {
         self.context.compiling();
         let session = match self.context.job.endpoint {
             Endpoint::Compile => None,
-            _ => Some(self.own_session()?),
+            _ => Some(self.session()?),
         };
         let compiled = self
             .context
@@ -124,22 +123,24 @@ impl Judge<'_> {
             return Err(ending::compile_error("solution has the wrong signature", &complaint));
         }
         let (true, Some(session)) = (go_on, session) else { return Ok(None) };
-        let mut solution = Solution { problem, gpu, shape: Shape::Kernel, session };
+        let mut solution = Solution { problem, gpu, session };
         solution.session.allow(seconds(self.context.job.limits.run_s));
         let loaded = solution.session.load(&compiled.code, "solution");
         self.survived(loaded, &mut solution)?;
         Ok(Some(solution))
     }
 
-    fn own_session(&self) -> Result<Session, Ending> {
+    fn session(&self) -> Result<Session, Ending> {
         let Job { worker, token, limits, .. } = self.context.job;
-        Session::own(self.context.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
+        Session::start(self.context.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
             .map_err(|source| ending::error("the runner process could not be started", &source.to_string()))
     }
 
     fn host<'p>(&mut self, problem: &'p Problem, gpu: &'static Gpu) -> Result<Option<Solution<'p>>, Ending> {
-        let session = program::solution(&mut self.context, problem, gpu)?;
-        Ok(session.map(|session| Solution { problem, gpu, shape: Shape::Host, session }))
+        let Some(host) = program::solution(&mut self.context, problem, gpu)? else { return Ok(None) };
+        let mut session = self.session()?;
+        session.call_through(host);
+        Ok(Some(Solution { problem, gpu, session }))
     }
 
     fn judge(&mut self, solution: &mut Solution) -> Result<(), Ending> {
@@ -274,7 +275,6 @@ impl Judge<'_> {
                 launch: self.launch(problem, case)?,
                 test_id: index + 1,
                 time: seconds(self.context.job.limits.run_s),
-                untrusted_times: solution.shape == Shape::Host,
             };
             let measured = match measurement.run(&mut solution.session) {
                 Ok(measured) => measured,
@@ -382,6 +382,12 @@ impl Judge<'_> {
         let details = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}\n{said}") };
         let runtime = |message: String, details: String| Box::new(Event::RuntimeError { message, details });
         match (fault, ended.stop) {
+            (Fault::Rejected { rule, text }, _) => Box::new(Event::Rejected {
+                message: text,
+                details: said,
+                rule: rule.to_owned(),
+            }),
+            (Fault::Worker(text), _) => ending::error("the device failed", &details(&text)),
             (Fault::Time, _) | (_, Some(Stop::Time)) => Box::new(Event::TimeLimitExceeded {
                 message: format!("the solution took longer than {} s", self.context.job.limits.run_s),
                 details: said,

@@ -6,17 +6,21 @@
 #![warn(missing_docs)]
 
 mod buffers;
+mod channel;
 mod check;
 mod code;
 mod compile;
 mod context;
 mod ending;
+mod gate;
 mod gpu;
 mod hip;
+mod host_solution;
 mod job;
 mod judge;
 mod measure;
 mod message;
+mod object_rules;
 mod program;
 mod recipe;
 mod rules;
@@ -24,12 +28,12 @@ pub mod runner;
 mod session;
 mod statistics;
 mod tools;
-mod worker_proxy;
 
 pub use compile::{CompileError, Compiled, Compiler};
 pub use gpu::Gpu;
 pub use job::{Job, Limits};
 pub use judge::run;
+pub use object_rules::ObjectBreach;
 pub use recipe::RecipeError;
 pub use sandbox::{IsolationRange, Level};
 pub use toolchain::{Toolchain, ToolchainProblem};

@@ -1,16 +1,16 @@
-//! Measures the run time of a solution: samples on changing inputs and addresses, verified, and summarised by their median.
+//! Measures the run time of a solution: samples with new inputs at changing addresses, verified, and summarised by their median.
 
 use std::time::{Duration, Instant};
 
 use board_contract::{BenchmarkResult, Counters, DebugInfo, Roofline, TestResult};
-use board_problems::{Case, Launch};
+use board_problems::{Case, Launch, Prepared};
 
 use crate::check::{CallOutput, CheckSpec, PlacedCase};
 use crate::gpu::Gpu;
 use crate::session::{Fault, Session};
 use crate::statistics;
 
-/// Number of input sets that samples choose from. They differ in addresses and contents.
+/// Number of sets of addresses that samples choose from.
 const SETS: u32 = 3;
 /// Number of samples on a software GPU, whose times mean little.
 const EMULATED_SAMPLES: usize = 6;
@@ -21,8 +21,10 @@ const ENOUGH_MS: f64 = 200.0;
 /// Relative standard error of the mean at which sampling stops.
 const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
-/// Outputs up to this size in bytes are verified after every sample, larger ones after samples chosen unpredictably.
-const READ_ALWAYS: usize = 16 << 20;
+/// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
+const VERIFIED_ONE_IN: u64 = 8;
+/// Inputs up to this size in bytes are generated anew for every sample. Larger ones are rotated, which is faster.
+const MOST_FRESH_BYTES: usize = 4 << 20;
 /// A reference with more operations takes too long on the host. Such a case is compared with an untimed call of the solution instead.
 const MOST_REFERENCE_FLOPS: f64 = 2e10;
 
@@ -36,8 +38,6 @@ pub(crate) struct Measurement<'a> {
     pub test_id: usize,
     /// Time for all samples.
     pub time: Duration,
-    /// Whether the reported time is untrusted. Solutions of the host shape run in the process that takes the time.
-    pub untrusted_times: bool,
 }
 
 /// Why a case could not be measured.
@@ -65,17 +65,17 @@ pub(crate) struct Measured {
 impl Measurement<'_> {
     pub fn run(&self, session: &mut Session) -> Result<Measured, MeasureError> {
         session.allow(self.time);
+        // Global variables of the check do not exist any more.
+        session.reload()?;
         let mut sets = Vec::new();
         for set in 0..SETS {
             let round = 1000 + u64::from(set);
             sets.push(PlacedCase::new(session, self.spec, self.case, self.launch, round, 1 + set)?);
         }
         // Verify before anything is timed.
-        let mut first = Vec::new();
         for set in &mut sets {
             let answer = set.answer(session, 0)?;
             self.require_correct(set, &answer)?;
-            first.push(answer.outputs);
         }
         let counts = if self.emulated {
             sets[0].call(session, 1, 0, true)?.counts.map(Counters::from_array)
@@ -87,50 +87,74 @@ impl Measurement<'_> {
         };
         let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
         let mut samples = Vec::new();
-        let mut host_samples = Vec::new();
-        let mut deterministic = true;
-        let begun = Instant::now();
-        while !self.is_enough(&samples, begun.elapsed()) {
+        let start = Instant::now();
+        let mut last = 0;
+        while !self.is_enough(&samples, start.elapsed()) {
             let round = samples.len() as u64;
-            // The secret seed decides which set is used and whether its outputs are verified.
+            // The secret seed decides which addresses are used and whether the outputs are verified.
             let chance = self.spec.seed(self.case, 2000 + round);
-            let index = (chance % u64::from(SETS)) as usize;
-            let called = sets[index].call(session, 100 + round, flush, false)?;
+            last = (chance % u64::from(SETS)) as usize;
+            let set = &mut sets[last];
+            // No call has seen these inputs.
+            let inputs = self.fresh(&set.prepared, 3000 + round);
+            set.refresh(session, inputs)?;
+            let called = set.call(session, 100 + round, flush, false)?;
             samples.push(called.device_ms);
-            host_samples.push(called.host_ms);
-            let size: usize = first[index].iter().map(Vec::len).sum();
-            if size <= READ_ALWAYS || (chance >> 32).is_multiple_of(8) || samples.len() <= 2 {
-                deterministic &= self.look(session, &mut sets[index], &first[index])?;
+            if self.emulated || (chance >> 32).is_multiple_of(VERIFIED_ONE_IN) || samples.len() <= 2 {
+                self.verify(session, set)?;
             }
         }
-        // Verify again after the timing.
-        for (set, first) in sets.iter_mut().zip(&first) {
-            set.call(session, 10_000, 0, false)?;
-            deterministic &= self.look(session, set, first)?;
-        }
+        let deterministic = self.repeats(session, &mut sets, last)?;
         for set in &sets {
             set.buffers.free(session)?;
         }
         let prepared = &sets[0].prepared;
-        Ok(self.describe(&samples, &host_samples, prepared.flops, prepared.bytes, counts, deterministic))
+        Ok(self.describe(&samples, prepared.flops, prepared.bytes, counts, deterministic))
     }
 
-    /// Returns whether the outputs of the last call are bit-identical to those of the first. Different outputs must be correct as well.
-    fn look(
-        &self,
-        session: &mut Session,
-        set: &mut PlacedCase,
-        first: &[Vec<u8>],
-    ) -> Result<bool, MeasureError> {
+    /// Returns inputs that no call has seen.
+    fn fresh(&self, before: &Prepared, round: u64) -> Prepared {
+        let CheckSpec { problem, dtype, .. } = self.spec;
+        let seed = self.spec.seed(self.case, round);
+        let size: usize = before.arguments.iter().filter_map(|it| it.value.bytes()).map(<[u8]>::len).sum();
+        match size <= MOST_FRESH_BYTES {
+            true => problem.prepare(self.case, dtype, seed),
+            false => problem.vary(before, seed),
+        }
+    }
+
+    /// Verifies the outputs of the last call.
+    fn verify(&self, session: &mut Session, set: &mut PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
         let (outputs, forbidden) = set.buffers.outputs(session)?;
         if let Some(forbidden) = forbidden {
             return Err(MeasureError::Inconsistent(forbidden.message()));
         }
-        if outputs == *first {
-            return Ok(true);
-        }
         if self.has_reference(set) && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
             let text = "outputs were correct in the check and wrong during the measurement";
+            return Err(MeasureError::Inconsistent(text.to_owned()));
+        }
+        Ok(outputs)
+    }
+
+    /// Repeats the last sample at other addresses. Returns whether all bits of the outputs are the same. If there is no reference, the
+    /// outputs of both calls must agree within the tolerance.
+    fn repeats(
+        &self,
+        session: &mut Session,
+        sets: &mut [PlacedCase],
+        last: usize,
+    ) -> Result<bool, MeasureError> {
+        let outputs = self.verify(session, &mut sets[last])?;
+        let (inputs, other) = (sets[last].prepared.clone(), (last + 1) % sets.len());
+        let set = &mut sets[other];
+        set.refresh(session, inputs)?;
+        set.call(session, 10_000, 0, false)?;
+        let again = self.verify(session, set)?;
+        if again == outputs {
+            return Ok(true);
+        }
+        if !self.has_reference(set) && !set.agree(&outputs, &again) {
+            let text = "two calls with the same inputs gave different outputs";
             return Err(MeasureError::Inconsistent(text.to_owned()));
         }
         Ok(false)
@@ -168,7 +192,6 @@ impl Measurement<'_> {
     fn describe(
         &self,
         samples: &[f64],
-        host_samples: &[f64],
         flops: Option<f64>,
         bytes: f64,
         counts: Option<Counters>,
@@ -187,13 +210,6 @@ impl Measurement<'_> {
                 flags.push(format!(
                     "faster-than-hardware: {} took {} ms; the lower bound on {} is {floor_ms} ms",
                     self.case.name, summary.median, self.gpu.name
-                ));
-            }
-            let host = known(host_samples).map_or(0.0, |summary| summary.median);
-            if self.untrusted_times && host > 3.0 * summary.median + 2.0 {
-                flags.push(format!(
-                    "work-outside-events: {} took {host} ms on the host and {} ms by the device's events",
-                    self.case.name, summary.median
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! Protocol between the judge and the runner process, over a socket: length-prefixed frames.
 //!
-//! It is simple enough to be implemented by the C++ that is linked to a solution of the host shape (`host_main.hip`). The runner only
-//! executes requests: contents, guards, poison, samples and verdicts are up to the judge.
+//! The runner only executes requests: contents, guards, poison, samples and verdicts are up to the judge. The C++ that is linked to a
+//! solution of the host shape (`host_main.hip`) has requests of its own: it maps buffers of the runner, and calls the solution.
 
 use std::io::{self, Read, Write};
 
@@ -63,6 +63,25 @@ pub(crate) enum Request {
     Read { buffer: u32, offset: u64, bytes: u64 },
     Fill(Vec<Fill>),
     Call(Call),
+    /// Loads the code again.
+    Reload,
+    /// Returns the handle with which another process maps a buffer.
+    Share { buffer: u32 },
+    /// Does what precedes a call: fills, flushes the caches, and waits.
+    Prepare { flush: u64, fills: Vec<Fill> },
+}
+
+/// A request to the process of a solution of the host shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostRequest<'a> {
+    /// Connect to the device.
+    Start,
+    /// Map a buffer of the runner.
+    Open { buffer: u32, handle: &'a [u8] },
+    /// Unmap it.
+    Close { buffer: u32 },
+    /// Call the solution and wait until its work has ended.
+    Call { slots: &'a [Slot] },
 }
 
 const DEVICE: u8 = 1;
@@ -73,6 +92,18 @@ const WRITE: u8 = 5;
 const READ: u8 = 6;
 const FILL: u8 = 7;
 const CALL: u8 = 8;
+const SHARE: u8 = 9;
+const PREPARE: u8 = 10;
+const RELOAD: u8 = 11;
+
+/// Requests to a solution of the host shape, as in `host_main.hip`.
+const HOST_START: u8 = 1;
+const HOST_OPEN: u8 = 2;
+const HOST_CLOSE: u8 = 3;
+const HOST_CALL: u8 = 4;
+
+/// Size of a handle of shared memory.
+pub(crate) const HANDLE_BYTES: usize = 64;
 
 /// First byte of a reply.
 pub(crate) const DONE: u8 = 0;
@@ -122,15 +153,17 @@ impl Request {
                 }
                 out.extend(call.flush.to_le_bytes());
                 put_fills(&mut out, &call.fills);
-                out.extend((call.slots.len() as u32).to_le_bytes());
-                for slot in &call.slots {
-                    let (buffer, bytes) = match slot {
-                        Slot::Buffer { buffer, offset } => (*buffer, offset.to_le_bytes()),
-                        Slot::Scalar { bytes } => (u32::MAX, *bytes),
-                    };
-                    out.extend(buffer.to_le_bytes());
-                    out.extend(bytes);
-                }
+                put_slots(&mut out, &call.slots);
+            }
+            Request::Reload => out.push(RELOAD),
+            Request::Share { buffer } => {
+                out.push(SHARE);
+                out.extend(buffer.to_le_bytes());
+            }
+            Request::Prepare { flush, fills } => {
+                out.push(PREPARE);
+                out.extend(flush.to_le_bytes());
+                put_fills(&mut out, fills);
             }
         }
         out
@@ -153,6 +186,9 @@ impl Request {
             },
             READ => Request::Read { buffer: fields.u32()?, offset: fields.u64()?, bytes: fields.u64()? },
             FILL => Request::Fill(fields.fills()?),
+            RELOAD => Request::Reload,
+            SHARE => Request::Share { buffer: fields.u32()? },
+            PREPARE => Request::Prepare { flush: fields.u64()?, fills: fields.fills()? },
             CALL => {
                 let mut numbers = [0; 8];
                 for number in &mut numbers {
@@ -183,6 +219,29 @@ impl Request {
             _ => return None,
         };
         fields.0.is_empty().then_some(request)
+    }
+}
+
+impl HostRequest<'_> {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            HostRequest::Start => out.push(HOST_START),
+            HostRequest::Open { buffer, handle } => {
+                out.push(HOST_OPEN);
+                out.extend(buffer.to_le_bytes());
+                out.extend(*handle);
+            }
+            HostRequest::Close { buffer } => {
+                out.push(HOST_CLOSE);
+                out.extend(buffer.to_le_bytes());
+            }
+            HostRequest::Call { slots } => {
+                out.push(HOST_CALL);
+                put_slots(&mut out, slots);
+            }
+        }
+        out
     }
 }
 
@@ -249,6 +308,18 @@ fn put_fills(out: &mut Vec<u8>, fills: &[Fill]) {
     }
 }
 
+fn put_slots(out: &mut Vec<u8>, slots: &[Slot]) {
+    out.extend((slots.len() as u32).to_le_bytes());
+    for slot in slots {
+        let (buffer, bytes) = match slot {
+            Slot::Buffer { buffer, offset } => (*buffer, offset.to_le_bytes()),
+            Slot::Scalar { bytes } => (u32::MAX, *bytes),
+        };
+        out.extend(buffer.to_le_bytes());
+        out.extend(bytes);
+    }
+}
+
 /// Reader of the remaining bytes of a frame.
 struct Fields<'a>(&'a [u8]);
 
@@ -300,6 +371,9 @@ mod tests {
             Request::Write { buffer: 7, offset: 9, bytes: vec![5; 100] },
             Request::Read { buffer: 7, offset: 9, bytes: 100 },
             Request::Fill(vec![fill; 2]),
+            Request::Reload,
+            Request::Share { buffer: 7 },
+            Request::Prepare { flush: 8, fills: vec![fill] },
             Request::Call(Call {
                 grid: [1, 2, 3],
                 block: [4, 5, 6],

@@ -4,27 +4,31 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
+use std::time::Duration;
 
-use board_contract::{Counters, Endpoint, Event};
+use board_contract::{Endpoint as Request, Event};
 use board_problems::{Direction, Dtype, Problem, Shape};
 use sandbox::{Command, Limits, Stop, Stream};
+use transport::{Endpoint, TransportError};
+use worker_client::WorkerAddress;
 
 use crate::code::Code;
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
+use crate::gate::{Gate, Policy};
 use crate::gpu::Gpu;
-use crate::session::Session;
+use crate::host_solution::HostSolution;
 use crate::tools::LIBRARY;
-use crate::worker_proxy::WorkerProxy;
 
 const PROGRAM: &str = "program";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Compiles a solution of the host shape and starts it. Returns `None` if only the compilation was requested.
 pub(crate) fn solution(
     context: &mut Context,
     problem: &Problem,
     gpu: &Gpu,
-) -> Result<Option<Session>, Ending> {
+) -> Result<Option<HostSolution>, Ending> {
     context.compiling();
     let main = main_text(problem, context.job.dtype);
     let compiled = context
@@ -37,15 +41,15 @@ pub(crate) fn solution(
         return Ok(None);
     }
     let program = compiled.program.unwrap_or_default();
-    let (command, resources) = command(context, program)?;
-    let started = Session::jailed(
+    let (command, Resources { gate, worker, folder }) = command(context, program, Policy::Measured)?;
+    let started = HostSolution::start(
         |descriptor, number| command.descriptor(descriptor, number).start(),
+        (gate, worker, folder),
         seconds(context.job.limits.whole_s),
     );
-    let mut session =
+    let solution =
         started.map_err(|problem| ending::error("the solution could not be started", &chain(&problem)))?;
-    session.keep(Box::new(resources));
-    Ok(Some(session))
+    Ok(Some(solution))
 }
 
 /// Compiles and runs a whole program.
@@ -59,7 +63,7 @@ pub(crate) fn run(context: &mut Context, gpu: &Gpu) -> Result<(), Ending> {
     if let Ok(code) = Code::parse(&compiled.code) {
         context.compiled(&compiled, &code, gpu, 256);
     }
-    let (command, _resources) = command(context, compiled.program.unwrap_or_default())?;
+    let (command, _resources) = command(context, compiled.program.unwrap_or_default(), Policy::Free)?;
     let (sender, lines) = mpsc::channel();
     let mut pending = [Vec::new(), Vec::new()];
     let command = command.listener(move |stream, bytes| {
@@ -109,24 +113,24 @@ pub(crate) fn run(context: &mut Context, gpu: &Gpu) -> Result<(), Ending> {
 }
 
 /// Resources that must exist as long as a program runs.
-#[derive(Debug)]
 struct Resources {
-    _proxy: WorkerProxy,
+    gate: Gate,
+    worker: WorkerAddress,
     /// Folder of the program.
-    _program: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// Builds a sandboxed command with access to the device.
-fn command(context: &Context, program: Vec<u8>) -> Result<(Command, Resources), Ending> {
+fn command(context: &Context, program: Vec<u8>, policy: Policy) -> Result<(Command, Resources), Ending> {
     let (tools, job) = (context.tools, context.job);
-    if job.token.is_some() {
-        let text = "the worker requires a token, which user code must not see; submit a kernel instead";
-        return Err(ending::error("host code cannot run on this device", text));
-    }
-    let proxy = WorkerProxy::open(&job.worker)
-        .map_err(|problem| ending::error("the device cannot be reached", &problem.to_string()))?;
+    let unreachable = |text: String| ending::error("the device cannot be reached", &text);
+    let endpoint: Endpoint =
+        job.worker.parse().map_err(|problem: TransportError| unreachable(problem.to_string()))?;
+    let token = job.token.clone().map(String::into_bytes);
+    let worker = WorkerAddress { endpoint, token, trust: None, connect_timeout: CONNECT_TIMEOUT };
+    let gate = Gate::new(&worker, policy).map_err(|problem| unreachable(problem.to_string()))?;
     // A whole program has one time limit; a solution has one per case, which the judge enforces.
-    let wall = if job.endpoint == Endpoint::Sandbox { job.limits.run_s } else { job.limits.whole_s };
+    let wall = if job.endpoint == Request::Sandbox { job.limits.run_s } else { job.limits.whole_s };
     let limits = Limits {
         wall: seconds(wall),
         cpu: seconds(wall),
@@ -140,16 +144,16 @@ fn command(context: &Context, program: Vec<u8>) -> Result<(Command, Resources), 
         .map_err(|problem| ending::error("the program could not be stored", &problem.to_string()))?;
     let path = folder.path().join(PROGRAM);
     let mut command = Command::new(&path)
-        .environment("REMORA_WORKER", format!("unix:{}", proxy.socket().display()))
+        .environment("REMORA_WORKER", format!("unix:{}", gate.socket().display()))
         .environment("LD_LIBRARY_PATH", &tools.libraries)
         .limits(limits)
         .isolation(tools.isolation)
         .visible(tools.libraries.join(LIBRARY))
-        .socket(proxy.socket());
+        .socket(gate.socket());
     for folder in ["/lib", "/lib64", "/usr/lib", "/usr/lib64"] {
         command = command.visible(folder);
     }
-    Ok((command, Resources { _proxy: proxy, _program: folder }))
+    Ok((command, Resources { gate, worker, folder }))
 }
 
 /// Creates a world-readable folder with the program.
@@ -196,7 +200,6 @@ fn main_text(problem: &Problem, dtype: Dtype) -> String {
         .collect();
     text.push_str(&arguments.join(", "));
     text.push_str(");\n}\n");
-    text.push_str(&format!("static constexpr size_t kCounts = {};\n", Counters::COUNT));
     text.push_str(include_str!("host_main.hip"));
     text
 }

@@ -34,7 +34,7 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
     // SAFETY: the caller guarantees that descriptor 3 is a socket that nothing else uses.
     let mut stream = unsafe { UnixStream::from_raw_fd(DESCRIPTOR) };
     let hip = Hip::open(library)?;
-    let mut runner = Runner { hip, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
+    let mut runner = Runner { hip, code: None, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
     loop {
         let frame = match message::receive(&mut stream) {
             Ok(frame) => frame,
@@ -77,7 +77,10 @@ impl From<HipError> for Refusal {
 
 struct Runner {
     hip: Hip,
-    kernel: Option<Handle>,
+    /// The code object and the name of its kernel.
+    code: Option<(Vec<u8>, CString)>,
+    /// The loaded module and its kernel.
+    kernel: Option<(Handle, Handle)>,
     buffers: HashMap<u32, (Address, u64)>,
     /// Scratch buffer, written to flush the caches.
     scratch: Option<(Address, u64)>,
@@ -91,7 +94,8 @@ impl Runner {
             Request::Load { code, kernel } => {
                 let name = CString::new(kernel)
                     .map_err(|_| Refusal::Other("the kernel name contains a zero byte".to_owned()))?;
-                self.kernel = Some(self.hip.load(&code, &name)?);
+                self.code = Some((code, name));
+                self.reload()?;
             }
             Request::Allocate { buffer, bytes } => {
                 let address = self.hip.allocate(bytes)?;
@@ -116,6 +120,24 @@ impl Runner {
             }
             Request::Fill(fills) => self.fill(&fills)?,
             Request::Call(call) => self.call(&call)?.encode(reply),
+            Request::Reload => self.reload()?,
+            Request::Share { buffer } => reply.extend(self.hip.share(self.place(buffer, 0, 0)?)?),
+            Request::Prepare { flush, fills } => {
+                self.fill(&fills)?;
+                self.flush(flush)?;
+                self.hip.synchronize()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the module again: its global variables then have their initial values.
+    fn reload(&mut self) -> Result<(), Refusal> {
+        if let Some((module, _)) = self.kernel.take() {
+            self.hip.unload(module)?;
+        }
+        if let Some((code, name)) = &self.code {
+            self.kernel = Some(self.hip.load(code, name)?);
         }
         Ok(())
     }
@@ -140,7 +162,7 @@ impl Runner {
     }
 
     fn call(&mut self, call: &Call) -> Result<CallReport, Refusal> {
-        let kernel = self.kernel.ok_or_else(|| Refusal::Other("no kernel is loaded".to_owned()))?;
+        let (_, kernel) = self.kernel.ok_or_else(|| Refusal::Other("no kernel is loaded".to_owned()))?;
         let mut arguments = Vec::new();
         for slot in &call.slots {
             arguments.push(match slot {

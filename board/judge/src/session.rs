@@ -1,30 +1,21 @@
-//! The judge's side of the runner process: sends requests, enforces time limits, and ends the process.
+//! The device as the judge uses it: the runner process, which places buffers and runs kernels, and for the host shape the process of
+//! the solution.
 
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sandbox::{Running, SandboxError, Stop};
+use board_contract::Counters;
+use sandbox::Stop;
 
-use crate::message::{self, CHUNK, Call, CallReport, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
+use crate::channel::Channel;
+pub(crate) use crate::channel::Fault;
+use crate::host_solution::{HostSolution, HostWork};
+use crate::message::{CHUNK, Call, CallReport, DESCRIPTOR, Fill, Request};
 use crate::tools::Tools;
-
-/// Why a request to the runner process failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// HIP returned an error.
-    Hip { code: i32, text: String },
-    /// Timeout.
-    Time,
-    /// The process ended or closed the connection.
-    Gone,
-    /// The process sent an invalid reply.
-    InvalidReply(String),
-}
 
 /// Output and exit status of an ended process.
 #[derive(Clone, Debug, Default)]
@@ -35,34 +26,39 @@ pub(crate) struct ProcessEnd {
     pub stop: Option<Stop>,
 }
 
-/// A connection to a runner process.
-pub(crate) struct Session {
-    stream: UnixStream,
-    /// The process; `None` after it was ended.
-    process: Option<Process>,
-    /// Deadline of the whole submission.
-    end: Instant,
-    /// Deadline of the current operation.
-    until: Instant,
-    /// Resources that must live as long as the process.
-    kept: Option<Box<dyn std::any::Any>>,
+/// Result of a call, with what the judge itself has seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Called {
+    pub report: CallReport,
+    /// What a solution of the host shape did on the device.
+    pub work: Option<HostWork>,
 }
 
-enum Process {
-    Own { child: Child, output: JoinHandle<Vec<u8>>, error: JoinHandle<Vec<u8>> },
-    Jailed(Running),
+/// The device.
+pub(crate) struct Session {
+    channel: Channel,
+    /// The runner process; `None` after it was ended.
+    process: Option<RunnerProcess>,
+    /// The solution, if it has the host shape.
+    solution: Option<HostSolution>,
+}
+
+struct RunnerProcess {
+    child: Child,
+    output: JoinHandle<Vec<u8>>,
+    error: JoinHandle<Vec<u8>>,
 }
 
 impl Session {
-    /// Starts a runner process, for the kernel shape.
-    pub fn own(
+    /// Starts a runner process.
+    pub fn start(
         tools: &Tools,
         worker: &str,
         token: Option<&str>,
         limit: u64,
         whole: Duration,
     ) -> std::io::Result<Session> {
-        let (ours, theirs) = UnixStream::pair()?;
+        let (channel, theirs) = Channel::new(whole)?;
         let program = tools.runner.first().ok_or(std::io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
         command.args(&tools.runner[1..]).arg(tools.library()).env_clear().current_dir("/");
@@ -88,35 +84,18 @@ impl Session {
         drop(theirs);
         let output = drain(child.stdout.take(), limit);
         let error = drain(child.stderr.take(), limit);
-        Ok(Session::new(ours, Process::Own { child, output, error }, whole))
+        Ok(Session { channel, process: Some(RunnerProcess { child, output, error }), solution: None })
     }
 
-    /// Starts a sandboxed program, for the host shape. `start` starts it with the other end of the connection.
-    pub fn jailed(
-        start: impl FnOnce(OwnedFd, i32) -> Result<Running, SandboxError>,
-        whole: Duration,
-    ) -> Result<Session, SandboxError> {
-        let (ours, theirs) = UnixStream::pair().map_err(|source| SandboxError::Io {
-            what: "cannot create a socket pair for a program",
-            source,
-        })?;
-        let running = start(theirs.into(), DESCRIPTOR)?;
-        Ok(Session::new(ours, Process::Jailed(running), whole))
-    }
-
-    fn new(stream: UnixStream, process: Process, whole: Duration) -> Session {
-        let end = Instant::now() + whole;
-        Session { stream, process: Some(process), end, until: end, kept: None }
-    }
-
-    /// Keeps a resource of the process alive until the process has ended.
-    pub fn keep(&mut self, resource: Box<dyn std::any::Any>) {
-        self.kept = Some(resource);
+    /// Has calls go to a solution of the host shape.
+    pub fn call_through(&mut self, solution: HostSolution) {
+        self.solution = Some(solution);
     }
 
     /// Sets the time limit of the following operations.
     pub fn allow(&mut self, time: Duration) {
-        self.until = self.end.min(Instant::now() + time);
+        self.channel.allow(time);
+        self.solution.iter_mut().for_each(|solution| solution.allow(time));
     }
 
     pub fn device(&mut self) -> Result<String, Fault> {
@@ -128,11 +107,23 @@ impl Session {
         self.ask(&Request::Load { code: code.to_vec(), kernel: kernel.to_owned() }).map(drop)
     }
 
+    /// Resets the state of a kernel's module.
+    pub fn reload(&mut self) -> Result<(), Fault> {
+        self.ask(&Request::Reload).map(drop)
+    }
+
+    /// Allocates a buffer. Its contents are undefined: a solution may have written to it when it was mapped.
     pub fn allocate(&mut self, buffer: u32, bytes: u64) -> Result<(), Fault> {
-        self.ask(&Request::Allocate { buffer, bytes }).map(drop)
+        self.ask(&Request::Allocate { buffer, bytes })?;
+        if self.solution.is_some() {
+            let handle = self.ask(&Request::Share { buffer })?;
+            self.solution.as_mut().map_or(Ok(()), |solution| solution.open(buffer, &handle))?;
+        }
+        Ok(())
     }
 
     pub fn free(&mut self, buffer: u32) -> Result<(), Fault> {
+        self.solution.as_mut().map_or(Ok(()), |solution| solution.close(buffer))?;
         self.ask(&Request::Free { buffer }).map(drop)
     }
 
@@ -163,115 +154,67 @@ impl Session {
         self.ask(&Request::Fill(fills)).map(drop)
     }
 
-    /// Calls the solution. The time is also measured here, where the solution cannot manipulate it.
-    pub fn call(&mut self, call: Call) -> Result<(CallReport, Duration), Fault> {
-        let request = Request::Call(call);
-        let begun = Instant::now();
-        let reply = self.ask(&request)?;
-        let took = begun.elapsed();
-        let called = CallReport::decode(&reply)
-            .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
-        Ok((called, took))
+    /// Calls the solution. Times and counters are those of the worker, and of this process.
+    pub fn call(&mut self, call: Call) -> Result<Called, Fault> {
+        if self.solution.is_none() {
+            let start = Instant::now();
+            let reply = self.ask(&Request::Call(call))?;
+            let report = CallReport::decode(&reply)
+                .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
+            // The time until the reply includes the fills.
+            let report = CallReport { host_ms: start.elapsed().as_secs_f64() * 1e3, ..report };
+            return Ok(Called { report, work: None });
+        }
+        let Call { fills, flush, slots, count, .. } = call;
+        self.ask(&Request::Prepare { flush, fills })?;
+        let start = Instant::now();
+        let work = match &mut self.solution {
+            Some(solution) => solution.call(&slots, count)?,
+            None => HostWork::default(),
+        };
+        let counts = work.counters.get(..Counters::COUNT).and_then(|counts| counts.try_into().ok());
+        let report = CallReport {
+            device_ms: work.time_ns as f64 / 1e6,
+            host_ms: start.elapsed().as_secs_f64() * 1e3,
+            counts,
+        };
+        Ok(Called { report, work: Some(work) })
     }
 
-    /// Ends the process and returns its output.
+    /// Ends the processes. Returns the output of the solution, or of the runner if no user code runs on the host.
     pub fn end(&mut self) -> ProcessEnd {
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
-        let Some(process) = self.process.take() else { return ProcessEnd::default() };
-        let _kept = self.kept.take();
-        match process {
-            Process::Own { mut child, output, error } => {
-                // It exits when the connection is closed, unless it hangs in the device.
-                for _ in 0..20 {
-                    if !matches!(child.try_wait(), Ok(None)) {
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                // SAFETY: the process group was created for this child. Either the leader has not been waited for, or the group is gone.
-                unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
-                let _ = child.kill();
-                let _ = child.wait();
-                ProcessEnd {
-                    output: output.join().unwrap_or_default(),
-                    error: error.join().unwrap_or_default(),
-                    stop: None,
-                }
+        let solution = self.solution.as_mut().map(HostSolution::end);
+        self.channel.close();
+        let Some(RunnerProcess { mut child, output, error }) = self.process.take() else {
+            return solution.unwrap_or_default();
+        };
+        // It exits when the connection is closed, unless it hangs in the device.
+        for _ in 0..20 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                break;
             }
-            Process::Jailed(running) => {
-                // A program that only waits for a request exits when the connection is closed.
-                for _ in 0..40 {
-                    if running.is_finished() {
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                match running.stop() {
-                    Ok(ended) => {
-                        ProcessEnd { output: ended.output, error: ended.error, stop: Some(ended.stop) }
-                    }
-                    Err(_) => ProcessEnd::default(),
-                }
-            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        // SAFETY: the process group was created for this child. Either the leader has not been waited for, or the group is gone.
+        unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+        let _ = child.kill();
+        let _ = child.wait();
+        let runner = ProcessEnd {
+            output: output.join().unwrap_or_default(),
+            error: error.join().unwrap_or_default(),
+            stop: None,
+        };
+        solution.unwrap_or(runner)
     }
 
     fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
-        self.set_timeout()?;
-        message::send(&mut self.stream, &request.encode()).map_err(|error| fault(&error))?;
-        self.set_timeout()?;
-        let mut limited = Limited { stream: &self.stream, until: self.until };
-        let reply = message::receive(&mut limited).map_err(|error| fault(&error))?;
-        match reply.split_first() {
-            Some((&DONE, rest)) => Ok(rest.to_vec()),
-            Some((&HIP_ERROR, rest)) if rest.len() >= 4 => {
-                let code = i32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
-                Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })
-            }
-            Some((_, rest)) => Err(Fault::InvalidReply(String::from_utf8_lossy(rest).into_owned())),
-            None => Err(Fault::InvalidReply("an empty reply".to_owned())),
-        }
-    }
-
-    fn set_timeout(&self) -> Result<(), Fault> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Fault::Time);
-        }
-        let set =
-            self.stream.set_write_timeout(Some(left)).and_then(|()| self.stream.set_read_timeout(Some(left)));
-        set.map_err(|error| Fault::InvalidReply(error.to_string()))
+        self.channel.ask(&request.encode())
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Reader with a deadline for the whole reply, so that single bytes do not extend it.
-struct Limited<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl Read for Limited<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        (&mut &*self.stream).read(buffer)
-    }
-}
-
-fn fault(error: &std::io::Error) -> Fault {
-    match error.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Fault::Time,
-        std::io::ErrorKind::InvalidData => Fault::InvalidReply("a reply that is too long".to_owned()),
-        _ => Fault::Gone,
     }
 }
 

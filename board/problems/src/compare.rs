@@ -1,5 +1,6 @@
 //! Comparison of outputs with expected values. NaN is never correct, even if NaN was expected.
 
+use crate::argument::Value;
 use crate::dtype::Dtype;
 use crate::values::Values;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,21 @@ pub struct Expected {
     pub shape: Vec<usize>,
     /// Contents.
     pub values: Values,
+}
+
+impl Expected {
+    /// Returns the outputs of a call as the expected outputs of another.
+    pub fn of_output(name: &str, value: &Value, bytes: &[u8]) -> Expected {
+        let element = value.element();
+        let values = match element {
+            _ if element.is_float() => Values::Floats(element.decode(bytes)),
+            Dtype::Uint64 => {
+                Values::Naturals(element.decode_integers(bytes).into_iter().map(|it| it as u64).collect())
+            }
+            _ => Values::Integers(element.decode_integers(bytes).into_iter().map(|it| it as i64).collect()),
+        };
+        Expected { name: name.to_owned(), element, shape: value.shape().to_vec(), values }
+    }
 }
 
 /// One wrong element. Numbers are strings, because some have more bits than JSON numbers.

@@ -51,6 +51,29 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Returns the same case with other inputs, faster than [`Problem::prepare`]: rotates every input whose elements are independent of
+    /// each other and of other inputs. Others stay as they are.
+    pub fn vary(&self, prepared: &Prepared, seed: u64) -> Prepared {
+        let mut varied = prepared.clone();
+        for (parameter, argument) in self.parameters.iter().zip(&mut varied.arguments) {
+            let (Value::Input { element, bytes, .. } | Value::InOut { element, bytes, .. }) =
+                &mut argument.value
+            else {
+                continue;
+            };
+            let count = bytes.len() / element.size();
+            if count < 2 || matches!(parameter.fill, Fill::Made) || self.row.inputs.is_some() {
+                continue;
+            }
+            let mut random = Random::named(seed, &[&self.slug, &parameter.name]);
+            let shift = random.integer(1, count as i64 - 1) as usize;
+            bytes.rotate_left(shift * element.size());
+        }
+        varied
+    }
+}
+
 fn scalar(parameter: &Parameter, case: &Case, element: Dtype) -> Vec<u8> {
     let mut bytes = Vec::new();
     match (case.values.get(&parameter.name), &parameter.value) {
@@ -107,6 +130,24 @@ mod tests {
                 });
                 assert!(!large || prepare(1) != prepare(2), "{}: {}", problem.slug, case.name);
             }
+        }
+    }
+
+    #[test]
+    fn varied_inputs_have_the_same_elements_in_another_order() {
+        let problem = find("vector-addition").unwrap();
+        let case = problem.cases(Set::Check, Place::Emulated).last().unwrap();
+        let prepared = problem.prepare(case, Dtype::Float32, 1);
+        let varied = problem.vary(&prepared, 2);
+        assert_eq!(varied, problem.vary(&prepared, 2));
+        for (before, after) in prepared.arguments.iter().zip(&varied.arguments).take(2) {
+            let words = |value: &Value| {
+                let mut words: Vec<[u8; 4]> = value.bytes().unwrap().as_chunks().0.to_vec();
+                words.sort_unstable();
+                words
+            };
+            assert_ne!(before.value, after.value);
+            assert_eq!(words(&before.value), words(&after.value));
         }
     }
 

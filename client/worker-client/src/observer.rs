@@ -25,16 +25,18 @@ impl Observer {
         Ok(Observer { worker, link })
     }
 
-    /// Starts a measurement.
-    pub fn start(&self) -> Result<(), MoveError> {
-        self.measure(&wire::Measure { start: true, ..wire::Measure::default() }, Duration::ZERO).map(drop)
+    /// Starts a measurement. With `count`, devices that can count instructions do so, which makes kernels slower.
+    pub fn start(&self, count: bool) -> Result<(), MoveError> {
+        let request = wire::Measure { start: true, count, ..wire::Measure::default() };
+        self.measure(&request, Duration::ZERO).map(drop)
     }
 
     /// Ends a measurement as soon as the session has handled this many requests since it began, and its devices are idle. Waits at
     /// most `patience`; the result says whether that was enough.
     pub fn end(&self, requests: u64, patience: Duration) -> Result<wire::Measured, MoveError> {
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-        self.measure(&wire::Measure { start: false, requests, patience_ms }, patience)
+        let request = wire::Measure { requests, patience_ms, ..wire::Measure::default() };
+        self.measure(&request, patience)
     }
 
     fn measure(&self, request: &wire::Measure, patience: Duration) -> Result<wire::Measured, MoveError> {

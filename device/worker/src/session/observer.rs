@@ -37,20 +37,22 @@ impl Shared {
         loop {
             let request: Measure = greet::expect(link, MAX_HANDSHAKE_BYTES)?;
             let measured = match request.start {
-                true => self.start_measuring(),
+                true => self.start_measuring(request.count),
                 false => self.measured(&request),
             };
             greet::send(link, &measured)?;
         }
     }
 
-    fn start_measuring(&self) -> Measured {
+    fn start_measuring(&self, count: bool) -> Measured {
         self.stop_measuring();
         self.outgoing.observation.turn(true);
         self.outgoing.record_spans();
-        for device in 0..self.device.info().len() as u32 {
-            // Not every back end can count.
-            let _ = self.device.begin_counting(device);
+        if count {
+            for device in 0..self.device.info().len() as u32 {
+                // Not every back end can count.
+                let _ = self.device.begin_counting(device);
+            }
         }
         Measured { requests: self.handled(), ..Measured::default() }
     }

@@ -1,0 +1,111 @@
+//! The judge's side of a connection to a process that it has started: one request at a time, within a deadline.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::message::{self, DONE, HIP_ERROR};
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// HIP returned an error.
+    Hip { code: i32, text: String },
+    /// Timeout.
+    Time,
+    /// The process ended or closed the connection.
+    Gone,
+    /// The process sent an invalid reply.
+    InvalidReply(String),
+    /// The solution broke a rule while it ran.
+    Rejected { rule: &'static str, text: String },
+    /// The worker failed, which is not the solution's fault.
+    Worker(String),
+}
+
+/// A connection.
+pub(crate) struct Channel {
+    stream: UnixStream,
+    /// Deadline of the whole submission.
+    end: Instant,
+    /// Deadline of the current operation.
+    until: Instant,
+}
+
+impl Channel {
+    /// Creates a connection for a submission of this duration. Returns the other end, too.
+    pub fn new(whole: Duration) -> std::io::Result<(Channel, OwnedFd)> {
+        let (stream, theirs) = UnixStream::pair()?;
+        let end = Instant::now() + whole;
+        Ok((Channel { stream, end, until: end }, theirs.into()))
+    }
+
+    /// Sets the time limit of the following operations.
+    pub fn allow(&mut self, time: Duration) {
+        self.until = self.end.min(Instant::now() + time);
+    }
+
+    /// Time until the deadline of the current operation.
+    pub fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Sends a request and returns the reply.
+    pub fn ask(&mut self, request: &[u8]) -> Result<Vec<u8>, Fault> {
+        self.set_timeout()?;
+        message::send(&mut self.stream, request).map_err(|error| fault(&error))?;
+        self.set_timeout()?;
+        let mut limited = Limited { stream: &self.stream, until: self.until };
+        let reply = message::receive(&mut limited).map_err(|error| fault(&error))?;
+        match reply.split_first() {
+            Some((&DONE, rest)) => Ok(rest.to_vec()),
+            Some((&HIP_ERROR, rest)) if rest.len() >= 4 => {
+                let code = i32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
+                Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })
+            }
+            Some((_, rest)) => Err(Fault::InvalidReply(String::from_utf8_lossy(rest).into_owned())),
+            None => Err(Fault::InvalidReply("an empty reply".to_owned())),
+        }
+    }
+
+    /// Closes the connection. The process then ends, unless it hangs.
+    pub fn close(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    fn set_timeout(&self) -> Result<(), Fault> {
+        let left = self.left();
+        if left.is_zero() {
+            return Err(Fault::Time);
+        }
+        let set =
+            self.stream.set_write_timeout(Some(left)).and_then(|()| self.stream.set_read_timeout(Some(left)));
+        set.map_err(|error| Fault::InvalidReply(error.to_string()))
+    }
+}
+
+/// Reader with a deadline for the whole reply, so that single bytes do not extend it.
+struct Limited<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        (&mut &*self.stream).read(buffer)
+    }
+}
+
+fn fault(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Fault::Time,
+        std::io::ErrorKind::InvalidData => Fault::InvalidReply("a reply that is too long".to_owned()),
+        _ => Fault::Gone,
+    }
+}
