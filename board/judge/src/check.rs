@@ -107,12 +107,8 @@ impl<'a> PlacedCase<'a> {
     /// Rejects a solution of the host shape that computes on the host. It would have to download its inputs, or upload its outputs.
     fn require_device_work(&self, work: &HostWork) -> Result<(), Fault> {
         let reject = |rule, text: String| Err(Fault::Rejected { rule, text });
-        let size = |wanted: fn(&Value) -> bool| -> u64 {
-            let values = self.prepared.arguments.iter().map(|argument| &argument.value);
-            values.filter(|value| wanted(value)).map(|value| value.size() as u64).sum()
-        };
-        let outputs = size(|value| matches!(value, Value::Output { .. } | Value::InOut { .. }));
-        let inputs = size(|value| matches!(value, Value::Input { .. } | Value::InOut { .. }));
+        let outputs = self.output_bytes();
+        let inputs = self.size_of(|value| matches!(value, Value::Input { .. } | Value::InOut { .. }));
         let case = &self.case.name;
         if work.kernels == 0 {
             return reject("no-kernel", format!("{case}: the solution launched no kernel"));
@@ -128,6 +124,16 @@ impl<'a> PlacedCase<'a> {
             return reject("inputs-downloaded", text);
         }
         Ok(())
+    }
+
+    /// Size of all outputs.
+    pub fn output_bytes(&self) -> u64 {
+        self.size_of(|value| matches!(value, Value::Output { .. } | Value::InOut { .. }))
+    }
+
+    fn size_of(&self, wanted: impl Fn(&Value) -> bool) -> u64 {
+        let values = self.prepared.arguments.iter().map(|argument| &argument.value);
+        values.filter(|value| wanted(value)).map(|value| value.size() as u64).sum()
     }
 
     /// Calls the solution and reads its outputs.

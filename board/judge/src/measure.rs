@@ -25,6 +25,11 @@ const WARM_UPS: u64 = 3;
 const VERIFIED_ONE_IN: u64 = 8;
 /// Inputs up to this size in bytes are generated anew for every sample. Larger ones are rotated, which is faster.
 const MOST_FRESH_BYTES: usize = 4 << 20;
+/// Most operations of one instruction of a wave: packed multiply-add in 64 lanes, and the largest matrix instruction.
+const FLOPS_PER_VECTOR: f64 = 256.0;
+const FLOPS_PER_MATRIX: f64 = 65_536.0;
+/// Share of the nominal operations of a problem that every algorithm needs. Clever ones need fewer than the definition.
+const LEAST_SHARE: f64 = 0.1;
 /// A reference with more operations takes too long on the host. Such a case is compared with an untimed call of the solution instead.
 const MOST_REFERENCE_FLOPS: f64 = 2e10;
 
@@ -109,7 +114,24 @@ impl Measurement<'_> {
             set.buffers.free(session)?;
         }
         let prepared = &sets[0].prepared;
-        Ok(self.describe(&samples, prepared.flops, prepared.bytes, counts, deterministic))
+        let outputs = sets[0].output_bytes();
+        Ok(self.describe(&samples, prepared.flops, prepared.bytes, counts, deterministic, outputs))
+    }
+
+    /// Returns a flag if kernels executed less than the case needs, whatever the algorithm: then something else computed the result.
+    fn too_little_work(&self, counts: &Counters, flops: Option<f64>, outputs: u64) -> Option<String> {
+        let most = counts.valu as f64 * FLOPS_PER_VECTOR + counts.mfma as f64 * FLOPS_PER_MATRIX;
+        let needed = flops.unwrap_or(0.0) * LEAST_SHARE;
+        let case = &self.case.name;
+        if most < needed {
+            return Some(format!(
+                "too-few-instructions: {case} needs about {needed:.0} operations; its instructions do {most:.0} at most"
+            ));
+        }
+        (counts.bytes_written < outputs).then(|| {
+            let written = counts.bytes_written;
+            format!("too-few-writes: {case} has {outputs} bytes of outputs; kernels wrote {written} bytes")
+        })
     }
 
     /// Returns inputs that no call has seen.
@@ -196,6 +218,7 @@ impl Measurement<'_> {
         bytes: f64,
         counts: Option<Counters>,
         deterministic: bool,
+        outputs: u64,
     ) -> Measured {
         let known = |samples: &[f64]| statistics::summary(samples);
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
@@ -204,14 +227,14 @@ impl Measurement<'_> {
         let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
         let floor_ms = seconds * 1e3;
         let mut flags = Vec::new();
-        // Times on a software GPU cannot be compared with hardware limits.
-        if !self.emulated {
-            if summary.median < 0.9 * floor_ms {
-                flags.push(format!(
-                    "faster-than-hardware: {} took {} ms; the lower bound on {} is {floor_ms} ms",
-                    self.case.name, summary.median, self.gpu.name
-                ));
-            }
+        match &counts {
+            // Times on a software GPU cannot be compared with hardware limits, but what it executed can.
+            Some(counts) => flags.extend(self.too_little_work(counts, flops, outputs)),
+            None if summary.median < floor_ms => flags.push(format!(
+                "faster-than-hardware: {} took {} ms; the lower bound on {} is {floor_ms} ms",
+                self.case.name, summary.median, self.gpu.name
+            )),
+            None => {}
         }
         if !deterministic {
             flags.push(format!("not-deterministic: {} gave different bits for equal inputs", self.case.name));
