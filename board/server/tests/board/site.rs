@@ -147,6 +147,11 @@ async fn a_submission_can_be_taken_away_and_compared() {
     let csv = csv.text().await.unwrap();
     assert_eq!(csv.lines().count(), 4, "{csv}");
     assert!(csv.lines().nth(3).unwrap().starts_with("bench,1,n=4096,,2,"), "{csv}");
+    let columns: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    for counter in board_contract::Counters::TABLE {
+        assert!(columns.contains(&counter.name), "{}: {csv}", counter.name);
+    }
+    assert!(csv.lines().all(|line| line.split(',').count() == columns.len()), "{csv}");
     let (_, isa) = rig.get(&format!("/api/submissions/{one}/isa")).await;
     assert_eq!(isa["kernels"][0]["lines"][0]["text"], "s_endpgm");
     let (_, both) = rig.get(&format!("/api/compare?ids={one},{two}")).await;
