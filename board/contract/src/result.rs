@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Counters;
 use crate::named::named;
+use crate::{Counters, DebugInfo};
 
 named! {
     /// Verdict on one case.
@@ -37,43 +37,8 @@ pub struct TestResult {
     pub message: Option<String>,
 }
 
-/// One wrong element.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Difference {
-    /// Value of the reference.
-    pub expected: String,
-    /// Value of the solution.
-    pub actual: String,
-    /// Their difference.
-    pub diff: String,
-}
-
-/// Debug information on the first failing case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default)]
-pub struct DebugInfo {
-    /// Name of the case.
-    pub case: String,
-    /// Name of the output.
-    pub output: String,
-    /// Extents of the output.
-    pub shape: Vec<usize>,
-    /// Largest difference.
-    pub max_difference: f64,
-    /// Mean difference.
-    pub mean_difference: f64,
-    /// Number of wrong elements.
-    pub mismatches: u64,
-    /// Number of elements.
-    pub total_elements: u64,
-    /// Some wrong elements, by index.
-    pub sample_differences: BTreeMap<String, Difference>,
-    /// Description of the failure.
-    pub message: String,
-}
-
 /// Properties of a compiled kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct KernelFacts {
     /// Name of the kernel.

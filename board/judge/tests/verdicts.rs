@@ -116,9 +116,10 @@ fn a_wrong_answer_shows_what_differs_and_all_cases_are_tried() {
     };
     assert_eq!(test_results.len(), total_tests);
     assert!(passed_tests < total_tests, "{test_results:?}");
-    assert!(debug_info.mismatches == 1 && (debug_info.max_difference - 1.0).abs() < 1e-3, "{debug_info:?}");
-    let (place, difference) = debug_info.sample_differences.iter().next().expect("a sample");
-    assert!(place.starts_with('(') && difference.expected != difference.actual, "{debug_info:?}");
+    let output = &debug_info.outputs[0];
+    assert!(output.mismatches == 1 && (output.max_difference - 1.0).abs() < 1e-3, "{debug_info:?}");
+    let difference = output.samples.first().expect("a sample");
+    assert!(!difference.index.is_empty() && difference.expected != difference.actual, "{debug_info:?}");
 }
 
 #[test]

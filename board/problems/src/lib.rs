@@ -26,7 +26,7 @@ mod values;
 
 pub use argument::{Argument, Prepared, Value};
 pub use case::{Case, Place, Set};
-pub use compare::{Comparison, Expected, Mismatch, Tolerance};
+pub use compare::{Comparison, Expected, Mismatch, Tolerance, ValueKind};
 pub use definition::DefinitionError;
 pub use dtype::Dtype;
 pub use expression::{Expression, ExpressionError, Sizes};

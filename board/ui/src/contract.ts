@@ -127,22 +127,10 @@ export interface Counters {
 export interface DebugInfo {
   /** Name of the case. */
   case: string;
-  /** Name of the output. */
-  output: string;
-  /** Extents of the output. */
-  shape: number[];
-  /** Largest difference. */
-  max_difference: number;
-  /** Mean difference. */
-  mean_difference: number;
-  /** Number of wrong elements. */
-  mismatches: number;
-  /** Number of elements. */
-  total_elements: number;
-  /** Some wrong elements, by index. */
-  sample_differences: Record<string, Difference>;
   /** Description of the failure. */
   message: string;
+  /** All outputs, in the order of the signature; correct ones have no mismatches. */
+  outputs: OutputDifferences[];
 }
 
 /** A device of the board. */
@@ -180,15 +168,22 @@ export interface Devices {
   devices: DeviceInfo[];
 }
 
-/** One wrong element. */
+/** One wrong element. Numbers are texts, because some have more bits than JSON numbers. */
 export interface Difference {
+  /** Coordinates of the element. */
+  index: number[];
   /** Value of the reference. */
   expected: string;
-  /** Value of the solution. */
+  /** Value of the solution: a number, `not a number`, `infinite`, `-infinite` or `missing`. */
   actual: string;
-  /** Their difference. */
+  /** Their difference; a word if there is none. */
   diff: string;
+  /** What the solution wrote. */
+  kind: ElementKind;
 }
+
+/** What a solution wrote instead of the expected number. */
+export type ElementKind = "number" | "not-a-number" | "infinite" | "missing";
 
 /** What is done with a submission. */
 export type Endpoint = "checker" | "benchmark" | "full" | "sample" | "sandbox" | "compile";
@@ -494,6 +489,28 @@ export interface Me {
   budget: Budget;
   /** Limits. */
   limits: AccountLimits;
+}
+
+/** Differences between an output and its expected contents. */
+export interface OutputDifferences {
+  /** Name of the output. */
+  output: string;
+  /** Extents of the output. */
+  shape: number[];
+  /** Largest difference between numbers. */
+  max_difference: number;
+  /** Mean difference between numbers. */
+  mean_difference: number;
+  /** Number of wrong elements. */
+  mismatches: number;
+  /** Number of elements. */
+  total_elements: number;
+  /** Number of elements that are NaN. */
+  not_a_number: number;
+  /** Number of elements that are infinite. */
+  infinite: number;
+  /** Some wrong elements: the worst and the first ones, in the order of their coordinates. */
+  samples: Difference[];
 }
 
 /** Direction of a parameter. */

@@ -58,8 +58,8 @@ describe("run", () => {
   });
 
   it("keeps the differences of a wrong answer", () => {
-    const run = replay("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 } as DebugInfo, passed_tests: 1, total_tests: 3 });
-    expect(run.wrong?.mismatches).toBe(9);
+    const run = replay("full", { status: "WRONG_ANSWER", debug_info: { case: "n=9" } as DebugInfo, passed_tests: 1, total_tests: 3 });
+    expect(run.wrong?.case).toBe("n=9");
     expect(run.end?.status).toBe("WRONG_ANSWER");
   });
 

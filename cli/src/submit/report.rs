@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use board_contract::{
-    BenchmarkResult, Bill, DebugInfo, Event, EventRecord, KernelFacts, SampleResult, SampleValue, Status,
-    TestResult, Verdict,
+    BenchmarkResult, Bill, DebugInfo, ElementKind, Event, EventRecord, KernelFacts, OutputDifferences,
+    SampleResult, SampleValue, Status, TestResult, Verdict,
 };
 
 const SAMPLES: usize = 10;
@@ -196,24 +196,39 @@ impl Report {
         if !info.message.is_empty() {
             let _ = writeln!(text, "  {}", words(&info.message));
         }
-        let _ = writeln!(
-            text,
-            "  case {}: {} of {} elements differ, by at most {:?}",
-            words(&info.case),
-            info.mismatches,
-            info.total_elements,
-            info.max_difference
-        );
-        if !info.sample_differences.is_empty() {
-            let _ =
-                writeln!(text, "  {:<20} {:>18} {:>18} {:>14}", "ELEMENT", "EXPECTED", "YOURS", "DIFFERENCE");
-            for (index, sample) in info.sample_differences.iter().take(SAMPLES) {
-                let expected = self.paint(&format!("{:>18}", words(&sample.expected)), Colour::Green);
-                let actual = self.paint(&format!("{:>18}", words(&sample.actual)), Colour::Red);
-                let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample.diff));
-            }
+        let _ = writeln!(text, "  case {}", words(&info.case));
+        for output in &info.outputs {
+            self.differences(&mut text, output);
         }
         text
+    }
+
+    fn differences(&self, text: &mut String, output: &OutputDifferences) {
+        let OutputDifferences { output: name, mismatches, total_elements, max_difference, .. } = output;
+        if *mismatches == 0 {
+            let _ = writeln!(text, "  {}: all {total_elements} elements are right", words(name));
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "  {}: {mismatches} of {total_elements} elements differ, by at most {max_difference:?}",
+            words(name)
+        );
+        if output.samples.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "  {:<20} {:>18} {:>18} {:>14}", "ELEMENT", "EXPECTED", "YOURS", "DIFFERENCE");
+        for sample in output.samples.iter().take(SAMPLES) {
+            let index: Vec<String> = sample.index.iter().map(usize::to_string).collect();
+            let index = format!("({})", index.join(", "));
+            let expected = self.paint(&format!("{:>18}", words(&sample.expected)), Colour::Green);
+            let colour = match sample.kind {
+                ElementKind::NotANumber => Colour::Yellow,
+                _ => Colour::Red,
+            };
+            let actual = self.paint(&format!("{:>18}", words(&sample.actual)), colour);
+            let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample.diff));
+        }
     }
 
     /// Formats the end of a submission: the status, a message, and labelled parts.
@@ -322,16 +337,29 @@ mod tests {
         let data = json!({
             "passed_tests": 1, "total_tests": 3, "execution_time": 0.5, "cost_usd": 0.0,
             "debug_info": {
-                "case": "n=3", "mismatches": 2, "total_elements": 9, "max_difference": 1.5,
-                "sample_differences": { "(0, 1)": { "expected": "2.5", "actual": "1.0", "diff": "1.5" } }
+                "case": "n=3", "message": "wrong", "outputs": [
+                    { "output": "labels", "total_elements": 3 },
+                    {
+                        "output": "weights", "mismatches": 3, "total_elements": 9, "max_difference": 1.5, "samples": [
+                            { "index": [0, 2], "expected": "2.5", "actual": "1.0", "diff": "1.5", "kind": "number" },
+                            { "index": [0, 10], "expected": "2.5", "actual": "not a number", "diff": "not a number",
+                              "kind": "not-a-number" }
+                        ]
+                    }
+                ]
             }
         });
         let text = Report::new(false).event(&record("WRONG_ANSWER", data));
         assert!(text.contains("1 of 3 cases passed"), "{text}");
-        assert!(text.contains("case n=3: 2 of 9 elements differ, by at most 1.5"), "{text}");
-        let row: Vec<&str> =
-            text.lines().find(|line| line.contains("(0, 1)")).unwrap().split_whitespace().collect();
-        assert_eq!(row, ["(0,", "1)", "2.5", "1.0", "1.5"]);
+        assert!(text.contains("case n=3\n  labels: all 3 elements are right\n"), "{text}");
+        assert!(text.contains("weights: 3 of 9 elements differ, by at most 1.5"), "{text}");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.contains("(0, "))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows[0], ["(0,", "2)", "2.5", "1.0", "1.5"]);
+        assert_eq!(rows[1].join(" "), "(0, 10) 2.5 not a number not a number");
         assert!(text.ends_with("0.5 s\n"), "{text}");
     }
 
