@@ -53,14 +53,18 @@ pub struct KernelFacts {
     pub lds_bytes: u32,
     /// Private memory of a lane.
     pub scratch_bytes: u32,
-    /// Occupancy: wavefronts that fit on one SIMD at once.
-    pub waves_per_simd: u32,
+    /// Occupancy: workgroups that fit on one compute unit at once.
+    pub workgroups_per_cu: u32,
+    /// Wavefronts of these workgroups on each SIMD of the compute unit, on average; 8 at most.
+    pub waves_per_simd: f64,
     /// Vector registers spilled to private memory.
     pub spilled_vgprs: u32,
     /// Scalar registers spilled.
     pub spilled_sgprs: u32,
-    /// Workgroup size in work-items for which the occupancy was computed.
+    /// Workgroup size in work-items for which the occupancy was computed: that of the launch.
     pub workgroup: u32,
+    /// Dynamic local memory of a workgroup for which the occupancy was computed: that of the launch.
+    pub dynamic_lds_bytes: u32,
 }
 
 /// A line of disassembly.
@@ -103,8 +107,10 @@ pub struct Roofline {
     /// Arithmetic intensity in operations per byte.
     #[schema(required)]
     pub intensity: Option<f64>,
-    /// Peak operations per second of the GPU.
+    /// Peak operations per second of the GPU, on the fastest units with which a solution can be precise enough.
     pub peak_flops: f64,
+    /// These units: `float32`, `float16 matrix`, `xf32 matrix`. Empty in records from before they were named.
+    pub peak_unit: String,
     /// Peak memory bandwidth of the GPU.
     pub peak_bytes_per_s: f64,
 }

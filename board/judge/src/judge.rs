@@ -7,7 +7,7 @@ use board_contract::{
 use board_problems::{Case, Dtype, Launch, Place, Problem, Set, Shape};
 
 use crate::check::{CheckSpec, PlacedCase};
-use crate::code::Code;
+use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
@@ -98,6 +98,16 @@ impl Judge<'_> {
         })
     }
 
+    /// Returns the largest case that this job runs on its device. The occupancy is that of its launch, which may depend on the sizes.
+    fn largest_case<'p>(&self, problem: &'p Problem) -> Option<&'p Case> {
+        let set = match self.context.job.endpoint {
+            Endpoint::Sample => Set::Sample,
+            Endpoint::Checker => Set::Check,
+            Endpoint::Benchmark | Endpoint::Full | Endpoint::Compile | Endpoint::Sandbox => Set::Bench,
+        };
+        problem.cases(set, self.place()).last()
+    }
+
     /// Compiles a kernel and loads it. The runner process starts in parallel.
     fn kernel<'p>(
         &mut self,
@@ -115,11 +125,11 @@ impl Judge<'_> {
             .kernel(&self.context.job.source)
             .map_err(|error| ending::of_compiler(&error))?;
         let code = parse(&compiled.code)?;
-        let workgroup = match problem.cases.last() {
-            Some(case) => self.launch(problem, case)?.block.iter().product(),
-            None => 256,
+        let group = match self.largest_case(problem) {
+            Some(case) => Workgroup::of(&self.launch(problem, case)?),
+            None => Workgroup::USUAL,
         };
-        let go_on = self.context.compiled(&compiled, &code, gpu, workgroup);
+        let go_on = self.context.compiled(&compiled, &code, gpu, group);
         if let Some(complaint) = code.complaint(problem, self.context.job.dtype) {
             return Err(ending::compile_error("solution has the wrong signature", &complaint));
         }

@@ -27,7 +27,7 @@ mod tools;
 mod worker_proxy;
 
 pub use compile::{CompileError, Compiled, Compiler};
-pub use gpu::Gpu;
+pub use gpu::{Gpu, Roof};
 pub use job::{Job, Limits};
 pub use judge::run;
 pub use recipe::RecipeError;

@@ -177,8 +177,8 @@ impl Measurement<'_> {
         let known = |samples: &[f64]| statistics::summary(samples);
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
         let dtype = self.spec.dtype;
-        let peak_flops = self.gpu.peak_flops(dtype);
-        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
+        let roof = self.gpu.roof(dtype, self.spec.problem.input_precision(dtype));
+        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / roof.flops);
         let floor_ms = seconds * 1e3;
         let mut flags = Vec::new();
         // Times on a software GPU cannot be compared with hardware limits.
@@ -219,7 +219,8 @@ impl Measurement<'_> {
                 flops,
                 bytes,
                 intensity: flops.map(|flops| flops / bytes),
-                peak_flops,
+                peak_flops: roof.flops,
+                peak_unit: roof.unit.to_owned(),
                 peak_bytes_per_s: self.gpu.bytes_per_s,
             },
             counts,

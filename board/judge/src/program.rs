@@ -9,7 +9,7 @@ use board_contract::{Counters, Endpoint, Event};
 use board_problems::{Direction, Dtype, Problem, Shape};
 use sandbox::{Command, Limits, Stop, Stream};
 
-use crate::code::Code;
+use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
@@ -33,7 +33,7 @@ pub(crate) fn solution(
         .map_err(|error| ending::of_compiler(&error))?;
     let code = Code::parse(&compiled.code)
         .map_err(|problem| ending::error("the compiled code cannot be read", &problem.to_string()))?;
-    if !context.compiled(&compiled, &code, gpu, 256) {
+    if !context.compiled(&compiled, &code, gpu, Workgroup::USUAL) {
         return Ok(None);
     }
     let program = compiled.program.unwrap_or_default();
@@ -57,7 +57,7 @@ pub(crate) fn run(context: &mut Context, gpu: &Gpu) -> Result<(), Ending> {
         .program(&context.job.source, None)
         .map_err(|error| ending::of_compiler(&error))?;
     if let Ok(code) = Code::parse(&compiled.code) {
-        context.compiled(&compiled, &code, gpu, 256);
+        context.compiled(&compiled, &code, gpu, Workgroup::USUAL);
     }
     let (command, _resources) = command(context, compiled.program.unwrap_or_default())?;
     let (sender, lines) = mpsc::channel();

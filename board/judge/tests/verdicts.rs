@@ -47,7 +47,18 @@ fn a_right_kernel_goes_from_compiling_to_checked() {
     assert!(test_results.iter().all(|result| result.status == Verdict::Passed) && flags.is_empty());
     let Event::Compiled { kernels, .. } = &events[1] else { panic!("{:?}", events[1]) };
     assert_eq!((kernels[0].name.as_str(), kernels[0].workgroup), ("solution", 256));
-    assert!(kernels[0].vgprs > 0 && kernels[0].sgprs > 0 && kernels[0].waves_per_simd == 8);
+    assert!(kernels[0].vgprs > 0 && kernels[0].sgprs > 0 && kernels[0].waves_per_simd == 8.0);
+}
+
+#[test]
+fn the_occupancy_is_that_of_whole_workgroups_of_the_launch() {
+    let source = format!("//!lds 40960\n//!block 512\n{RIGHT}");
+    let last = rig().last(&rig().job("leaky-relu", &source, Endpoint::Compile));
+    let Event::Compiled { kernels, .. } = last else { panic!("{last:?}") };
+    let solution = kernels.iter().find(|kernel| kernel.name == "solution").expect("the kernel");
+    assert_eq!((solution.workgroup, solution.dynamic_lds_bytes), (512, 40960));
+    // A second workgroup does not fit into the local memory of a compute unit.
+    assert_eq!((solution.workgroups_per_cu, solution.waves_per_simd), (1, 2.0));
 }
 
 #[test]

@@ -437,14 +437,18 @@ export interface KernelFacts {
   lds_bytes: number;
   /** Private memory of a lane. */
   scratch_bytes: number;
-  /** Occupancy: wavefronts that fit on one SIMD at once. */
+  /** Occupancy: workgroups that fit on one compute unit at once. */
+  workgroups_per_cu: number;
+  /** Wavefronts of these workgroups on each SIMD of the compute unit, on average; 8 at most. */
   waves_per_simd: number;
   /** Vector registers spilled to private memory. */
   spilled_vgprs: number;
   /** Scalar registers spilled. */
   spilled_sgprs: number;
-  /** Workgroup size in work-items for which the occupancy was computed. */
+  /** Workgroup size in work-items for which the occupancy was computed: that of the launch. */
   workgroup: number;
+  /** Dynamic local memory of a workgroup for which the occupancy was computed: that of the launch. */
+  dynamic_lds_bytes: number;
 }
 
 /** The best submissions of a problem on a device, fastest first. */
@@ -645,8 +649,10 @@ export interface Roofline {
   bytes: number;
   /** Arithmetic intensity in operations per byte. */
   intensity: number | null;
-  /** Peak operations per second of the GPU. */
+  /** Peak operations per second of the GPU, on the fastest units with which a solution can be precise enough. */
   peak_flops: number;
+  /** These units: `float32`, `float16 matrix`, `xf32 matrix`. Empty in records from before they were named. */
+  peak_unit: string;
   /** Peak memory bandwidth of the GPU. */
   peak_bytes_per_s: number;
 }

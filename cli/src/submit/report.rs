@@ -112,13 +112,14 @@ impl Report {
         for kernel in kernels {
             let _ = writeln!(
                 text,
-                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch, {} waves per SIMD",
+                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch; {} waves per SIMD with workgroups of {}",
                 words(&kernel.name),
                 kernel.vgprs + kernel.agprs,
                 kernel.sgprs,
                 kernel.lds_bytes,
                 kernel.scratch_bytes,
-                kernel.waves_per_simd
+                kernel.waves_per_simd,
+                kernel.workgroup
             );
         }
         if !warnings.trim().is_empty() {

@@ -94,7 +94,7 @@ function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fa
     { name: "SGPRs", first: first?.sgprs, second: second?.sgprs, show: format.whole, better: "none" },
     { name: "LDS", first: first?.lds_bytes, second: second?.lds_bytes, show: format.bytes, better: "none" },
     { name: "scratch", first: first?.scratch_bytes, second: second?.scratch_bytes, show: format.bytes, better: "none" },
-    { name: "waves per SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.whole, better: "none" },
+    { name: "waves per SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.waves, better: "none" },
     { name: "compile", first: one.compileMs, second: two.compileMs, show: format.time, better: "none" },
   ];
   return all.filter((fact) => fact.first != null || fact.second != null);
