@@ -102,6 +102,12 @@ pub struct SubmissionSummary {
     /// Geometric mean of the run times.
     #[schema(required)]
     pub avg_runtime_ms: Option<f64>,
+    /// Lower end of the 95 % confidence interval of the mean.
+    #[schema(required)]
+    pub ci_low_ms: Option<f64>,
+    /// Upper end of the interval.
+    #[schema(required)]
+    pub ci_high_ms: Option<f64>,
     /// Geometric mean of the operations per second.
     #[schema(required)]
     pub avg_gflops: Option<f64>,
@@ -114,7 +120,10 @@ pub struct SubmissionSummary {
     /// Seconds on the device.
     #[schema(required)]
     pub execution_time: Option<f64>,
-    /// Suspicious observations for human review.
+    /// Whether equal inputs gave bit-identical outputs; null until it was checked.
+    #[schema(required)]
+    pub deterministic: Option<bool>,
+    /// Suspicious observations for human review. They exclude a submission from leaderboards.
     pub flags: Vec<String>,
 }
 

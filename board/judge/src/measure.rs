@@ -197,9 +197,6 @@ impl Measurement<'_> {
                 ));
             }
         }
-        if !deterministic {
-            flags.push(format!("not-deterministic: {} gave different bits for equal inputs", self.case.name));
-        }
         let per_second = |amount: f64| amount / (summary.median.max(1e-9) / 1e3) / 1e9;
         let result = BenchmarkResult {
             test_id: self.test_id,

@@ -40,7 +40,7 @@ fn statuses(events: &[Event]) -> Vec<String> {
 fn a_right_kernel_goes_from_compiling_to_checked() {
     let events = rig().events(&rig().job("leaky-relu", RIGHT, Endpoint::Checker));
     assert_eq!(statuses(&events), ["COMPILING", "COMPILED", "ISA", "CHECKING", "TEST_RESULT", "CHECKED"]);
-    let Some(Event::Checked { passed_tests, total_tests, test_results, flags }) = events.last() else {
+    let Some(Event::Checked { passed_tests, total_tests, test_results, flags, .. }) = events.last() else {
         panic!()
     };
     assert!(*total_tests >= 4 && passed_tests == total_tests && test_results.len() == *total_tests);

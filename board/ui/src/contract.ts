@@ -274,7 +274,9 @@ export type Event = {
   total_tests: number;
   /** Results of the cases. */
   test_results: TestResult[];
-  /** Suspicious observations for human review. */
+  /** Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic. */
+  deterministic: boolean;
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
   status: "CHECKED";
 } | {
@@ -294,6 +296,10 @@ export type Event = {
   test_results: BenchmarkResult[];
   /** Geometric mean of the run times. */
   avg_runtime_ms: number;
+  /** Lower end of the 95 % confidence interval of the mean. */
+  ci_low_ms?: number;
+  /** Upper end of the interval. */
+  ci_high_ms?: number;
   /** Geometric mean of the operations per second, if they are known for all cases. */
   avg_gflops?: number;
   /** Number of cases. */
@@ -302,9 +308,9 @@ export type Event = {
   emulated: boolean;
   /** Name of the device, as its worker reports it: `NVIDIA H200 as gfx942`. */
   device?: string;
-  /** Whether equal inputs gave bit-identical outputs. */
+  /** Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic. */
   deterministic: boolean;
-  /** Suspicious observations for human review. */
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
   status: "BENCHMARKED";
 } | SampleResult & {
@@ -451,12 +457,14 @@ export interface KernelFacts {
   dynamic_lds_bytes: number;
 }
 
-/** The best submissions of a problem on a device, fastest first. */
+/** The best submissions of a problem on a device in an element type, fastest first. */
 export interface Leaderboard {
   /** Slug of the problem. */
   problem: string;
   /** Device. */
   gpu: string;
+  /** Element type. Types are never ranked together. */
+  dtype: string;
   /** Whether these are results of a software GPU. They are never ranked together with those of real GPUs. */
   emulated: boolean;
   /** One submission per user. */
@@ -465,20 +473,24 @@ export interface Leaderboard {
 
 /** The best submission of a user. */
 export interface LeaderboardEntry {
-  /** Rank, counted from 1. */
+  /** Rank, counted from 1. Entries that the measurements cannot tell apart share one. */
   rank: number;
   /** Name of the author. */
   user: string;
   /** Id of the submission. */
   submission_id: string;
-  /** Element type. */
-  dtype: string;
   /** Geometric mean of the run times. */
   avg_runtime_ms: number;
+  /** Lower end of the 95 % confidence interval of the mean; null for submissions from before it was stored. */
+  ci_low_ms: number | null;
+  /** Upper end of the interval. */
+  ci_high_ms: number | null;
   /** Geometric mean of the operations per second. */
   avg_gflops: number | null;
   /** Instructions of all measured cases together; software GPUs only. */
   instructions?: number;
+  /** Whether equal inputs gave bit-identical outputs. */
+  deterministic: boolean;
   /** Milliseconds since the Unix epoch. */
   created_at: number;
   /** Whether everyone may see its source. */
@@ -750,6 +762,10 @@ export interface SubmissionSummary {
   total_tests: number | null;
   /** Geometric mean of the run times. */
   avg_runtime_ms: number | null;
+  /** Lower end of the 95 % confidence interval of the mean. */
+  ci_low_ms: number | null;
+  /** Upper end of the interval. */
+  ci_high_ms: number | null;
   /** Geometric mean of the operations per second. */
   avg_gflops: number | null;
   /** Instructions of all measured cases together; software GPUs only. */
@@ -758,7 +774,9 @@ export interface SubmissionSummary {
   cost_usd: number | null;
   /** Seconds on the device. */
   execution_time: number | null;
-  /** Suspicious observations for human review. */
+  /** Whether equal inputs gave bit-identical outputs; null until it was checked. */
+  deterministic: boolean | null;
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
 }
 

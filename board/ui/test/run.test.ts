@@ -71,13 +71,17 @@ describe("run", () => {
       state: "done",
       emulated: true,
       flags: [],
+      deterministic: false,
       avg_runtime_ms: 2,
+      ci_low_ms: 1.9,
+      ci_high_ms: 2.1,
       events: [],
       results: [{ kind: "check", test_id: 1, name: "a", status: "PASSED" }, { kind: "bench", test_id: 1, name: "b", runtime_ms: 2 }],
     } as unknown as SubmissionDetail;
     const run = recall(detail);
     expect(run.tests.length).toBe(1);
     expect(run.benches.length).toBe(1);
+    expect([run.end?.deterministic, run.end?.ci_low_ms, run.end?.ci_high_ms]).toEqual([false, 1.9, 2.1]);
     expect(states(run)).toEqual(["done", "done", "done", "done"]);
   });
 

@@ -71,10 +71,7 @@ impl Report {
                 let text = self.paint(&text, Colour::Green);
                 self.line(&text)
             }
-            Event::Benchmarked { avg_runtime_ms, avg_gflops, emulated, device, flags, .. } => {
-                let device = device.as_deref().filter(|_| !emulated);
-                self.measured(*avg_runtime_ms, *avg_gflops, *emulated, device, flags)
-            }
+            event @ Event::Benchmarked { .. } => self.measured(event),
             Event::WrongAnswer { debug_info, passed_tests, total_tests, .. } => {
                 self.wrong(debug_info, *passed_tests, *total_tests)
             }
@@ -164,25 +161,40 @@ impl Report {
         text + &self.line(&row)
     }
 
-    fn measured(
-        &mut self,
-        avg_runtime_ms: f64,
-        avg_gflops: Option<f64>,
-        emulated: bool,
-        device: Option<&str>,
-        flags: &[String],
-    ) -> String {
-        let mut verdict = format!("accepted: {} on average", time(avg_runtime_ms));
+    fn measured(&mut self, event: &Event) -> String {
+        let Event::Benchmarked {
+            avg_runtime_ms,
+            ci_low_ms,
+            ci_high_ms,
+            avg_gflops,
+            emulated,
+            device,
+            deterministic,
+            flags,
+            ..
+        } = event
+        else {
+            return String::new();
+        };
+        let mut verdict = format!("accepted: {} on average", time(*avg_runtime_ms));
+        if let (Some(low), Some(high)) = (ci_low_ms, ci_high_ms) {
+            let _ = write!(verdict, " ({} to {})", time(*low), time(*high));
+        }
         if let Some(rate) = avg_gflops {
             let _ = write!(verdict, ", {rate:.1} GFLOP/s");
         }
-        if emulated {
-            verdict.push_str(" (software GPU)");
-        }
-        if let Some(device) = device {
-            let _ = write!(verdict, " ({})", words(device));
+        match device {
+            _ if *emulated => verdict.push_str(" (software GPU)"),
+            Some(device) => {
+                let _ = write!(verdict, " ({})", words(device));
+            }
+            None => {}
         }
         let mut text = self.paint(&verdict, Colour::Green);
+        if !deterministic {
+            let note = self.paint("not deterministic: equal inputs gave different bits", Colour::Grey);
+            let _ = write!(text, "\n{note}");
+        }
         for flag in flags {
             let flag = self.paint(&format!("flagged: {}", words(flag)), Colour::Yellow);
             let _ = write!(text, "\n{flag}");
@@ -362,6 +374,20 @@ mod tests {
         assert_eq!(rows[0], ["(0,", "2)", "2.5", "1.0", "1.5"]);
         assert_eq!(rows[1].join(" "), "(0, 10) 2.5 not a number not a number");
         assert!(text.ends_with("0.5 s\n"), "{text}");
+    }
+
+    #[test]
+    fn an_accepted_submission_shows_its_interval_and_that_it_is_not_deterministic() {
+        let data = json!({
+            "avg_runtime_ms": 1.5, "ci_low_ms": 1.25, "ci_high_ms": 2.0, "total_tests": 1, "emulated": true,
+            "deterministic": false, "flags": []
+        });
+        let text = Report::new(false).event(&record("BENCHMARKED", data));
+        assert!(
+            text.starts_with("accepted: 1.500 ms on average (1.250 ms to 2.000 ms) (software GPU)\n"),
+            "{text}"
+        );
+        assert!(text.contains("not deterministic") && !text.contains("flagged"), "{text}");
     }
 
     #[test]
