@@ -85,6 +85,22 @@ describe("run", () => {
     expect(states(run)).toEqual(["done", "done", "done", "done"]);
   });
 
+  it("shows the place that the server knows while it waits, not that of an old event", () => {
+    const detail = {
+      id: "s9",
+      endpoint: "full",
+      status: "IN_QUEUE",
+      state: "queued",
+      position: 4,
+      expected_wait_s: 12,
+      events: [{ status: "IN_QUEUE", id: 1, message: "", position: 2, expected_wait_s: 3 }],
+      results: [],
+    } as unknown as SubmissionDetail;
+    expect(steps(recall(detail))[0]?.detail).toBe("4th in line, 12 s");
+    // Other users see no events.
+    expect(steps(recall({ ...detail, events: [] }))[0]?.detail).toBe("4th in line, 12 s");
+  });
+
   it("says in a sentence how it stands", () => {
     expect(spoken({ ...begin("s1", "full"), position: 1 })).toBe("In the queue, 1st in line.");
     expect(spoken(replay("full", { status: "CHECKING", total_tests: 3 }, test(1, "PASSED"), { status: "WRONG_ANSWER" }))).toBe(
