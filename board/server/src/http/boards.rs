@@ -22,7 +22,8 @@ pub struct BoardQuery {
     dtype: Option<String>,
 }
 
-/// Returns the best submission of each user, fastest first. Submissions whose 95 % confidence intervals overlap share a rank. With `.csv` after the slug the response is a CSV table.
+/// Returns the best submission of each user, fastest first. Submissions whose 95 % confidence intervals overlap share a rank. With
+/// `.csv` after the slug the response is a CSV table.
 #[utoipa::path(get, path = route::LEADERBOARD, params(("slug" = String, Path), BoardQuery), tag = "problems",
     responses((status = 200, body = Leaderboard), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn leaderboard(
