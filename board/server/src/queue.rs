@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn submissions_that_return_together_get_the_positions_at_which_they_start() {
         let joining = [submission("a1", "a", 1), submission("a2", "a", 2), submission("b1", "b", 3)];
-        let later = Waiting { queued_at: 4, ..waiting("c1", "c") };
+        let later = [Waiting { queued_at: 4, ..waiting("c1", "c") }];
         // The second of a starts after the first of each other user, although it was queued before them.
-        assert_eq!(requeue_positions(&[later.clone()], &joining, &Turns::default()), [1, 4, 2]);
+        assert_eq!(requeue_positions(&later, &joining, &Turns::default()), [1, 4, 2]);
         let mut turns = Turns::default();
         turns.served("a");
-        assert_eq!(requeue_positions(&[later], &joining, &turns), [3, 4, 1]);
+        assert_eq!(requeue_positions(&later, &joining, &turns), [3, 4, 1]);
     }
 
     #[test]
