@@ -10,6 +10,7 @@ use crate::output::{out, outln};
 use crate::serve::data_folder;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: 0 done, 1 not done (standard error says why), 2 wrong arguments.")]
 pub struct Arguments {
     /// Folder of the board's database file [default: remora/board in XDG_DATA_HOME]
     #[arg(long, value_name = "DIR", global = true)]

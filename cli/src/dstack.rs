@@ -17,7 +17,9 @@ enum Backend {
     Hip,
 }
 
+// The group would have the name of the command's own arguments, which clap refuses if debug assertions are on.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "GPUs rented through dstack")]
 pub struct Arguments {
     /// URL of a dstack server. GPUs are rented on demand; the token is read from DSTACK_TOKEN

@@ -1,6 +1,7 @@
 //! `remora judge`: judges one submission. Reads it as JSON from standard input and prints events as JSON, one per line.
 //!
-//! The board starts one such process per submission. Terminating the process cancels the submission.
+//! The board starts one such process per submission. Terminating the process cancels the submission. The exit status is 0 if the last
+//! event was printed, whatever the verdict in it, and 1 if there is none.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;

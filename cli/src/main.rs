@@ -178,33 +178,43 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    run().unwrap_or_else(|error| {
-        output::errln!("remora: {error:#}");
-        ExitCode::FAILURE
-    })
-}
-
-fn run() -> Result<ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
     let definition = Arguments::command();
     let matches = definition.clone().get_matches_from(&given);
     let Some((name, _)) = matches.subcommand() else {
         overview::print();
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     };
+    run(name, &given, &definition, &matches).unwrap_or_else(|error| {
+        output::errln!("remora: {error:#}");
+        ExitCode::from(status_of_errors(name))
+    })
+}
+
+/// Returns the exit status of a command that fails with an error.
+fn status_of_errors(command: &str) -> u8 {
+    if command == "submit" { submit::NOT_JUDGED } else { 1 }
+}
+
+fn run(
+    name: &str,
+    given: &[OsString],
+    definition: &clap::Command,
+    matches: &clap::ArgMatches,
+) -> Result<ExitCode> {
     if ["executor", "compiler", "keeper", "handover-version"].contains(&name) {
         // They start confined and get their configuration from the worker; they read no file.
         return dispatch(
-            Arguments::from_arg_matches(&matches)?,
+            Arguments::from_arg_matches(matches)?,
             &Environment::read(Default::default()),
             &Configuration::default(),
         );
     }
-    let configuration = Configuration::read(&env::config_files(), env::home().as_ref(), &definition)?;
+    let configuration = Configuration::read(&env::config_files(), env::home().as_ref(), definition)?;
     let environment = Environment::read(configuration.variables(name != "worker", env::is_set));
-    let all = configuration.with_options(&given, &definition, &matches, env::is_set)?;
+    let all = configuration.with_options(given, definition, matches, env::is_set)?;
     let arguments = if all == given {
-        Arguments::from_arg_matches(&matches)?
+        Arguments::from_arg_matches(matches)?
     } else {
         let matches = definition.clone().try_get_matches_from(&all);
         let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
@@ -292,5 +302,18 @@ fn default_filter(command: &Command) -> &'static str {
         | Command::Serve(_)
         | Command::Agent(_) => "info",
         _ => "warn",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_submit_is_not_a_rejected_kernel() {
+        assert_eq!(status_of_errors("submit"), 2);
+        for command in ["board", "judge", "run", "serve"] {
+            assert_eq!(status_of_errors(command), 1, "{command}");
+        }
     }
 }

@@ -16,11 +16,13 @@ use report::Report;
 
 /// Maximum size of a source in bytes; the server rejects larger ones.
 const LARGEST: u64 = 1 << 20;
+/// Exit status if there is no verdict, also because of an error of this program: scripts must not take that for a rejected kernel.
+pub const NOT_JUDGED: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 accepted, 1 rejected (wrong answer, compile error, time limit, ...), 2 not judged because of an error,
-130 cancelled. Ctrl-C cancels the submission.
+    after_help = "Exit status: 0 accepted, 1 rejected (wrong answer, compile error, time limit, ...), 2 not judged (the board refused it or
+could not be reached, an argument is wrong, the judge failed), 130 cancelled. Ctrl-C cancels the submission.
 
 Environment:
   REMORA_BOARD       URL of the board, if --server is not given
@@ -99,7 +101,7 @@ fn read(path: &Path) -> Result<String> {
 
 fn exit_status(last: Status) -> u8 {
     match last {
-        Status::Error => 2,
+        Status::Error => NOT_JUDGED,
         Status::Cancelled => 130,
         status if status.is_success() => 0,
         _ => 1,
@@ -118,6 +120,7 @@ mod tests {
             (Status::WrongAnswer, 1),
             (Status::CompileError, 1),
             (Status::TimeLimitExceeded, 1),
+            (Status::SandboxTimeout, 1),
             (Status::Error, 2),
             (Status::Cancelled, 130),
         ] {

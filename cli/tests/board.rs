@@ -188,11 +188,21 @@ fn submit_says_what_came_of_it_by_its_exit_status() {
         .arg(board.source("kernel.hip", "//"))
         .output()
         .unwrap();
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2));
     assert!(
         String::from_utf8_lossy(&refused.stderr).contains("there is no problem \"nothing\""),
         "{refused:?}"
     );
+    // What never reaches a board is not judged either.
+    for arguments in [
+        &["submit", "missing.hip", "--problem", "relu"][..],
+        &["submit", "--server", "http://127.0.0.1:1", "--problem", "relu", "/dev/null"],
+        &["submit"],
+    ] {
+        let failed = Command::new(REMORA).args(arguments).output().unwrap();
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {failed:?}");
+        assert!(!failed.stderr.is_empty(), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -248,9 +258,10 @@ fn administrators_commands_reach_a_running_server() {
         (&["cancel", &id], "has ended already"),
     ] {
         let refused = board.admin(arguments);
-        assert!(!refused.status.success(), "{arguments:?}");
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains(words), "{arguments:?}: {refused:?}");
     }
+    assert_eq!(board.admin(&["ban"]).status.code(), Some(2), "a name is missing");
     // Two servers on the same data folder would run every submission twice.
     let second =
         Command::new(REMORA).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(board.data()).output();

@@ -64,6 +64,11 @@ macro_rules! declare {
             pub const TABLE: &[Counter] =
                 &[$(Counter { name: stringify!($name), unit: $unit, label: $label },)*];
 
+            /// Returns the values, in the order of [`Counters::TABLE`].
+            pub const fn values(&self) -> [u64; Counters::COUNT] {
+                [$(self.$name),*]
+            }
+
             /// Names the values that a device reports.
             pub const fn from_array(values: [u64; Counters::COUNT]) -> Counters {
                 let [$($name),*] = values;
@@ -91,5 +96,6 @@ mod tests {
         for (index, counter) in Counters::TABLE.iter().enumerate() {
             assert_eq!(json[counter.name], index, "{counter:?}");
         }
+        assert_eq!(Counters::from_array(counters.values()), counters);
     }
 }

@@ -88,7 +88,10 @@ pub enum Event {
         /// Results of the cases.
         #[serde(default)]
         test_results: Vec<TestResult>,
-        /// Suspicious observations for human review.
+        /// Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic.
+        #[serde(default = "yes")]
+        deterministic: bool,
+        /// Suspicious observations for human review. They exclude a submission from leaderboards.
         #[serde(default)]
         flags: Vec<String>,
     },
@@ -113,6 +116,12 @@ pub enum Event {
         test_results: Vec<BenchmarkResult>,
         /// Geometric mean of the run times.
         avg_runtime_ms: f64,
+        /// Lower end of the 95 % confidence interval of the mean.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        ci_low_ms: Option<f64>,
+        /// Upper end of the interval.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        ci_high_ms: Option<f64>,
         /// Geometric mean of the operations per second, if they are known for all cases.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         avg_gflops: Option<f64>,
@@ -124,10 +133,10 @@ pub enum Event {
         /// Name of the device, as its worker reports it: `NVIDIA H200 as gfx942`.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         device: Option<String>,
-        /// Whether equal inputs gave bit-identical outputs.
+        /// Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic.
         #[serde(default)]
         deterministic: bool,
-        /// Suspicious observations for human review.
+        /// Suspicious observations for human review. They exclude a submission from leaderboards.
         #[serde(default)]
         flags: Vec<String>,
     },
@@ -233,12 +242,23 @@ pub struct Outcome {
     pub total_tests: Option<usize>,
     /// Geometric mean of the run times.
     pub avg_runtime_ms: Option<f64>,
+    /// Lower end of the 95 % confidence interval of the mean.
+    pub ci_low_ms: Option<f64>,
+    /// Upper end of the interval.
+    pub ci_high_ms: Option<f64>,
     /// Geometric mean of the operations per second.
     pub avg_gflops: Option<f64>,
     /// Instructions of all measured cases together; software GPUs only.
     pub instructions: Option<f64>,
+    /// Whether equal inputs gave bit-identical outputs.
+    pub deterministic: Option<bool>,
     /// Suspicious observations for human review.
     pub flags: Vec<String>,
+}
+
+/// Value of `deterministic` in records from before checks had it.
+fn yes() -> bool {
+    true
 }
 
 impl Event {
@@ -287,21 +307,35 @@ impl Event {
                 total_tests: Some(*total_tests),
                 ..Outcome::default()
             },
-            Event::Checked { passed_tests, total_tests, flags, .. } => Outcome {
+            Event::Checked { passed_tests, total_tests, deterministic, flags, .. } => Outcome {
                 passed_tests: Some(*passed_tests),
                 total_tests: Some(*total_tests),
+                deterministic: Some(*deterministic),
                 flags: flags.clone(),
                 ..Outcome::default()
             },
-            Event::Benchmarked { test_results, avg_runtime_ms, avg_gflops, total_tests, flags, .. } => {
+            Event::Benchmarked {
+                test_results,
+                avg_runtime_ms,
+                ci_low_ms,
+                ci_high_ms,
+                avg_gflops,
+                total_tests,
+                deterministic,
+                flags,
+                ..
+            } => {
                 let counted = test_results.iter().filter_map(|result| result.counts);
                 let instructions: f64 = counted.map(|counters| counters.instructions as f64).sum();
                 Outcome {
                     passed_tests: None,
                     total_tests: Some(*total_tests),
                     avg_runtime_ms: Some(*avg_runtime_ms),
+                    ci_low_ms: *ci_low_ms,
+                    ci_high_ms: *ci_high_ms,
                     avg_gflops: *avg_gflops,
                     instructions: (instructions > 0.0).then_some(instructions),
+                    deterministic: Some(*deterministic),
                     flags: flags.clone(),
                 }
             }
@@ -382,6 +416,8 @@ mod tests {
         Event::Benchmarked {
             test_results: vec![BenchmarkResult::default()],
             avg_runtime_ms: 1.5,
+            ci_low_ms: Some(1.25),
+            ci_high_ms: None,
             avg_gflops: None,
             total_tests: 1,
             emulated: true,
@@ -448,6 +484,7 @@ mod tests {
         let bill = Bill::new(390.87, 1.99 * 390.87 / 3600.0);
         assert_eq!((bill.execution_time, bill.cost_usd), (390.87, 0.216064));
         let outcome = benchmarked().outcome();
-        assert_eq!((outcome.avg_runtime_ms, outcome.flags), (Some(1.5), vec!["slow".to_owned()]));
+        assert_eq!((outcome.avg_runtime_ms, outcome.ci_low_ms), (Some(1.5), Some(1.25)));
+        assert_eq!((outcome.deterministic, outcome.flags), (Some(true), vec!["slow".to_owned()]));
     }
 }

@@ -8,6 +8,7 @@
 
 mod account;
 mod counters;
+mod debug;
 mod device;
 mod endpoint;
 mod event;
@@ -22,6 +23,7 @@ mod typescript;
 
 pub use account::{AccountLimits, Budget, Health, Me};
 pub use counters::{Counter, Counters};
+pub use debug::{DebugInfo, Difference, ElementKind, OutputDifferences};
 pub use device::{DeviceInfo, DeviceState, Devices, Estimate, EstimateBody, Queue, QueueEntry};
 pub use endpoint::Endpoint;
 pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
@@ -31,8 +33,8 @@ pub use problem::{
     ProblemTolerance, Problems, Starter,
 };
 pub use result::{
-    BenchmarkResult, DebugInfo, Difference, Isa, IsaLine, IsaListing, KernelFacts, Roofline, SampleArray,
-    SampleNumber, SampleResult, SampleValue, SampleValues, TestResult, Verdict,
+    BenchmarkResult, Isa, IsaLine, IsaListing, KernelFacts, Roofline, SampleArray, SampleNumber,
+    SampleResult, SampleValue, SampleValues, TestResult, Verdict,
 };
 pub use status::Status;
 pub use submission::{

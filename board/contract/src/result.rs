@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Counters;
 use crate::named::named;
+use crate::{Counters, DebugInfo};
 
 named! {
     /// Verdict on one case.
@@ -37,43 +37,8 @@ pub struct TestResult {
     pub message: Option<String>,
 }
 
-/// One wrong element.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Difference {
-    /// Value of the reference.
-    pub expected: String,
-    /// Value of the solution.
-    pub actual: String,
-    /// Their difference.
-    pub diff: String,
-}
-
-/// Debug information on the first failing case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default)]
-pub struct DebugInfo {
-    /// Name of the case.
-    pub case: String,
-    /// Name of the output.
-    pub output: String,
-    /// Extents of the output.
-    pub shape: Vec<usize>,
-    /// Largest difference.
-    pub max_difference: f64,
-    /// Mean difference.
-    pub mean_difference: f64,
-    /// Number of wrong elements.
-    pub mismatches: u64,
-    /// Number of elements.
-    pub total_elements: u64,
-    /// Some wrong elements, by index.
-    pub sample_differences: BTreeMap<String, Difference>,
-    /// Description of the failure.
-    pub message: String,
-}
-
 /// Properties of a compiled kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct KernelFacts {
     /// Name of the kernel.
@@ -88,14 +53,18 @@ pub struct KernelFacts {
     pub lds_bytes: u32,
     /// Private memory of a lane.
     pub scratch_bytes: u32,
-    /// Occupancy: wavefronts that fit on one SIMD at once.
-    pub waves_per_simd: u32,
+    /// Occupancy: workgroups that fit on one compute unit at once.
+    pub workgroups_per_cu: u32,
+    /// Wavefronts of these workgroups on each SIMD of the compute unit, on average; 8 at most.
+    pub waves_per_simd: f64,
     /// Vector registers spilled to private memory.
     pub spilled_vgprs: u32,
     /// Scalar registers spilled.
     pub spilled_sgprs: u32,
-    /// Workgroup size in work-items for which the occupancy was computed.
+    /// Workgroup size in work-items for which the occupancy was computed: that of the launch.
     pub workgroup: u32,
+    /// Dynamic local memory of a workgroup for which the occupancy was computed: that of the launch.
+    pub dynamic_lds_bytes: u32,
 }
 
 /// A line of disassembly.
@@ -138,8 +107,10 @@ pub struct Roofline {
     /// Arithmetic intensity in operations per byte.
     #[schema(required)]
     pub intensity: Option<f64>,
-    /// Peak operations per second of the GPU.
+    /// Peak operations per second of the GPU, on the fastest units with which a solution can be precise enough.
     pub peak_flops: f64,
+    /// These units: `float32`, `float16 matrix`, `xf32 matrix`. Empty in records from before they were named.
+    pub peak_unit: String,
     /// Peak memory bandwidth of the GPU.
     pub peak_bytes_per_s: f64,
 }

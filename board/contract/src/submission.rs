@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
-use crate::{BenchmarkResult, Endpoint, Estimate, EventRecord, Status, TestResult};
+use crate::{BenchmarkResult, Counters, Endpoint, Estimate, EventRecord, Status, TestResult};
 
 named! {
     /// State of a submission.
@@ -102,6 +102,12 @@ pub struct SubmissionSummary {
     /// Geometric mean of the run times.
     #[schema(required)]
     pub avg_runtime_ms: Option<f64>,
+    /// Lower end of the 95 % confidence interval of the mean.
+    #[schema(required)]
+    pub ci_low_ms: Option<f64>,
+    /// Upper end of the interval.
+    #[schema(required)]
+    pub ci_high_ms: Option<f64>,
     /// Geometric mean of the operations per second.
     #[schema(required)]
     pub avg_gflops: Option<f64>,
@@ -114,7 +120,10 @@ pub struct SubmissionSummary {
     /// Seconds on the device.
     #[schema(required)]
     pub execution_time: Option<f64>,
-    /// Suspicious observations for human review.
+    /// Whether equal inputs gave bit-identical outputs; null until it was checked.
+    #[schema(required)]
+    pub deterministic: Option<bool>,
+    /// Suspicious observations for human review. They exclude a submission from leaderboards.
     pub flags: Vec<String>,
 }
 
@@ -129,27 +138,45 @@ pub enum CaseResult {
     Bench(BenchmarkResult),
 }
 
-impl CaseResult {
-    /// Columns of a table of results.
-    pub const COLUMNS: [&str; 14] = [
-        "kind",
-        "test_id",
-        "name",
-        "status",
-        "runtime_ms",
-        "ci_low_ms",
-        "ci_high_ms",
-        "mean_ms",
-        "min_ms",
-        "p95_ms",
-        "gflops",
-        "gbytes_per_s",
-        "floor_ms",
-        "max_difference",
-    ];
+/// Columns of a table of results before the counters.
+const FIGURES: [&str; 14] = [
+    "kind",
+    "test_id",
+    "name",
+    "status",
+    "runtime_ms",
+    "ci_low_ms",
+    "ci_high_ms",
+    "mean_ms",
+    "min_ms",
+    "p95_ms",
+    "gflops",
+    "gbytes_per_s",
+    "floor_ms",
+    "max_difference",
+];
 
-    /// Returns the cells of [`CaseResult::COLUMNS`]; empty where the kind of result has no such figure.
-    pub fn cells(&self) -> [String; CaseResult::COLUMNS.len()] {
+impl CaseResult {
+    /// Returns the columns of a table of results: figures, then all counters of a software GPU.
+    pub fn columns() -> impl Iterator<Item = &'static str> {
+        FIGURES.into_iter().chain(Counters::TABLE.iter().map(|counter| counter.name))
+    }
+
+    /// Returns the cells of [`CaseResult::columns`]; empty where the kind of result has no such figure.
+    pub fn cells(&self) -> Vec<String> {
+        let mut cells: Vec<String> = self.figures().into();
+        let counts = match self {
+            CaseResult::Check(_) => None,
+            CaseResult::Bench(result) => result.counts,
+        };
+        match counts {
+            Some(counters) => cells.extend(counters.values().map(|value| value.to_string())),
+            None => cells.extend(Counters::TABLE.iter().map(|_| String::new())),
+        }
+        cells
+    }
+
+    fn figures(&self) -> [String; FIGURES.len()] {
         let none = String::new;
         match self {
             CaseResult::Check(result) => [
@@ -233,4 +260,27 @@ pub struct Comparison {
 pub struct VisibilityBody {
     /// Whether everyone may see its source.
     pub public: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_results_has_a_column_for_every_counter() {
+        let columns: Vec<&str> = CaseResult::columns().collect();
+        let counters = Counters::from_array(std::array::from_fn(|index| 100 + index as u64));
+        let bench =
+            CaseResult::Bench(BenchmarkResult { counts: Some(counters), ..BenchmarkResult::default() });
+        let cells = bench.cells();
+        assert_eq!(cells.len(), columns.len());
+        for (counter, index) in Counters::TABLE.iter().zip(100..) {
+            let column = columns.iter().position(|name| *name == counter.name).unwrap();
+            assert_eq!(cells[column], index.to_string(), "{counter:?}");
+        }
+        // A GPU has no counters.
+        let real = CaseResult::Bench(BenchmarkResult::default()).cells();
+        assert_eq!(real.len(), columns.len());
+        assert!(real.iter().skip(FIGURES.len()).all(String::is_empty));
+    }
 }

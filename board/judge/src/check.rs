@@ -1,9 +1,7 @@
 //! Correctness check of a solution on all cases, with hidden inputs, poisoned outputs and guard regions.
 
-use std::collections::BTreeMap;
-
-use board_contract::{DebugInfo, Difference, TestResult, Verdict};
-use board_problems::{Case, Comparison, Dtype, Expected, Launch, Prepared, Problem, Value};
+use board_contract::{DebugInfo, Difference, ElementKind, OutputDifferences, TestResult, Verdict};
+use board_problems::{Case, Comparison, Dtype, Expected, Launch, Mismatch, Prepared, Problem, Value, ValueKind};
 use sha2::{Digest, Sha256};
 
 use crate::buffers::{self, Buffers, ForbiddenWrite};
@@ -190,47 +188,98 @@ impl<'a> PlacedCase<'a> {
     }
 
     fn debug(&mut self, comparisons: &[Comparison], forbidden: Option<String>) -> DebugInfo {
-        let wrong = comparisons.iter().position(|comparison| !comparison.passed).unwrap_or(0);
-        let name = self.case.name.clone();
-        let expected = &self.expected()[wrong];
-        let (output, shape) = (expected.name.clone(), expected.shape.clone());
-        let comparison = &comparisons[wrong];
-        let mut samples = BTreeMap::new();
-        for sample in &comparison.samples {
-            let index: Vec<String> = sample.index.iter().map(usize::to_string).collect();
-            let difference = Difference {
-                expected: sample.expected.clone(),
-                actual: sample.actual.clone(),
-                diff: sample.difference.clone(),
-            };
-            samples.insert(format!("({})", index.join(", ")), difference);
-        }
-        let numbers = if comparison.passed {
-            None
-        } else {
-            let Comparison { mismatches, total, not_finite, .. } = comparison;
-            let unwritten = match not_finite {
-                0 => String::new(),
-                count => format!("; {count} are not finite numbers, as in outputs that were not written"),
-            };
-            Some(format!("{mismatches} of {total} elements of `{output}` are wrong{unwritten}"))
-        };
-        let message = [forbidden, numbers].into_iter().flatten().collect::<Vec<String>>().join("; ");
-        DebugInfo {
-            case: name,
-            output,
-            shape,
-            max_difference: finite(comparison.max_difference),
-            mean_difference: finite(comparison.mean_difference),
-            mismatches: comparison.mismatches,
-            total_elements: comparison.total,
-            sample_differences: samples,
-            message,
-        }
+        let case = self.case.name.clone();
+        let outputs: Vec<OutputDifferences> = self
+            .expected()
+            .iter()
+            .zip(comparisons)
+            .map(|(expected, comparison)| differences(expected, comparison))
+            .collect();
+        let wrong = outputs.iter().filter(|output| output.mismatches > 0).map(description);
+        let message = forbidden.into_iter().chain(wrong).collect::<Vec<String>>().join("; ");
+        DebugInfo { case, message, outputs }
     }
+}
+
+/// Returns what is wrong with an output, for pages and terminals.
+fn differences(expected: &Expected, comparison: &Comparison) -> OutputDifferences {
+    let sample = |sample: &Mismatch| Difference {
+        index: sample.index.clone(),
+        expected: sample.expected.clone(),
+        actual: sample.actual.clone(),
+        diff: sample.difference.clone(),
+        kind: match sample.kind {
+            ValueKind::Number => ElementKind::Number,
+            ValueKind::NotANumber => ElementKind::NotANumber,
+            ValueKind::Infinite => ElementKind::Infinite,
+            ValueKind::Missing => ElementKind::Missing,
+        },
+    };
+    OutputDifferences {
+        output: expected.name.clone(),
+        shape: expected.shape.clone(),
+        max_difference: finite(comparison.max_difference),
+        mean_difference: finite(comparison.mean_difference),
+        mismatches: comparison.mismatches,
+        total_elements: comparison.total,
+        not_a_number: comparison.not_a_number,
+        infinite: comparison.infinite,
+        samples: comparison.samples.iter().map(sample).collect(),
+    }
+}
+
+fn description(output: &OutputDifferences) -> String {
+    let OutputDifferences { output: name, mismatches, total_elements, not_a_number, infinite, .. } = output;
+    let mut text = format!("{mismatches} of {total_elements} elements of `{name}` are wrong");
+    if *not_a_number > 0 {
+        text.push_str(&format!("; {not_a_number} are not a number, as in outputs that were not written"));
+    }
+    if *infinite > 0 {
+        text.push_str(&format!("; {infinite} are infinite"));
+    }
+    text
 }
 
 /// Replaces infinities and NaN, which JSON cannot represent.
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { f64::MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use board_problems::Values;
+
+    /// Compares float32 outputs with expected values.
+    fn found(name: &str, right: &[f64], wrong: &[f32]) -> OutputDifferences {
+        let problem = board_problems::find("vector-addition").unwrap();
+        let expected = Expected {
+            name: name.to_owned(),
+            element: Dtype::Float32,
+            shape: vec![right.len()],
+            values: Values::Floats(right.to_vec()),
+        };
+        let bytes: Vec<u8> = wrong.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let comparison = problem.compare(&problem.cases[0], Dtype::Float32, &expected, &bytes);
+        differences(&expected, &comparison)
+    }
+
+    #[test]
+    fn elements_are_in_the_order_of_their_coordinates() {
+        let output = found("c", &[0.0; 12], &[1.0; 12]);
+        let order: Vec<usize> = output.samples.iter().map(|sample| sample.index[0]).collect();
+        assert_eq!(order, (0..12).collect::<Vec<usize>>());
+        assert_eq!(description(&output), "12 of 12 elements of `c` are wrong");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_told_from_what_is_infinite() {
+        let output = found("c", &[0.0; 4], &[f32::NAN, f32::INFINITY, f32::NAN, 0.0]);
+        assert_eq!((output.mismatches, output.not_a_number, output.infinite), (3, 2, 1));
+        let kinds: Vec<ElementKind> = output.samples.iter().map(|sample| sample.kind).collect();
+        assert_eq!(kinds, [ElementKind::NotANumber, ElementKind::Infinite, ElementKind::NotANumber]);
+        assert!(output.samples.iter().all(|sample| !sample.actual.is_empty() && !sample.diff.is_empty()));
+        let text = description(&output);
+        assert!(text.contains("2 are not a number") && text.contains("1 are infinite"), "{text}");
+    }
 }

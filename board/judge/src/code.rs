@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use board_contract::{IsaLine, IsaListing, KernelFacts};
-use board_problems::{Direction, Dtype, Problem};
+use board_problems::{Direction, Dtype, Launch, Problem};
 use code_object::{ArgKind, CodeObject, Kernel, SourceLines, SymbolKind};
 
 use crate::gpu::Gpu;
@@ -13,6 +13,25 @@ use crate::recipe::SOURCE;
 
 /// Most lines of all listings together.
 const MOST_LINES: usize = 50_000;
+
+/// Size and dynamic local memory of the workgroups that the occupancy is computed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Workgroup {
+    /// Work-items.
+    pub size: u32,
+    /// Bytes.
+    pub dynamic_lds: u32,
+}
+
+impl Workgroup {
+    /// The workgroups of kernels whose launches are not known: those of host code.
+    pub const USUAL: Workgroup = Workgroup { size: 256, dynamic_lds: 0 };
+
+    /// Returns the workgroups of a launch.
+    pub fn of(launch: &Launch) -> Workgroup {
+        Workgroup { size: launch.block.iter().product(), dynamic_lds: launch.dynamic_lds }
+    }
+}
 
 /// A parsed code object.
 #[derive(Debug)]
@@ -25,10 +44,12 @@ impl Code {
         Ok(Code { object: CodeObject::parse(Arc::from(bytes))? })
     }
 
-    /// Returns the facts of every kernel, for this workgroup size or the kernel's largest, whichever is smaller.
-    pub fn facts(&self, gpu: &Gpu, workgroup: u32) -> Vec<KernelFacts> {
+    /// Returns the facts of every kernel, with the occupancy of workgroups like these. Workgroups that are too large for a kernel
+    /// count as its largest ones: only `solution` is launched by the judge, and other kernels may be compiled for smaller workgroups.
+    pub fn facts(&self, gpu: &Gpu, group: Workgroup) -> Vec<KernelFacts> {
         let facts = |kernel: &Kernel| {
-            let workgroup = workgroup.clamp(1, kernel.max_flat_workgroup_size.max(1));
+            let workgroup = group.size.clamp(1, kernel.max_flat_workgroup_size.max(1));
+            let occupancy = kernel.occupancy(workgroup, u64::from(group.dynamic_lds), u64::from(gpu.local));
             KernelFacts {
                 name: kernel.name.clone(),
                 vgprs: kernel.vgpr_count - kernel.agpr_count.min(kernel.vgpr_count),
@@ -36,15 +57,12 @@ impl Code {
                 sgprs: kernel.sgpr_count,
                 lds_bytes: kernel.group_size,
                 scratch_bytes: kernel.private_size,
-                waves_per_simd: gpu.waves_per_simd(
-                    kernel.vgpr_count,
-                    kernel.sgpr_count,
-                    kernel.group_size,
-                    workgroup,
-                ),
+                workgroups_per_cu: occupancy.groups,
+                waves_per_simd: occupancy.waves_per_simd(),
                 spilled_vgprs: kernel.vgpr_spill_count,
                 spilled_sgprs: kernel.sgpr_spill_count,
                 workgroup,
+                dynamic_lds_bytes: group.dynamic_lds,
             }
         };
         self.object.kernels().iter().map(facts).collect()

@@ -2,7 +2,7 @@
 
 use board_contract::{Endpoint, Event};
 
-use crate::code::Code;
+use crate::code::{Code, Workgroup};
 use crate::compile::{Compiled, Compiler};
 use crate::ending::{Ending, seconds};
 use crate::gpu::Gpu;
@@ -41,13 +41,13 @@ impl Context<'_> {
     }
 
     /// Emits the result of the compilation. Returns whether the submission continues.
-    pub fn compiled(&mut self, compiled: &Compiled, code: &Code, gpu: &Gpu, workgroup: u32) -> bool {
+    pub fn compiled(&mut self, compiled: &Compiled, code: &Code, gpu: &Gpu, group: Workgroup) -> bool {
         let alone = self.job.endpoint == Endpoint::Compile;
         let listings = code.listings();
         (self.emit)(Event::Compiled {
             compile_ms: compiled.took.as_secs_f64() * 1e3,
             cached: compiled.cached,
-            kernels: code.facts(gpu, workgroup),
+            kernels: code.facts(gpu, group),
             warnings: compiled.warnings.clone(),
             isa: alone.then(|| listings.clone()),
         });

@@ -1,6 +1,6 @@
 //! The GPUs of the board: compile targets and peak rates. NVIDIA GPUs imitate AMD's, and are separate GPUs of the board.
 
-use board_problems::Dtype;
+use board_problems::{Dtype, InputPrecision};
 
 /// A HIP device. For an MI250X that is one of its two dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,13 +13,17 @@ pub struct Gpu {
     pub target: &'static str,
     /// Memory bandwidth in bytes per second, from the data sheet.
     pub bytes_per_s: f64,
-    /// Peak operations per second by type, on the fastest units for it: matrix units if the GPU has them.
+    /// Peak operations per second of each kind of unit, without sparsity. Double precision, on matrix units if the GPU has them.
     pub float64: f64,
-    /// Single precision.
-    pub float32: f64,
-    /// Half precision.
+    /// Single precision, on vector units with one operation per lane.
+    pub float32_vector: f64,
+    /// Single precision, on matrix units or with packed vector instructions, whichever is more; the vector rate if there are neither.
+    pub float32_matrix: f64,
+    /// Single precision with inputs of ten mantissa bits (xf32, AMD's name for TF32), on matrix units, if the GPU has such.
+    pub xf32: Option<f64>,
+    /// Half precision and bfloat16, on matrix units.
     pub float16: f64,
-    /// 8-bit integers.
+    /// 8-bit integers, and 8-bit floating point if the GPU has it, on matrix units.
     pub int8: f64,
     /// Size of the last-level cache in bytes.
     pub last_cache: u64,
@@ -29,7 +33,9 @@ pub struct Gpu {
 
 const TERA: f64 = 1e12;
 
-/// From AMD's data sheets: peak theoretical, without sparsity. float32 on the MI200 series is packed or matrix, whichever is more.
+/// From AMD's data sheets "AMD Instinct MI210 Accelerator", "MI250X Accelerator" (half of it: one die is one device), "MI300A APU",
+/// "MI300X Accelerator" and "MI325X Accelerator": peak theoretical, without sparsity. On the MI200 series packed float32 has the rate of
+/// matrix float32, twice that of vector float32. The sheets of the MI300 series list xf32 as "TF32 matrix".
 const GPUS: &[Gpu] = &[
     Gpu {
         name: "MI210",
@@ -37,7 +43,9 @@ const GPUS: &[Gpu] = &[
         target: "gfx90a",
         bytes_per_s: 1.6384 * TERA,
         float64: 45.3 * TERA,
-        float32: 45.3 * TERA,
+        float32_vector: 22.6 * TERA,
+        float32_matrix: 45.3 * TERA,
+        xf32: None,
         float16: 181.0 * TERA,
         int8: 181.0 * TERA,
         last_cache: 8 << 20,
@@ -49,7 +57,9 @@ const GPUS: &[Gpu] = &[
         target: "gfx90a",
         bytes_per_s: 3.2768 * TERA / 2.0,
         float64: 95.7 * TERA / 2.0,
-        float32: 95.7 * TERA / 2.0,
+        float32_vector: 47.9 * TERA / 2.0,
+        float32_matrix: 95.7 * TERA / 2.0,
+        xf32: None,
         float16: 383.0 * TERA / 2.0,
         int8: 383.0 * TERA / 2.0,
         last_cache: 8 << 20,
@@ -61,7 +71,9 @@ const GPUS: &[Gpu] = &[
         target: "gfx942",
         bytes_per_s: 5.3248 * TERA,
         float64: 122.6 * TERA,
-        float32: 122.6 * TERA,
+        float32_vector: 122.6 * TERA,
+        float32_matrix: 122.6 * TERA,
+        xf32: Some(490.3 * TERA),
         float16: 980.6 * TERA,
         int8: 1961.2 * TERA,
         last_cache: 256 << 20,
@@ -73,7 +85,9 @@ const GPUS: &[Gpu] = &[
         target: "gfx942",
         bytes_per_s: 5.3248 * TERA,
         float64: 163.4 * TERA,
-        float32: 163.4 * TERA,
+        float32_vector: 163.4 * TERA,
+        float32_matrix: 163.4 * TERA,
+        xf32: Some(653.7 * TERA),
         float16: 1307.4 * TERA,
         int8: 2614.9 * TERA,
         last_cache: 256 << 20,
@@ -85,7 +99,9 @@ const GPUS: &[Gpu] = &[
         target: "gfx942",
         bytes_per_s: 6.0 * TERA,
         float64: 163.4 * TERA,
-        float32: 163.4 * TERA,
+        float32_vector: 163.4 * TERA,
+        float32_matrix: 163.4 * TERA,
+        xf32: Some(653.7 * TERA),
         float16: 1307.4 * TERA,
         int8: 2614.9 * TERA,
         last_cache: 256 << 20,
@@ -146,7 +162,10 @@ const fn nvidia(rates: Rates, name: &'static str, device: &'static str, target: 
         target,
         bytes_per_s: rates.bytes_per_s,
         float64: rates.float64,
-        float32: rates.float32,
+        float32_vector: rates.float32,
+        float32_matrix: rates.float32,
+        // Translated kernels compute xf32 on the units of float32.
+        xf32: None,
         float16: rates.float16,
         int8: rates.int8,
         last_cache: rates.last_cache,
@@ -183,38 +202,32 @@ impl Gpu {
         GPUS
     }
 
-    /// Returns an upper bound of the operations per second for a problem in this type.
-    pub fn peak_flops(&self, dtype: Dtype) -> f64 {
-        match dtype {
-            Dtype::Float64 => self.float64,
-            // On the MI300 series float32 inputs may use xf32 matrix units at half the float16 rate. A tolerance that rejects
-            // float16 rejects most of these solutions, but the lower bound of the run time must hold for all of them.
-            Dtype::Float32 => {
-                if self.target == "gfx942" {
-                    self.float16 / 2.0
-                } else {
-                    self.float32
-                }
+    /// Returns the roof of problems in this type: the rate of the fastest units with which a solution can be precise enough. The lower
+    /// bound of the run time is derived from it, so no kernel that passes may be faster.
+    pub fn roof(&self, dtype: Dtype, inputs: InputPrecision) -> Roof {
+        let roof = |unit, flops| Roof { unit, flops };
+        match (dtype, inputs, self.xf32) {
+            (Dtype::Float64, ..) => roof("float64 matrix", self.float64),
+            // Units for 8-bit types compute with such inputs exactly, whatever the type of the output.
+            (_, InputPrecision::Byte, _) => roof("8-bit matrix", self.int8),
+            (Dtype::Float32, InputPrecision::TenBits, Some(xf32)) => roof("xf32 matrix", xf32),
+            (Dtype::Float32, ..) if self.float32_matrix > self.float32_vector => {
+                roof("float32 matrix or packed", self.float32_matrix)
             }
-            Dtype::Float16 | Dtype::Bfloat16 => self.float16,
-            _ => self.int8,
+            (Dtype::Float32, ..) => roof("float32", self.float32_vector),
+            (Dtype::Float16 | Dtype::Bfloat16, ..) => roof("float16 matrix", self.float16),
+            _ => roof("8-bit matrix", self.int8),
         }
     }
+}
 
-    /// Returns the wavefronts that fit on a SIMD at once, given the resources of each and the workgroup size in work-items.
-    pub fn waves_per_simd(&self, registers: u32, scalars: u32, local: u32, workgroup: u32) -> u32 {
-        const MOST: u32 = 8;
-        const SIMDS: u32 = 4;
-        // Each lane has 512 registers, allocated in blocks of eight.
-        let by_registers = 512 / registers.max(1).next_multiple_of(8);
-        let by_scalars = if scalars <= 100 { MOST } else { 7 };
-        let waves = workgroup.max(1).div_ceil(64);
-        let by_local = match local {
-            0 => MOST,
-            local => (self.local / local.min(self.local) * waves).div_ceil(SIMDS),
-        };
-        MOST.min(by_registers).min(by_scalars).min(by_local)
-    }
+/// Highest rate of operations on a GPU, and the units that have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roof {
+    /// Type and kind of the units: `float32`, `xf32 matrix`.
+    pub unit: &'static str,
+    /// Operations per second.
+    pub flops: f64,
 }
 
 #[cfg(test)]
@@ -259,17 +272,25 @@ mod tests {
 
     #[test]
     fn peaks_are_what_units_clocks_and_buses_give() {
-        // Compute units; GHz; operations per unit and clock for float64, float32, float16, int8; memory bus width in bits and
-        // Gbit/s per pin.
+        // Compute units; GHz; operations per unit and clock for float64, float32 vector and matrix, xf32, float16, int8; memory bus
+        // width in bits and Gbit/s per pin.
         for (name, units, clock, operations, bus) in [
-            ("MI210", 104.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),
-            ("MI250X", 110.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),
-            ("MI300A", 228.0, 2.1, [256.0, 256.0, 2048.0, 4096.0], (8192.0, 5.2)),
-            ("MI300X", 304.0, 2.1, [256.0, 256.0, 2048.0, 4096.0], (8192.0, 5.2)),
+            ("MI210", 104.0, 1.7, [256.0, 128.0, 256.0, 0.0, 1024.0, 1024.0], (4096.0, 3.2)),
+            ("MI250X", 110.0, 1.7, [256.0, 128.0, 256.0, 0.0, 1024.0, 1024.0], (4096.0, 3.2)),
+            ("MI300A", 228.0, 2.1, [256.0, 256.0, 256.0, 1024.0, 2048.0, 4096.0], (8192.0, 5.2)),
+            ("MI300X", 304.0, 2.1, [256.0, 256.0, 256.0, 1024.0, 2048.0, 4096.0], (8192.0, 5.2)),
         ] {
             let gpu = Gpu::find(name).unwrap();
-            let stated = [gpu.float64, gpu.float32, gpu.float16, gpu.int8];
-            for (stated, operations) in stated.into_iter().zip(operations) {
+            assert_eq!(gpu.xf32.is_some(), operations[3] > 0.0, "{name}");
+            let stated = [
+                gpu.float64,
+                gpu.float32_vector,
+                gpu.float32_matrix,
+                gpu.xf32.unwrap_or_default(),
+                gpu.float16,
+                gpu.int8,
+            ];
+            for (stated, operations) in stated.into_iter().zip(operations).filter(|(_, each)| *each > 0.0) {
                 let given = units * clock * 1e9 * operations;
                 assert!((stated / given - 1.0).abs() < 2e-3, "{name}: {stated} {given}");
             }
@@ -279,15 +300,32 @@ mod tests {
     }
 
     #[test]
-    fn occupancy_is_bounded_by_registers_and_by_local_memory() {
-        let gpu = Gpu::find("MI300X").unwrap();
-        assert_eq!(gpu.waves_per_simd(32, 20, 0, 256), 8);
-        assert_eq!(gpu.waves_per_simd(64, 20, 0, 256), 8);
-        assert_eq!(gpu.waves_per_simd(65, 20, 0, 256), 7);
-        assert_eq!(gpu.waves_per_simd(128, 20, 0, 256), 4);
-        assert_eq!(gpu.waves_per_simd(512, 20, 0, 256), 1);
-        // Two workgroups of four waves, on four SIMDs.
-        assert_eq!(gpu.waves_per_simd(32, 20, 32 << 10, 256), 2);
-        assert_eq!(gpu.waves_per_simd(32, 20, 64 << 10, 64), 1);
+    fn the_roof_of_float32_is_that_of_float32_units_unless_the_tolerance_permits_less() {
+        let roof = |gpu: &str, slug: &str, dtype| {
+            let precision = board_problems::find(slug).unwrap().input_precision(dtype);
+            let roof = Gpu::find(gpu).unwrap().roof(dtype, precision);
+            (roof.unit, (roof.flops / TERA).round())
+        };
+        for gpu in ["MI300X", "MI325X"] {
+            assert_eq!(roof(gpu, "matrix-multiplication", Dtype::Float32), ("float32", 163.0), "{gpu}");
+            assert_eq!(roof(gpu, "vector-addition", Dtype::Float32), ("float32", 163.0), "{gpu}");
+        }
+        let packed = "float32 matrix or packed";
+        assert_eq!(roof("MI210", "matrix-multiplication", Dtype::Float32), (packed, 45.0));
+        assert_eq!(roof("MI250X", "matrix-multiplication", Dtype::Float32), (packed, 48.0));
+        assert_eq!(roof("H200-GFX942", "matrix-multiplication", Dtype::Float32), ("float32", 67.0));
+        assert_eq!(roof("MI300X", "matrix-multiplication", Dtype::Float16), ("float16 matrix", 1307.0));
+        // All inputs of this problem have eight bits.
+        assert_eq!(roof("MI300X", "mxfp8-gemm", Dtype::Float32), ("8-bit matrix", 2615.0));
+        // The weights have four bits, but the other factor has all bits of float32.
+        assert_eq!(roof("MI300X", "int4-matmul", Dtype::Float32), ("float32", 163.0));
+    }
+
+    #[test]
+    fn xf32_is_the_roof_where_the_tolerance_permits_ten_bits() {
+        let roof = |gpu: &str| Gpu::find(gpu).unwrap().roof(Dtype::Float32, InputPrecision::TenBits);
+        assert_eq!(roof("MI300X"), Roof { unit: "xf32 matrix", flops: 653.7 * TERA });
+        assert_eq!(roof("MI210").unit, "float32 matrix or packed");
+        assert_eq!(roof("H200-GFX942").unit, "float32");
     }
 }

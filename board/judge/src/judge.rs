@@ -7,7 +7,7 @@ use board_contract::{
 use board_problems::{Case, Dtype, Launch, Place, Problem, Set, Shape};
 
 use crate::check::{CheckSpec, PlacedCase};
-use crate::code::Code;
+use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
@@ -28,7 +28,12 @@ const MOST_ELEMENTS: usize = 256;
 
 /// Judges a submission and emits its events. The last event is the verdict.
 pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
-    let mut judge = Judge { context: Context { job, tools, emit }, flags: Vec::new(), device: String::new() };
+    let mut judge = Judge {
+        context: Context { job, tools, emit },
+        flags: Vec::new(),
+        deterministic: true,
+        device: String::new(),
+    };
     if let Err(last) = judge.run() {
         (judge.context.emit)(*last);
     }
@@ -39,6 +44,8 @@ struct Judge<'a> {
     context: Context<'a>,
     /// Suspicious observations for human review.
     flags: Vec<String>,
+    /// Whether equal inputs gave bit-identical outputs so far. It is not suspicious if they did not: sums with atomics are honest.
+    deterministic: bool,
     /// Name of the device, as the worker reports it.
     device: String,
 }
@@ -97,6 +104,16 @@ impl Judge<'_> {
         })
     }
 
+    /// Returns the largest case that this job runs on its device. The occupancy is that of its launch, which may depend on the sizes.
+    fn largest_case<'p>(&self, problem: &'p Problem) -> Option<&'p Case> {
+        let set = match self.context.job.endpoint {
+            Endpoint::Sample => Set::Sample,
+            Endpoint::Checker => Set::Check,
+            Endpoint::Benchmark | Endpoint::Full | Endpoint::Compile | Endpoint::Sandbox => Set::Bench,
+        };
+        problem.cases(set, self.place()).last()
+    }
+
     /// Compiles a kernel and loads it. The runner process starts in parallel.
     fn kernel<'p>(
         &mut self,
@@ -114,11 +131,11 @@ impl Judge<'_> {
             .kernel(&self.context.job.source)
             .map_err(|error| ending::of_compiler(&error))?;
         let code = parse(&compiled.code)?;
-        let workgroup = match problem.cases.last() {
-            Some(case) => self.launch(problem, case)?.block.iter().product(),
-            None => 256,
+        let group = match self.largest_case(problem) {
+            Some(case) => Workgroup::of(&self.launch(problem, case)?),
+            None => Workgroup::USUAL,
         };
-        let go_on = self.context.compiled(&compiled, &code, gpu, workgroup);
+        let go_on = self.context.compiled(&compiled, &code, gpu, group);
         if let Some(complaint) = code.complaint(problem, self.context.job.dtype) {
             return Err(ending::compile_error("solution has the wrong signature", &complaint));
         }
@@ -164,6 +181,7 @@ impl Judge<'_> {
                     passed_tests: results.len(),
                     total_tests: results.len(),
                     test_results: results,
+                    deterministic: self.deterministic,
                     flags,
                 });
                 Ok(())
@@ -174,6 +192,7 @@ impl Judge<'_> {
                     passed_tests: results.len(),
                     total_tests: results.len(),
                     test_results: results,
+                    deterministic: self.deterministic,
                     flags: self.flags.clone(),
                 });
                 self.measure(solution)
@@ -241,8 +260,7 @@ impl Judge<'_> {
         if twice && found.1.is_none() {
             let again = placed.answer(session, 1)?;
             if again.outputs != answer.outputs {
-                let text = format!("not-deterministic: {} gave different bits for equal inputs", case.name);
-                self.flags.push(text);
+                self.deterministic = false;
                 found = placed.verdict(test_id, &again);
             }
         }
@@ -265,7 +283,6 @@ impl Judge<'_> {
         let message = format!("Measuring {total_tests} cases on {}", self.device_words(solution.gpu));
         (self.context.emit)(Event::Benchmarking { message, total_tests });
         let mut results: Vec<BenchmarkResult> = Vec::new();
-        let mut deterministic = !self.flags.iter().any(|flag| flag.starts_with("not-deterministic"));
         for (index, case) in cases.iter().enumerate() {
             let measurement = Measurement {
                 spec: self.spec(problem),
@@ -296,7 +313,7 @@ impl Judge<'_> {
                     }));
                 }
             };
-            deterministic &= measured.deterministic;
+            self.deterministic &= measured.deterministic;
             self.flags.extend(measured.flags);
             (self.context.emit)(Event::BenchmarkResult {
                 result: Box::new(measured.result.clone()),
@@ -305,17 +322,22 @@ impl Judge<'_> {
             results.push(measured.result);
         }
         let times = results.iter().map(|result| result.runtime_ms);
+        let intervals: Vec<_> =
+            results.iter().map(|result| (result.runtime_ms, result.ci_low_ms, result.ci_high_ms)).collect();
+        let interval = statistics::geometric_interval(&intervals);
         let avg_gflops = match results.iter().map(|result| result.gflops).collect::<Option<Vec<f64>>>() {
             Some(values) => statistics::geometric_mean(values.into_iter()),
             None => None,
         };
         (self.context.emit)(Event::Benchmarked {
             avg_runtime_ms: statistics::geometric_mean(times).unwrap_or(0.0),
+            ci_low_ms: interval.map(|(low, _)| low),
+            ci_high_ms: interval.map(|(_, high)| high),
             avg_gflops,
             total_tests,
             emulated: self.context.job.emulated,
             device: Some(self.device.clone()),
-            deterministic,
+            deterministic: self.deterministic,
             flags: std::mem::take(&mut self.flags),
             test_results: results,
         });

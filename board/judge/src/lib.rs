@@ -30,7 +30,7 @@ mod statistics;
 mod tools;
 
 pub use compile::{CompileError, Compiled, Compiler};
-pub use gpu::Gpu;
+pub use gpu::{Gpu, Roof};
 pub use job::{Job, Limits};
 pub use judge::run;
 pub use object_rules::ObjectBreach;

@@ -223,8 +223,8 @@ impl Measurement<'_> {
         let known = |samples: &[f64]| statistics::summary(samples);
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
         let dtype = self.spec.dtype;
-        let peak_flops = self.gpu.peak_flops(dtype);
-        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
+        let roof = self.gpu.roof(dtype, self.spec.problem.input_precision(dtype));
+        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / roof.flops);
         let floor_ms = seconds * 1e3;
         let mut flags = Vec::new();
         match &counts {
@@ -235,9 +235,6 @@ impl Measurement<'_> {
                 self.case.name, summary.median, self.gpu.name
             )),
             None => {}
-        }
-        if !deterministic {
-            flags.push(format!("not-deterministic: {} gave different bits for equal inputs", self.case.name));
         }
         let per_second = |amount: f64| amount / (summary.median.max(1e-9) / 1e3) / 1e9;
         let result = BenchmarkResult {
@@ -258,7 +255,8 @@ impl Measurement<'_> {
                 flops,
                 bytes,
                 intensity: flops.map(|flops| flops / bytes),
-                peak_flops,
+                peak_flops: roof.flops,
+                peak_unit: roof.unit.to_owned(),
                 peak_bytes_per_s: self.gpu.bytes_per_s,
             },
             counts,

@@ -12,7 +12,7 @@ use sandbox::{Command, Limits, Stop, Stream};
 use transport::{Endpoint, TransportError};
 use worker_client::WorkerAddress;
 
-use crate::code::Code;
+use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gate::{Gate, Policy};
@@ -37,7 +37,7 @@ pub(crate) fn solution(
         .map_err(|error| ending::of_compiler(&error))?;
     let code = Code::parse(&compiled.code)
         .map_err(|problem| ending::error("the compiled code cannot be read", &problem.to_string()))?;
-    if !context.compiled(&compiled, &code, gpu, 256) {
+    if !context.compiled(&compiled, &code, gpu, Workgroup::USUAL) {
         return Ok(None);
     }
     let program = compiled.program.unwrap_or_default();
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &mut Context, gpu: &Gpu) -> Result<(), Ending> {
         .program(&context.job.source, None)
         .map_err(|error| ending::of_compiler(&error))?;
     if let Ok(code) = Code::parse(&compiled.code) {
-        context.compiled(&compiled, &code, gpu, 256);
+        context.compiled(&compiled, &code, gpu, Workgroup::USUAL);
     }
     let (command, _resources) = command(context, compiled.program.unwrap_or_default(), Policy::Free)?;
     let (sender, lines) = mpsc::channel();

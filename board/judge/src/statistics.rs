@@ -59,6 +59,21 @@ pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     mean.is_finite().then(|| mean.exp())
 }
 
+/// Returns the 95 % confidence interval of the geometric mean of medians, given each median and its own 95 % interval; `None` without
+/// values, or if a median has no logarithm.
+///
+/// The mean of logarithms is a linear combination of independent estimates, so its distance to either end of the interval is the root of
+/// the sum of their squared distances, divided by their number (method of variance estimates recovery, Zou and Donner 2008).
+pub(crate) fn geometric_interval(medians: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
+    let mean = geometric_mean(medians.iter().map(|(median, ..)| *median))?;
+    let distance = |end: fn(&(f64, f64, f64)) -> f64| {
+        let squares = medians.iter().map(|one| (one.0.ln() - end(one).ln()).powi(2));
+        squares.sum::<f64>().sqrt() / medians.len() as f64
+    };
+    let (low, high) = (mean * (-distance(|one| one.1)).exp(), mean * distance(|one| one.2).exp());
+    (low.is_finite() && high.is_finite()).then_some((low, high))
+}
+
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
@@ -86,6 +101,20 @@ mod tests {
         let after = summary(&samples).unwrap();
         assert_eq!((before.outliers, after.outliers), (0, 1));
         assert!((after.median - before.median).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_interval_of_one_case_is_its_own_and_that_of_more_is_narrower() {
+        let near = |found: Option<(f64, f64)>, low: f64, high: f64| {
+            let (found_low, found_high) = found.unwrap();
+            assert!((found_low - low).abs() < 1e-9 && (found_high - high).abs() < 1e-9, "{found:?}");
+        };
+        near(geometric_interval(&[(2.0, 1.8, 2.5)]), 1.8, 2.5);
+        // Four equal cases have half the relative error of each.
+        near(geometric_interval(&[(4.0, 1.0, 16.0); 4]), 2.0, 8.0);
+        assert_eq!(geometric_interval(&[]), None);
+        assert_eq!(geometric_interval(&[(0.0, 0.0, 2.0)]), None);
+        assert_eq!(geometric_interval(&[(1.0, 0.0, 2.0)]).unwrap().0, 0.0);
     }
 
     #[test]

@@ -40,14 +40,25 @@ fn statuses(events: &[Event]) -> Vec<String> {
 fn a_right_kernel_goes_from_compiling_to_checked() {
     let events = rig().events(&rig().job("leaky-relu", RIGHT, Endpoint::Checker));
     assert_eq!(statuses(&events), ["COMPILING", "COMPILED", "ISA", "CHECKING", "TEST_RESULT", "CHECKED"]);
-    let Some(Event::Checked { passed_tests, total_tests, test_results, flags }) = events.last() else {
+    let Some(Event::Checked { passed_tests, total_tests, test_results, flags, .. }) = events.last() else {
         panic!()
     };
     assert!(*total_tests >= 4 && passed_tests == total_tests && test_results.len() == *total_tests);
     assert!(test_results.iter().all(|result| result.status == Verdict::Passed) && flags.is_empty());
     let Event::Compiled { kernels, .. } = &events[1] else { panic!("{:?}", events[1]) };
     assert_eq!((kernels[0].name.as_str(), kernels[0].workgroup), ("solution", 256));
-    assert!(kernels[0].vgprs > 0 && kernels[0].sgprs > 0 && kernels[0].waves_per_simd == 8);
+    assert!(kernels[0].vgprs > 0 && kernels[0].sgprs > 0 && kernels[0].waves_per_simd == 8.0);
+}
+
+#[test]
+fn the_occupancy_is_that_of_whole_workgroups_of_the_launch() {
+    let source = format!("//!lds 40960\n//!block 512\n{RIGHT}");
+    let last = rig().last(&rig().job("leaky-relu", &source, Endpoint::Compile));
+    let Event::Compiled { kernels, .. } = last else { panic!("{last:?}") };
+    let solution = kernels.iter().find(|kernel| kernel.name == "solution").expect("the kernel");
+    assert_eq!((solution.workgroup, solution.dynamic_lds_bytes), (512, 40960));
+    // A second workgroup does not fit into the local memory of a compute unit.
+    assert_eq!((solution.workgroups_per_cu, solution.waves_per_simd), (1, 2.0));
 }
 
 #[test]
@@ -116,9 +127,10 @@ fn a_wrong_answer_shows_what_differs_and_all_cases_are_tried() {
     };
     assert_eq!(test_results.len(), total_tests);
     assert!(passed_tests < total_tests, "{test_results:?}");
-    assert!(debug_info.mismatches == 1 && (debug_info.max_difference - 1.0).abs() < 1e-3, "{debug_info:?}");
-    let (place, difference) = debug_info.sample_differences.iter().next().expect("a sample");
-    assert!(place.starts_with('(') && difference.expected != difference.actual, "{debug_info:?}");
+    let output = &debug_info.outputs[0];
+    assert!(output.mismatches == 1 && (output.max_difference - 1.0).abs() < 1e-3, "{debug_info:?}");
+    let difference = output.samples.first().expect("a sample");
+    assert!(!difference.index.is_empty() && difference.expected != difference.actual, "{debug_info:?}");
 }
 
 #[test]

@@ -66,6 +66,29 @@ impl Expected {
     }
 }
 
+/// What a solution wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValueKind {
+    /// A finite number.
+    Number,
+    /// NaN.
+    NotANumber,
+    /// An infinity.
+    Infinite,
+    /// Nothing: the output is too short.
+    Missing,
+}
+
+impl ValueKind {
+    fn of(value: f64) -> Self {
+        match value {
+            value if value.is_nan() => Self::NotANumber,
+            value if value.is_infinite() => Self::Infinite,
+            _ => Self::Number,
+        }
+    }
+}
+
 /// One wrong element. Numbers are strings, because some have more bits than JSON numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mismatch {
@@ -75,8 +98,10 @@ pub struct Mismatch {
     pub expected: String,
     /// Value of the solution.
     pub actual: String,
-    /// Absolute difference.
+    /// Absolute difference; a word if there is none.
     pub difference: String,
+    /// What the solution wrote.
+    pub kind: ValueKind,
 }
 
 /// Result of comparing an output.
@@ -92,8 +117,10 @@ pub struct Comparison {
     pub mismatches: u64,
     /// Number of elements.
     pub total: u64,
-    /// Elements that are infinite or NaN.
-    pub not_finite: u64,
+    /// Elements that are NaN.
+    pub not_a_number: u64,
+    /// Elements that are infinite.
+    pub infinite: u64,
     /// The largest and the first differences, in index order.
     pub samples: Vec<Mismatch>,
 }
@@ -101,7 +128,7 @@ pub struct Comparison {
 /// Comparison of one element.
 struct Element {
     wrong: bool,
-    finite: bool,
+    kind: ValueKind,
     difference: f64,
 }
 
@@ -115,7 +142,7 @@ pub(crate) fn compare(tolerance: Tolerance, expected: &Expected, actual: &[u8]) 
                 let (right, found) = (values[index], *actual.get(index)?);
                 Some(Element {
                     wrong: !tolerance.accepts(right, found),
-                    finite: found.is_finite(),
+                    kind: ValueKind::of(found),
                     difference: (found - right).abs(),
                 })
             };
@@ -147,7 +174,11 @@ fn integers(
     let judge = |index: usize| {
         let difference = (actual.get(index)? - right(index)).abs();
         let allowed = tolerance.atol + tolerance.rtol * right(index).abs() as f64;
-        Some(Element { wrong: difference as f64 > allowed, finite: true, difference: difference as f64 })
+        Some(Element {
+            wrong: difference as f64 > allowed,
+            kind: ValueKind::Number,
+            difference: difference as f64,
+        })
     };
     let show = |index: usize| (right(index).to_string(), actual.get(index).map(i128::to_string));
     summarise(expected, total, judge, show)
@@ -159,14 +190,17 @@ fn summarise(
     judge: impl Fn(usize) -> Option<Element>,
     show: impl Fn(usize) -> (String, Option<String>),
 ) -> Comparison {
-    let (mut mismatches, mut not_finite, mut sum, mut max) = (0, 0, 0.0, 0.0f64);
+    let (mut mismatches, mut not_a_number, mut infinite, mut sum, mut max) = (0, 0, 0, 0.0, 0.0f64);
+    let judge = |index: usize| {
+        judge(index).unwrap_or(Element { wrong: true, kind: ValueKind::Missing, difference: f64::INFINITY })
+    };
     let mut first: Vec<usize> = Vec::new();
     // The largest differences, largest first. NaN counts as larger than any difference.
     let mut worst: Vec<(f64, usize)> = Vec::new();
     for index in 0..total {
-        let element =
-            judge(index).unwrap_or(Element { wrong: true, finite: true, difference: f64::INFINITY });
-        not_finite += u64::from(!element.finite);
+        let element = judge(index);
+        not_a_number += u64::from(element.kind == ValueKind::NotANumber);
+        infinite += u64::from(element.kind == ValueKind::Infinite);
         if element.difference.is_finite() {
             sum += element.difference;
             max = max.max(element.difference);
@@ -190,12 +224,17 @@ fn summarise(
     shown.dedup();
     let sample = |index: usize| {
         let (right, found) = show(index);
-        let difference = judge(index).map_or("missing".to_owned(), |element| number(element.difference));
+        let element = judge(index);
+        let missing = || "missing".to_owned();
         Mismatch {
             index: coordinates(index, &expected.shape),
             expected: right,
-            actual: found.unwrap_or_else(|| "missing".to_owned()),
-            difference,
+            actual: found.unwrap_or_else(missing),
+            difference: match element.kind {
+                ValueKind::Missing => missing(),
+                _ => number(element.difference),
+            },
+            kind: element.kind,
         }
     };
     Comparison {
@@ -204,7 +243,8 @@ fn summarise(
         mean_difference: if total == 0 { 0.0 } else { sum / total as f64 },
         mismatches,
         total: total as u64,
-        not_finite,
+        not_a_number,
+        infinite,
         samples: shown.into_iter().map(sample).collect(),
     }
 }
@@ -225,14 +265,19 @@ fn coordinates(index: usize, shape: &[usize]) -> Vec<usize> {
     place
 }
 
-/// Formats a number with nine digits, enough to distinguish any two floats, without trailing zeros.
+/// Formats a number with nine digits, enough to distinguish any two floats, without trailing zeros. What is no finite number is a word.
 fn number(value: f64) -> String {
+    match ValueKind::of(value) {
+        ValueKind::NotANumber => return "not a number".to_owned(),
+        ValueKind::Infinite => return if value > 0.0 { "infinite" } else { "-infinite" }.to_owned(),
+        ValueKind::Number | ValueKind::Missing => {}
+    }
     if value == 0.0 || (1e-4..1e9).contains(&value.abs()) {
         let text = format!("{value:.9}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         return if text == "-0" { "0".to_owned() } else { text.to_owned() };
     }
-    if value.is_finite() { format!("{value:.8e}") } else { value.to_string().to_lowercase() }
+    format!("{value:.8e}")
 }
 
 #[cfg(test)]
@@ -260,7 +305,8 @@ mod tests {
         assert!(compare(TOLERANCE, &right, &bytes(&[1.0005, 2.0, 3.0, 4.0])).passed);
         let found = compare(TOLERANCE, &right, &bytes(&[1.0, 2.5, 3.0, 3.0]));
         assert!(!found.passed);
-        assert_eq!((found.mismatches, found.total, found.not_finite), (2, 4, 0));
+        assert_eq!((found.mismatches, found.total), (2, 4));
+        assert_eq!((found.not_a_number, found.infinite), (0, 0));
         assert_eq!(found.max_difference, 1.0);
         assert_eq!(found.mean_difference, 1.5 / 4.0);
         assert_eq!(found.samples[0].index, [0, 1]);
@@ -270,9 +316,22 @@ mod tests {
 
     #[test]
     fn no_number_passes_for_anything_and_nothing_passes_for_no_number() {
-        let found = compare(TOLERANCE, &floats(&[1.0, 2.0], &[2]), &bytes(&[f32::NAN, f32::INFINITY]));
-        assert_eq!((found.mismatches, found.not_finite), (2, 2));
-        assert_eq!(found.samples[0].actual, "nan");
+        let wrong = bytes(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+        let found = compare(TOLERANCE, &floats(&[1.0, 2.0, 3.0], &[3]), &wrong);
+        assert_eq!((found.mismatches, found.not_a_number, found.infinite), (3, 1, 2));
+        let words: Vec<(&str, &str, ValueKind)> = found
+            .samples
+            .iter()
+            .map(|sample| (sample.actual.as_str(), sample.difference.as_str(), sample.kind))
+            .collect();
+        assert_eq!(
+            words,
+            [
+                ("not a number", "not a number", ValueKind::NotANumber),
+                ("infinite", "infinite", ValueKind::Infinite),
+                ("-infinite", "infinite", ValueKind::Infinite),
+            ]
+        );
         assert!(!compare(TOLERANCE, &floats(&[f64::NAN], &[1]), &bytes(&[f32::NAN])).passed);
         assert!(!compare(TOLERANCE, &floats(&[f64::INFINITY], &[1]), &bytes(&[f32::INFINITY])).passed);
     }
@@ -281,7 +340,10 @@ mod tests {
     fn an_output_cut_short_is_wrong_where_it_is_missing() {
         let found = compare(TOLERANCE, &floats(&[1.0, 2.0, 3.0], &[3]), &bytes(&[1.0, 2.0]));
         assert_eq!(found.mismatches, 1);
-        assert_eq!(found.samples[0].actual, "missing");
+        assert_eq!(
+            (found.samples[0].actual.as_str(), found.samples[0].kind),
+            ("missing", ValueKind::Missing)
+        );
     }
 
     #[test]

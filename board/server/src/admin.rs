@@ -161,29 +161,33 @@ impl Admin {
                         .map(|one| one.id),
                 );
             }
-            for id in &ids {
-                self.rejudge_one(id).await?;
-            }
+            self.rejudge_all(&ids).await?;
             Ok(ids.len())
         })
     }
 
-    /// Queues a submission behind the waiting ones. Its position and wait are estimates: only the server knows whose turn it is and how
-    /// many slots the device has.
-    async fn rejudge_one(&self, id: &str) -> Result<()> {
-        let found = self.store.submission_brief(id).await.map_err(|error| match error {
-            StoreError::Missing(_, id) => StoreError::Missing("finished submission", id),
-            error => error,
-        })?;
-        let submission = Submission { queued_at: now(), ..found };
-        let position = queue::requeue_position(&self.store.waiting().await?, &submission, &Turns::default());
-        let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
-        let event = Event::InQueue {
-            message: "The submission is judged again".to_owned(),
-            position,
-            expected_wait_s: (position - 1) as f64 * usual.unwrap_or_default(),
-        };
-        Ok(self.store.rejudge(id, event).await?)
+    /// Queues submissions behind the waiting ones. Their positions and waits are estimates, which the server corrects: only it knows
+    /// whose turn it is and how many slots the device has.
+    async fn rejudge_all(&self, ids: &[String]) -> Result<()> {
+        let mut joining = Vec::new();
+        for (id, moment) in ids.iter().zip(now()..) {
+            let found = self.store.submission_brief(id).await.map_err(|error| match error {
+                StoreError::Missing(_, id) => StoreError::Missing("finished submission", id),
+                error => error,
+            })?;
+            joining.push(Submission { queued_at: moment, ..found });
+        }
+        let positions = queue::requeue_positions(&self.store.waiting().await?, &joining, &Turns::default());
+        for (submission, position) in joining.iter().zip(positions) {
+            let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
+            let event = Event::InQueue {
+                message: format!("The submission is judged again, from position {position} in the queue"),
+                position,
+                expected_wait_s: (position - 1) as f64 * usual.unwrap_or_default(),
+            };
+            self.store.rejudge(&submission.summary.id, event).await?;
+        }
+        Ok(())
     }
 
     /// Requests the cancellation of a submission; false if it has already ended.

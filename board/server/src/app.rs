@@ -118,13 +118,19 @@ impl App {
         Ok((position, self.wait_at(gpu, position).await?))
     }
 
-    /// Returns the queue position that an unfinished submission gets when it is requeued, and the seconds until it starts.
-    pub async fn requeue_position(&self, submission: &Submission) -> Result<(usize, f64), StoreError> {
-        let (id, gpu) = (&submission.summary.id, &submission.summary.gpu);
+    /// Returns the queue positions that unfinished submissions get when they are requeued together, and the seconds until they start.
+    pub async fn requeue_positions(&self, joining: &[Submission]) -> Result<Vec<(usize, f64)>, StoreError> {
         let waiting = self.store.waiting().await?;
-        let position = queue::requeue_position(&waiting, submission, &self.turns.lock());
-        let busy = self.running.lock().iter().filter(|(other, one)| *other != id && &one.gpu == gpu).count();
-        Ok((position, self.wait(gpu, position, busy).await?))
+        let positions = queue::requeue_positions(&waiting, joining, &self.turns.lock());
+        let mut found = Vec::new();
+        for (submission, position) in joining.iter().zip(positions) {
+            let gpu = &submission.summary.gpu;
+            // They have given up their slots, or are about to.
+            let leaves = |id: &str| joining.iter().any(|other| other.summary.id == id);
+            let busy = self.running.lock().iter().filter(|(id, one)| !leaves(id) && &one.gpu == gpu).count();
+            found.push((position, self.wait(gpu, position, busy).await?));
+        }
+        Ok(found)
     }
 
     /// Returns the seconds until the submission at a queue position starts.

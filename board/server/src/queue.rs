@@ -53,25 +53,35 @@ pub fn order<'a>(waiting: impl Iterator<Item = &'a Waiting>, turns: &Turns) -> V
     order
 }
 
-/// Returns the position, counted from 1, of a submission that joins the waiting ones of its device at the time it was first queued.
-pub fn requeue_position(waiting: &[Waiting], submission: &Submission, turns: &Turns) -> usize {
+/// Returns the positions, counted from 1, of submissions that join the waiting ones of their devices at the times they were queued.
+/// All join together: the position of each depends on the others, as users take turns.
+pub fn requeue_positions(waiting: &[Waiting], joining: &[Submission], turns: &Turns) -> Vec<usize> {
+    let joins = |id: &str| joining.iter().any(|submission| submission.summary.id == id);
+    let mut all: Vec<Waiting> = waiting.iter().filter(|one| !joins(&one.id)).cloned().collect();
+    all.extend(joining.iter().map(waiting_again));
+    all.sort_by(|one, other| (one.queued_at, &one.id).cmp(&(other.queued_at, &other.id)));
+    let position = |submission: &Submission| {
+        let summary = &submission.summary;
+        let line = order(all.iter().filter(|one| one.gpu == summary.gpu), turns);
+        line.iter().position(|one| one.id == summary.id).map_or(1, |index| index + 1)
+    };
+    joining.iter().map(position).collect()
+}
+
+/// Returns a submission as it waits again.
+fn waiting_again(submission: &Submission) -> Waiting {
     let summary = &submission.summary;
-    let (before, after): (Vec<&Waiting>, Vec<&Waiting>) = waiting
-        .iter()
-        .filter(|one| one.gpu == summary.gpu && one.id != summary.id)
-        .partition(|one| (one.queued_at, &one.id) < (submission.queued_at, &summary.id));
-    let joining = Waiting {
+    Waiting {
         id: summary.id.clone(),
         user_id: submission.user_id.clone(),
         user: summary.user.clone(),
+        // Decides when a submission starts, not its position.
         concurrency: None,
         problem: summary.problem.clone(),
         gpu: summary.gpu.clone(),
         endpoint: summary.endpoint,
         queued_at: submission.queued_at,
-    };
-    let order = order(before.into_iter().chain([&joining]).chain(after), turns);
-    order.iter().position(|one| one.id == joining.id).map_or(1, |index| index + 1)
+    }
 }
 
 /// Returns the next submission to start on a device: the first in order whose user is below the concurrency limit.
@@ -89,6 +99,7 @@ pub fn next<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use board_contract::{Endpoint, State, Status, SubmissionSummary};
 
     fn waiting(id: &str, user: &str) -> Waiting {
         Waiting {
@@ -98,7 +109,7 @@ mod tests {
             concurrency: None,
             problem: "relu".to_owned(),
             gpu: "MI300X".to_owned(),
-            endpoint: board_contract::Endpoint::Checker,
+            endpoint: Endpoint::Checker,
             queued_at: 0,
         }
     }
@@ -118,6 +129,67 @@ mod tests {
             waiting("c1", "c"),
         ];
         assert_eq!(ids(&order(queue.iter(), &Turns::default())), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+    }
+
+    fn submission(id: &str, user: &str, queued_at: i64) -> Submission {
+        Submission {
+            summary: SubmissionSummary {
+                id: id.to_owned(),
+                problem: "relu".to_owned(),
+                title: String::new(),
+                user: user.to_owned(),
+                gpu: "MI300X".to_owned(),
+                dtype: "float32".to_owned(),
+                endpoint: Endpoint::Checker,
+                status: Status::Compiling,
+                state: State::Running,
+                emulated: true,
+                public: false,
+                created_at: queued_at,
+                finished_at: None,
+                passed_tests: None,
+                total_tests: None,
+                avg_runtime_ms: None,
+                ci_low_ms: None,
+                ci_high_ms: None,
+                avg_gflops: None,
+                instructions: None,
+                cost_usd: None,
+                execution_time: None,
+                deterministic: None,
+                flags: Vec::new(),
+            },
+            user_id: user.to_owned(),
+            source: String::new(),
+            seed: 0,
+            cancel: false,
+            attempt: 1,
+            last_event: 1,
+            price_per_hour: 0.0,
+            reserved_usd: 0.0,
+            queued_at,
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn submissions_that_return_together_get_the_positions_at_which_they_start() {
+        let joining = [submission("a1", "a", 1), submission("a2", "a", 2), submission("b1", "b", 3)];
+        let later = [Waiting { queued_at: 4, ..waiting("c1", "c") }];
+        // The second of a starts after the first of each other user, although it was queued before them.
+        assert_eq!(requeue_positions(&later, &joining, &Turns::default()), [1, 4, 2]);
+        let mut turns = Turns::default();
+        turns.served("a");
+        assert_eq!(requeue_positions(&later, &joining, &turns), [3, 4, 1]);
+    }
+
+    #[test]
+    fn a_submission_that_returns_keeps_its_time_and_other_devices_do_not_count() {
+        let other = Waiting { gpu: "MI210".to_owned(), ..waiting("x1", "x") };
+        let (before, after) = (waiting("b1", "b"), Waiting { queued_at: 9, ..waiting("c1", "c") });
+        let found =
+            requeue_positions(&[other, before, after], &[submission("a1", "a", 5)], &Turns::default());
+        assert_eq!(found, [2]);
     }
 
     #[test]

@@ -42,32 +42,40 @@ impl Outcome {
 pub async fn recover(app: &App) -> Result<usize, StoreError> {
     let left = app.store.interrupted().await?;
     let count = left.len();
-    for submission in left {
-        again(app, &submission, "The server was restarted").await?;
-    }
+    again(app, left, "The server was restarted").await?;
     Ok(count)
 }
 
-/// Requeues a submission, or ends it after too many attempts.
-async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), StoreError> {
-    let (id, attempt) = (&submission.summary.id, submission.attempt);
-    let number = if attempt >= app.config.limits.attempts {
+/// Requeues submissions, or ends those with too many attempts.
+async fn again(app: &App, submissions: Vec<Submission>, why: &str) -> Result<(), StoreError> {
+    let most = app.config.limits.attempts;
+    let (ended, left): (Vec<Submission>, Vec<Submission>) =
+        submissions.into_iter().partition(|submission| submission.attempt >= most);
+    for Submission { summary, attempt, .. } in ended {
         let event = Event::error(
             "interrupted",
             format!("{why}; this was attempt {attempt}, the last one allowed"),
             "Submit it again. If that does not help, contact the operator of this server.",
         );
-        app.store.finish(id, attempt, Ending::new(event, 0.0, 0.0)).await?
-    } else {
-        let (position, expected_wait_s) = app.requeue_position(submission).await?;
-        let message = format!("{why}; the submission will run again");
-        app.store.requeue(id, attempt, Event::InQueue { message, position, expected_wait_s }).await?
-    };
-    if let Some(number) = number {
-        app.hub.tell(id, number);
+        let number = app.store.finish(&summary.id, attempt, Ending::new(event, 0.0, 0.0)).await?;
+        tell(app, &summary.id, number);
+    }
+    let positions = app.requeue_positions(&left).await?;
+    for (Submission { summary, attempt, .. }, (position, expected_wait_s)) in left.iter().zip(positions) {
+        let message = format!("{why}; the submission will run again, from position {position} in the queue");
+        let event = Event::InQueue { message, position, expected_wait_s };
+        let number = app.store.requeue(&summary.id, *attempt, event).await?;
+        tell(app, &summary.id, number);
     }
     app.wake.notify_one();
     Ok(())
+}
+
+/// Tells the streams of a submission that it has an event with this number.
+fn tell(app: &App, id: &str, number: Option<i64>) {
+    if let Some(number) = number {
+        app.hub.tell(id, number);
+    }
 }
 
 /// Runs until the server stops, and aborts all attempts then. An attempt that continued could end a submission that the next server has
@@ -237,9 +245,7 @@ async fn acquire(
 
 async fn append(app: &App, submission: &Submission, event: Event) -> Result<(), StoreError> {
     let id = &submission.summary.id;
-    if let Some(number) = app.store.append(id, submission.attempt, event).await? {
-        app.hub.tell(id, number);
-    }
+    tell(app, id, app.store.append(id, submission.attempt, event).await?);
     Ok(())
 }
 
@@ -325,7 +331,7 @@ async fn end(app: &App, submission: &Submission, outcome: Outcome, seconds: f64)
     let (event, check) = match outcome {
         Outcome::Ended { event, check } => (event, check),
         Outcome::Cancelled => (Event::Cancelled { message: "The submission was cancelled".to_owned() }, None),
-        Outcome::Lost(why) => return again(app, submission, &why).await,
+        Outcome::Lost(why) => return again(app, vec![submission.clone()], &why).await,
     };
     let id = &submission.summary.id;
     let ending =

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
-use board_contract::{Event, EventRecord, State};
+use board_contract::{Event, EventRecord, State, Status};
 use futures_util::stream::{self, Stream};
 use serde_json::json;
 use tokio::sync::watch;
@@ -57,7 +57,7 @@ struct Watcher {
     /// Time of the next heartbeat.
     beat: Instant,
     pending: VecDeque<sse::Event>,
-    /// Queue position that was last sent.
+    /// Queue position that was last sent; `None` before the first.
     place: Option<usize>,
     done: bool,
 }
@@ -105,6 +105,11 @@ impl Watcher {
         };
         for event in events {
             self.after = event.number;
+            // A stored event has the position of its moment. The stream sends another one if the position is different by now: a
+            // submission that was requeued, or queued by `remora board rejudge`, may have got another place meanwhile.
+            if event.status == Status::InQueue.name() {
+                self.place = position_in(&event.data);
+            }
             self.pending.push_back(
                 sse::Event::default().event(event.status).id(event.number.to_string()).data(event.data),
             );
@@ -114,7 +119,7 @@ impl Watcher {
             return Ok(());
         }
         let Some(place) = self.app.positions.lock().get(&self.id).copied() else { return Ok(()) };
-        if self.place.replace(place).is_some_and(|previous| previous != place) {
+        if self.place.replace(place) != Some(place) {
             let gpu = &submission.summary.gpu;
             let event = Event::InQueue {
                 message: format!("Position {place} in the queue for {gpu}"),
@@ -134,5 +139,13 @@ impl Watcher {
             self.pending.push_back(sse::Event::default().event(name).data(data));
         }
         Ok(())
+    }
+}
+
+/// Returns the queue position in the record of an event.
+fn position_in(data: &str) -> Option<usize> {
+    match serde_json::from_str::<EventRecord>(data).ok()?.event {
+        Event::InQueue { position, .. } => Some(position),
+        _ => None,
     }
 }

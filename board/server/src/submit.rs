@@ -108,15 +108,19 @@ fn problem_and_dtype(body: &SubmitBody) -> Result<(&'static Problem, String), Re
     let slug = body.problem.as_deref().unwrap_or_default().trim();
     let problem = board_problems::find(slug)
         .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
-    let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
-    let dtype = match body.dtype.as_deref() {
-        None => names.first().copied().unwrap_or_default(),
-        Some(name) => *names.iter().find(|known| **known == name).ok_or_else(|| {
-            Refusal::bad_request(format!("{slug} does not support the type \"{name}\""))
+    Ok((problem, dtype_of(problem, body.dtype.as_deref())?.to_owned()))
+}
+
+/// Returns the type with this name that a problem supports; its first type without a name.
+pub fn dtype_of(problem: &Problem, name: Option<&str>) -> Result<&'static str, Refusal> {
+    let names: Vec<&'static str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
+    match name {
+        None => Ok(names.first().copied().unwrap_or_default()),
+        Some(name) => names.iter().find(|known| **known == name).copied().ok_or_else(|| {
+            Refusal::bad_request(format!("{} does not support the type \"{name}\"", problem.slug))
                 .details(format!("It supports {}.", names.join(", ")))
-        })?,
-    };
-    Ok((problem, dtype.to_owned()))
+        }),
+    }
 }
 
 /// Estimates a submission of this kind on this device.

@@ -127,22 +127,10 @@ export interface Counters {
 export interface DebugInfo {
   /** Name of the case. */
   case: string;
-  /** Name of the output. */
-  output: string;
-  /** Extents of the output. */
-  shape: number[];
-  /** Largest difference. */
-  max_difference: number;
-  /** Mean difference. */
-  mean_difference: number;
-  /** Number of wrong elements. */
-  mismatches: number;
-  /** Number of elements. */
-  total_elements: number;
-  /** Some wrong elements, by index. */
-  sample_differences: Record<string, Difference>;
   /** Description of the failure. */
   message: string;
+  /** All outputs, in the order of the signature; correct ones have no mismatches. */
+  outputs: OutputDifferences[];
 }
 
 /** A device of the board. */
@@ -180,15 +168,22 @@ export interface Devices {
   devices: DeviceInfo[];
 }
 
-/** One wrong element. */
+/** One wrong element. Numbers are texts, because some have more bits than JSON numbers. */
 export interface Difference {
+  /** Coordinates of the element. */
+  index: number[];
   /** Value of the reference. */
   expected: string;
-  /** Value of the solution. */
+  /** Value of the solution: a number, `not a number`, `infinite`, `-infinite` or `missing`. */
   actual: string;
-  /** Their difference. */
+  /** Their difference; a word if there is none. */
   diff: string;
+  /** What the solution wrote. */
+  kind: ElementKind;
 }
+
+/** What a solution wrote instead of the expected number. */
+export type ElementKind = "number" | "not-a-number" | "infinite" | "missing";
 
 /** What is done with a submission. */
 export type Endpoint = "checker" | "benchmark" | "full" | "sample" | "sandbox" | "compile";
@@ -279,7 +274,9 @@ export type Event = {
   total_tests: number;
   /** Results of the cases. */
   test_results: TestResult[];
-  /** Suspicious observations for human review. */
+  /** Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic. */
+  deterministic: boolean;
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
   status: "CHECKED";
 } | {
@@ -299,6 +296,10 @@ export type Event = {
   test_results: BenchmarkResult[];
   /** Geometric mean of the run times. */
   avg_runtime_ms: number;
+  /** Lower end of the 95 % confidence interval of the mean. */
+  ci_low_ms?: number;
+  /** Upper end of the interval. */
+  ci_high_ms?: number;
   /** Geometric mean of the operations per second, if they are known for all cases. */
   avg_gflops?: number;
   /** Number of cases. */
@@ -307,9 +308,9 @@ export type Event = {
   emulated: boolean;
   /** Name of the device, as its worker reports it: `NVIDIA H200 as gfx942`. */
   device?: string;
-  /** Whether equal inputs gave bit-identical outputs. */
+  /** Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic. */
   deterministic: boolean;
-  /** Suspicious observations for human review. */
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
   status: "BENCHMARKED";
 } | SampleResult & {
@@ -442,22 +443,28 @@ export interface KernelFacts {
   lds_bytes: number;
   /** Private memory of a lane. */
   scratch_bytes: number;
-  /** Occupancy: wavefronts that fit on one SIMD at once. */
+  /** Occupancy: workgroups that fit on one compute unit at once. */
+  workgroups_per_cu: number;
+  /** Wavefronts of these workgroups on each SIMD of the compute unit, on average; 8 at most. */
   waves_per_simd: number;
   /** Vector registers spilled to private memory. */
   spilled_vgprs: number;
   /** Scalar registers spilled. */
   spilled_sgprs: number;
-  /** Workgroup size in work-items for which the occupancy was computed. */
+  /** Workgroup size in work-items for which the occupancy was computed: that of the launch. */
   workgroup: number;
+  /** Dynamic local memory of a workgroup for which the occupancy was computed: that of the launch. */
+  dynamic_lds_bytes: number;
 }
 
-/** The best submissions of a problem on a device, fastest first. */
+/** The best submissions of a problem on a device in an element type, fastest first. */
 export interface Leaderboard {
   /** Slug of the problem. */
   problem: string;
   /** Device. */
   gpu: string;
+  /** Element type. Types are never ranked together. */
+  dtype: string;
   /** Whether these are results of a software GPU. They are never ranked together with those of real GPUs. */
   emulated: boolean;
   /** One submission per user. */
@@ -466,20 +473,24 @@ export interface Leaderboard {
 
 /** The best submission of a user. */
 export interface LeaderboardEntry {
-  /** Rank, counted from 1. */
+  /** Rank, counted from 1. Entries that the measurements cannot tell apart share one. */
   rank: number;
   /** Name of the author. */
   user: string;
   /** Id of the submission. */
   submission_id: string;
-  /** Element type. */
-  dtype: string;
   /** Geometric mean of the run times. */
   avg_runtime_ms: number;
+  /** Lower end of the 95 % confidence interval of the mean; null for submissions from before it was stored. */
+  ci_low_ms: number | null;
+  /** Upper end of the interval. */
+  ci_high_ms: number | null;
   /** Geometric mean of the operations per second. */
   avg_gflops: number | null;
   /** Instructions of all measured cases together; software GPUs only. */
   instructions?: number;
+  /** Whether equal inputs gave bit-identical outputs. */
+  deterministic: boolean;
   /** Milliseconds since the Unix epoch. */
   created_at: number;
   /** Whether everyone may see its source. */
@@ -494,6 +505,28 @@ export interface Me {
   budget: Budget;
   /** Limits. */
   limits: AccountLimits;
+}
+
+/** Differences between an output and its expected contents. */
+export interface OutputDifferences {
+  /** Name of the output. */
+  output: string;
+  /** Extents of the output. */
+  shape: number[];
+  /** Largest difference between numbers. */
+  max_difference: number;
+  /** Mean difference between numbers. */
+  mean_difference: number;
+  /** Number of wrong elements. */
+  mismatches: number;
+  /** Number of elements. */
+  total_elements: number;
+  /** Number of elements that are NaN. */
+  not_a_number: number;
+  /** Number of elements that are infinite. */
+  infinite: number;
+  /** Some wrong elements: the worst and the first ones, in the order of their coordinates. */
+  samples: Difference[];
 }
 
 /** Direction of a parameter. */
@@ -628,8 +661,10 @@ export interface Roofline {
   bytes: number;
   /** Arithmetic intensity in operations per byte. */
   intensity: number | null;
-  /** Peak operations per second of the GPU. */
+  /** Peak operations per second of the GPU, on the fastest units with which a solution can be precise enough. */
   peak_flops: number;
+  /** These units: `float32`, `float16 matrix`, `xf32 matrix`. Empty in records from before they were named. */
+  peak_unit: string;
   /** Peak memory bandwidth of the GPU. */
   peak_bytes_per_s: number;
 }
@@ -727,6 +762,10 @@ export interface SubmissionSummary {
   total_tests: number | null;
   /** Geometric mean of the run times. */
   avg_runtime_ms: number | null;
+  /** Lower end of the 95 % confidence interval of the mean. */
+  ci_low_ms: number | null;
+  /** Upper end of the interval. */
+  ci_high_ms: number | null;
   /** Geometric mean of the operations per second. */
   avg_gflops: number | null;
   /** Instructions of all measured cases together; software GPUs only. */
@@ -735,7 +774,9 @@ export interface SubmissionSummary {
   cost_usd: number | null;
   /** Seconds on the device. */
   execution_time: number | null;
-  /** Suspicious observations for human review. */
+  /** Whether equal inputs gave bit-identical outputs; null until it was checked. */
+  deterministic: boolean | null;
+  /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
 }
 

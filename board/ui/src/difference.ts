@@ -1,5 +1,7 @@
 /** Text comparison: lines of two programs, digits of two numbers. */
 
+import type { Difference, ElementKind } from "./contract";
+
 export interface LinePair {
   kind: "same" | "left" | "right" | "changed";
   left: number | null;
@@ -85,7 +87,20 @@ export function digits(expected: string, actual: string): { same: string; rest: 
   return comparable ? { same: actual.slice(0, at), rest: actual.slice(at) } : { same: "", rest: actual };
 }
 
-/** Parses an index such as `"(3, 17)"`. */
-export function index(text: string): number[] {
-  return (text.match(/\d+/g) ?? []).map(Number);
+/** Returns the coordinates of an element as they are shown: "(3, 17)". */
+export function place(index: number[]): string {
+  return `(${index.join(", ")})`;
+}
+
+/** What a solution can have written instead of the expected number, in the order of the legend. */
+export const KINDS: Record<ElementKind, string> = {
+  number: "another number",
+  "not-a-number": "not a number, or not written",
+  infinite: "infinite",
+  missing: "missing",
+};
+
+/** Returns the kinds of wrong elements that occur, in the order of the legend. */
+export function kinds(samples: Difference[]): ElementKind[] {
+  return (Object.keys(KINDS) as ElementKind[]).filter((kind) => samples.some((sample) => sample.kind === kind));
 }

@@ -27,6 +27,17 @@ export function time(ms: number | null | undefined): string {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
+/** Formats the ends of an interval of times; empty if it is not known. */
+export function range(low: number | null | undefined, high: number | null | undefined): string {
+  return low == null || high == null ? "" : `${time(low)} – ${time(high)}`;
+}
+
+/** Formats waves per SIMD: whole numbers, or a fraction of two decimals. */
+export function waves(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return MISSING;
+  return String(Number(value.toFixed(2)));
+}
+
 /** Formats a waiting time in whole seconds. */
 export function wait(seconds: number | null | undefined): string {
   if (seconds == null || !Number.isFinite(seconds)) return MISSING;

@@ -170,12 +170,18 @@ export function fold(id: string, endpoint: Endpoint, events: BoardEvent[]): Run 
 
 /** Builds the state from the server's details. For submissions of other users the server returns results but no events. */
 export function recall(detail: SubmissionDetail): Run {
-  if (detail.events.length > 0) return fold(detail.id, detail.endpoint, detail.events);
+  // While it waits, the server knows its place better than the event of the moment when it was queued.
+  const place =
+    detail.state === "queued" && detail.position !== null
+      ? { position: detail.position, expectedWait: detail.expected_wait_s }
+      : {};
+  if (detail.events.length > 0) return { ...fold(detail.id, detail.endpoint, detail.events), ...place };
   const tests = detail.results.filter((result): result is TestResult & { kind: "check" } => result.kind === "check");
   const benches = detail.results.filter((result): result is BenchmarkResult & { kind: "bench" } => result.kind === "bench");
   const run = begin(detail.id, detail.endpoint);
   return {
     ...run,
+    ...place,
     status: detail.status,
     reached: benches.length > 0 ? "bench" : tests.length > 0 ? "check" : detail.state === "queued" ? "queue" : "compile",
     tests,
@@ -188,7 +194,10 @@ export function recall(detail: SubmissionDetail): Run {
             status: detail.status,
             emulated: detail.emulated,
             flags: detail.flags,
+            deterministic: detail.deterministic ?? undefined,
             avg_runtime_ms: detail.avg_runtime_ms ?? undefined,
+            ci_low_ms: detail.ci_low_ms ?? undefined,
+            ci_high_ms: detail.ci_high_ms ?? undefined,
             avg_gflops: detail.avg_gflops ?? undefined,
             execution_time: detail.execution_time ?? undefined,
             cost_usd: detail.cost_usd ?? undefined,

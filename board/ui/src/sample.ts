@@ -1,6 +1,6 @@
 /** Converts the values of a sample to rows of numbers. */
 
-import type { SampleArray } from "./contract";
+import type { ElementKind, SampleArray } from "./contract";
 
 /** Splits an array into rows of the last dimension. Long arrays arrive truncated. */
 export function rows(array: SampleArray): (number | string)[][] {
@@ -11,7 +11,21 @@ export function rows(array: SampleArray): (number | string)[][] {
 }
 
 export function shown(value: number | string): string {
-  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+  if (typeof value === "number") return String(Number(value.toPrecision(6)));
+  switch (kind(value)) {
+    case "not-a-number":
+      return "not a number";
+    case "infinite":
+      return value.startsWith("-") ? "-infinite" : "infinite";
+    default:
+      return value;
+  }
+}
+
+/** Returns what a value is. Numbers that JSON cannot represent are words. */
+export function kind(value: number | string): ElementKind {
+  if (value === "NaN") return "not-a-number";
+  return value === "inf" || value === "-inf" ? "infinite" : "number";
 }
 
 /** Whether two values differ by more than about 1e-5 relative, the precision that a sample shows. */

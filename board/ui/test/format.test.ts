@@ -40,6 +40,13 @@ describe("format", () => {
     expect(format.error(0.0000012)).toBe("1.2e-6");
   });
 
+  it("shows intervals and fractions of waves", () => {
+    expect(format.range(1.2, 1.3)).toBe("1.20 ms – 1.30 ms");
+    expect(format.range(null, 1.3)).toBe("");
+    expect([8, 6.25, 0.25].map(format.waves)).toEqual(["8", "6.25", "0.25"]);
+    expect(format.error("not a number")).toBe("not a number");
+  });
+
   it("says how long ago", () => {
     const now = Date.UTC(2026, 5, 1);
     expect(format.ago(now - 5_000, now)).toBe("just now");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { BenchmarkResult } from "../src/contract";
-import { dots } from "../src/plot/roofline";
+import { dots, roofLabel } from "../src/plot/roofline";
 import { decades, linear, log } from "../src/plot/scale";
 import { strip } from "../src/plot/spread";
 
@@ -18,7 +18,7 @@ const bench: BenchmarkResult = {
   gbytes_per_s: 1,
   floor_ms: 1,
   cold_cache: false,
-  roofline: { flops: 8e9, bytes: 4e9, intensity: 2, peak_flops: 100e12, peak_bytes_per_s: 5e12 },
+  roofline: { flops: 8e9, bytes: 4e9, intensity: 2, peak_flops: 100e12, peak_unit: "float32", peak_bytes_per_s: 5e12 },
 };
 
 describe("plot", () => {
@@ -47,6 +47,11 @@ describe("plot", () => {
     expect(dot?.flops).toBeCloseTo(4e12);
     expect(dot?.roof).toBeCloseTo(10e12);
     expect(dot?.bound).toBe("memory");
+  });
+
+  it("says which units a roof is the peak of", () => {
+    expect(roofLabel(bench.roofline)).toBe("100 TFLOP/s float32");
+    expect(roofLabel({ ...bench.roofline, peak_unit: "" })).toBe("100 TFLOP/s");
   });
 
   it("leaves out cases whose work is not known", () => {

@@ -58,8 +58,8 @@ describe("run", () => {
   });
 
   it("keeps the differences of a wrong answer", () => {
-    const run = replay("full", { status: "WRONG_ANSWER", debug_info: { mismatches: 9 } as DebugInfo, passed_tests: 1, total_tests: 3 });
-    expect(run.wrong?.mismatches).toBe(9);
+    const run = replay("full", { status: "WRONG_ANSWER", debug_info: { case: "n=9" } as DebugInfo, passed_tests: 1, total_tests: 3 });
+    expect(run.wrong?.case).toBe("n=9");
     expect(run.end?.status).toBe("WRONG_ANSWER");
   });
 
@@ -71,14 +71,34 @@ describe("run", () => {
       state: "done",
       emulated: true,
       flags: [],
+      deterministic: false,
       avg_runtime_ms: 2,
+      ci_low_ms: 1.9,
+      ci_high_ms: 2.1,
       events: [],
       results: [{ kind: "check", test_id: 1, name: "a", status: "PASSED" }, { kind: "bench", test_id: 1, name: "b", runtime_ms: 2 }],
     } as unknown as SubmissionDetail;
     const run = recall(detail);
     expect(run.tests.length).toBe(1);
     expect(run.benches.length).toBe(1);
+    expect([run.end?.deterministic, run.end?.ci_low_ms, run.end?.ci_high_ms]).toEqual([false, 1.9, 2.1]);
     expect(states(run)).toEqual(["done", "done", "done", "done"]);
+  });
+
+  it("shows the place that the server knows while it waits, not that of an old event", () => {
+    const detail = {
+      id: "s9",
+      endpoint: "full",
+      status: "IN_QUEUE",
+      state: "queued",
+      position: 4,
+      expected_wait_s: 12,
+      events: [{ status: "IN_QUEUE", id: 1, message: "", position: 2, expected_wait_s: 3 }],
+      results: [],
+    } as unknown as SubmissionDetail;
+    expect(steps(recall(detail))[0]?.detail).toBe("4th in line, 12 s");
+    // Other users see no events.
+    expect(steps(recall({ ...detail, events: [] }))[0]?.detail).toBe("4th in line, 12 s");
   });
 
   it("says in a sentence how it stands", () => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { diagnostics, pieces } from "../src/compiler";
-import { digits, index, lines } from "../src/difference";
+import type { Difference, ElementKind } from "../src/contract";
+import { digits, KINDS, kinds as kindsOf, lines, place } from "../src/difference";
 import { address, census, family, weights, words } from "../src/isa";
 import { signature } from "../src/part/statement";
-import { differs, rows, shown } from "../src/sample";
+import { differs, kind, rows, shown } from "../src/sample";
 import { parse } from "../src/routes";
 import { fitting } from "../src/search";
 import { Frames } from "../src/sse";
@@ -57,9 +58,12 @@ describe("difference", () => {
     expect(digits("-1.5", "1.5")).toEqual({ same: "", rest: "1.5" });
   });
 
-  it("reads places", () => {
-    expect(index("(3, 17)")).toEqual([3, 17]);
-    expect(index("(5,)")).toEqual([5]);
+  it("names places and what is wrong there", () => {
+    expect(place([3, 17])).toBe("(3, 17)");
+    expect(place([5])).toBe("(5)");
+    const sample = (kind: ElementKind): Difference => ({ index: [0], expected: "1", actual: "2", diff: "1", kind });
+    expect(kindsOf([sample("infinite"), sample("not-a-number"), sample("infinite")])).toEqual(["not-a-number", "infinite"]);
+    expect(KINDS["not-a-number"]).not.toBe(KINDS.infinite);
   });
 });
 
@@ -159,5 +163,15 @@ describe("statement and sample", () => {
     expect(rows({ shape: [4], values: [1, 2, 3, 4] })).toEqual([[1, 2, 3, 4]]);
     expect(rows({ shape: [], values: [7] })).toEqual([[7]]);
     expect(shown(0.30000001192)).toBe("0.3");
+  });
+
+  it("have a word for what is no number, and another for infinities", () => {
+    expect(["NaN", "inf", "-inf", "18446744073709551615"].map(shown)).toEqual([
+      "not a number",
+      "infinite",
+      "-infinite",
+      "18446744073709551615",
+    ]);
+    expect(["NaN", "-inf", "7", 7].map(kind)).toEqual(["not-a-number", "infinite", "number", "number"]);
   });
 });

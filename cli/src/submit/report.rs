@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use board_contract::{
-    BenchmarkResult, Bill, DebugInfo, Event, EventRecord, KernelFacts, SampleResult, SampleValue, Status,
-    TestResult, Verdict,
+    BenchmarkResult, Bill, DebugInfo, ElementKind, Event, EventRecord, KernelFacts, OutputDifferences,
+    SampleResult, SampleValue, Status, TestResult, Verdict,
 };
 
 const SAMPLES: usize = 10;
@@ -71,10 +71,7 @@ impl Report {
                 let text = self.paint(&text, Colour::Green);
                 self.line(&text)
             }
-            Event::Benchmarked { avg_runtime_ms, avg_gflops, emulated, device, flags, .. } => {
-                let device = device.as_deref().filter(|_| !emulated);
-                self.measured(*avg_runtime_ms, *avg_gflops, *emulated, device, flags)
-            }
+            event @ Event::Benchmarked { .. } => self.measured(event),
             Event::WrongAnswer { debug_info, passed_tests, total_tests, .. } => {
                 self.wrong(debug_info, *passed_tests, *total_tests)
             }
@@ -112,13 +109,14 @@ impl Report {
         for kernel in kernels {
             let _ = writeln!(
                 text,
-                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch, {} waves per SIMD",
+                "  {}: {} VGPRs, {} SGPRs, {} bytes of LDS, {} of scratch; {} waves per SIMD with workgroups of {}",
                 words(&kernel.name),
                 kernel.vgprs + kernel.agprs,
                 kernel.sgprs,
                 kernel.lds_bytes,
                 kernel.scratch_bytes,
-                kernel.waves_per_simd
+                kernel.waves_per_simd,
+                kernel.workgroup
             );
         }
         if !warnings.trim().is_empty() {
@@ -163,25 +161,40 @@ impl Report {
         text + &self.line(&row)
     }
 
-    fn measured(
-        &mut self,
-        avg_runtime_ms: f64,
-        avg_gflops: Option<f64>,
-        emulated: bool,
-        device: Option<&str>,
-        flags: &[String],
-    ) -> String {
-        let mut verdict = format!("accepted: {} on average", time(avg_runtime_ms));
+    fn measured(&mut self, event: &Event) -> String {
+        let Event::Benchmarked {
+            avg_runtime_ms,
+            ci_low_ms,
+            ci_high_ms,
+            avg_gflops,
+            emulated,
+            device,
+            deterministic,
+            flags,
+            ..
+        } = event
+        else {
+            return String::new();
+        };
+        let mut verdict = format!("accepted: {} on average", time(*avg_runtime_ms));
+        if let (Some(low), Some(high)) = (ci_low_ms, ci_high_ms) {
+            let _ = write!(verdict, " ({} to {})", time(*low), time(*high));
+        }
         if let Some(rate) = avg_gflops {
             let _ = write!(verdict, ", {rate:.1} GFLOP/s");
         }
-        if emulated {
-            verdict.push_str(" (software GPU)");
-        }
-        if let Some(device) = device {
-            let _ = write!(verdict, " ({})", words(device));
+        match device {
+            _ if *emulated => verdict.push_str(" (software GPU)"),
+            Some(device) => {
+                let _ = write!(verdict, " ({})", words(device));
+            }
+            None => {}
         }
         let mut text = self.paint(&verdict, Colour::Green);
+        if !deterministic {
+            let note = self.paint("not deterministic: equal inputs gave different bits", Colour::Grey);
+            let _ = write!(text, "\n{note}");
+        }
         for flag in flags {
             let flag = self.paint(&format!("flagged: {}", words(flag)), Colour::Yellow);
             let _ = write!(text, "\n{flag}");
@@ -196,24 +209,39 @@ impl Report {
         if !info.message.is_empty() {
             let _ = writeln!(text, "  {}", words(&info.message));
         }
-        let _ = writeln!(
-            text,
-            "  case {}: {} of {} elements differ, by at most {:?}",
-            words(&info.case),
-            info.mismatches,
-            info.total_elements,
-            info.max_difference
-        );
-        if !info.sample_differences.is_empty() {
-            let _ =
-                writeln!(text, "  {:<20} {:>18} {:>18} {:>14}", "ELEMENT", "EXPECTED", "YOURS", "DIFFERENCE");
-            for (index, sample) in info.sample_differences.iter().take(SAMPLES) {
-                let expected = self.paint(&format!("{:>18}", words(&sample.expected)), Colour::Green);
-                let actual = self.paint(&format!("{:>18}", words(&sample.actual)), Colour::Red);
-                let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample.diff));
-            }
+        let _ = writeln!(text, "  case {}", words(&info.case));
+        for output in &info.outputs {
+            self.differences(&mut text, output);
         }
         text
+    }
+
+    fn differences(&self, text: &mut String, output: &OutputDifferences) {
+        let OutputDifferences { output: name, mismatches, total_elements, max_difference, .. } = output;
+        if *mismatches == 0 {
+            let _ = writeln!(text, "  {}: all {total_elements} elements are right", words(name));
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "  {}: {mismatches} of {total_elements} elements differ, by at most {max_difference:?}",
+            words(name)
+        );
+        if output.samples.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "  {:<20} {:>18} {:>18} {:>14}", "ELEMENT", "EXPECTED", "YOURS", "DIFFERENCE");
+        for sample in output.samples.iter().take(SAMPLES) {
+            let index: Vec<String> = sample.index.iter().map(usize::to_string).collect();
+            let index = format!("({})", index.join(", "));
+            let expected = self.paint(&format!("{:>18}", words(&sample.expected)), Colour::Green);
+            let colour = match sample.kind {
+                ElementKind::NotANumber => Colour::Yellow,
+                _ => Colour::Red,
+            };
+            let actual = self.paint(&format!("{:>18}", words(&sample.actual)), colour);
+            let _ = writeln!(text, "  {index:<20} {expected} {actual} {:>14}", shown(&sample.diff));
+        }
     }
 
     /// Formats the end of a submission: the status, a message, and labelled parts.
@@ -322,17 +350,44 @@ mod tests {
         let data = json!({
             "passed_tests": 1, "total_tests": 3, "execution_time": 0.5, "cost_usd": 0.0,
             "debug_info": {
-                "case": "n=3", "mismatches": 2, "total_elements": 9, "max_difference": 1.5,
-                "sample_differences": { "(0, 1)": { "expected": "2.5", "actual": "1.0", "diff": "1.5" } }
+                "case": "n=3", "message": "wrong", "outputs": [
+                    { "output": "labels", "total_elements": 3 },
+                    {
+                        "output": "weights", "mismatches": 3, "total_elements": 9, "max_difference": 1.5, "samples": [
+                            { "index": [0, 2], "expected": "2.5", "actual": "1.0", "diff": "1.5", "kind": "number" },
+                            { "index": [0, 10], "expected": "2.5", "actual": "not a number", "diff": "not a number",
+                              "kind": "not-a-number" }
+                        ]
+                    }
+                ]
             }
         });
         let text = Report::new(false).event(&record("WRONG_ANSWER", data));
         assert!(text.contains("1 of 3 cases passed"), "{text}");
-        assert!(text.contains("case n=3: 2 of 9 elements differ, by at most 1.5"), "{text}");
-        let row: Vec<&str> =
-            text.lines().find(|line| line.contains("(0, 1)")).unwrap().split_whitespace().collect();
-        assert_eq!(row, ["(0,", "1)", "2.5", "1.0", "1.5"]);
+        assert!(text.contains("case n=3\n  labels: all 3 elements are right\n"), "{text}");
+        assert!(text.contains("weights: 3 of 9 elements differ, by at most 1.5"), "{text}");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.contains("(0, "))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows[0], ["(0,", "2)", "2.5", "1.0", "1.5"]);
+        assert_eq!(rows[1].join(" "), "(0, 10) 2.5 not a number not a number");
         assert!(text.ends_with("0.5 s\n"), "{text}");
+    }
+
+    #[test]
+    fn an_accepted_submission_shows_its_interval_and_that_it_is_not_deterministic() {
+        let data = json!({
+            "avg_runtime_ms": 1.5, "ci_low_ms": 1.25, "ci_high_ms": 2.0, "total_tests": 1, "emulated": true,
+            "deterministic": false, "flags": []
+        });
+        let text = Report::new(false).event(&record("BENCHMARKED", data));
+        assert!(
+            text.starts_with("accepted: 1.500 ms on average (1.250 ms to 2.000 ms) (software GPU)\n"),
+            "{text}"
+        );
+        assert!(text.contains("not deterministic") && !text.contains("flagged"), "{text}");
     }
 
     #[test]

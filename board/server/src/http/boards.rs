@@ -1,4 +1,4 @@
-//! Leaderboards, one per problem and GPU.
+//! Leaderboards, one per problem, GPU and element type.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,17 +12,20 @@ use serde::Deserialize;
 use super::{Query, cell, csv};
 use crate::app::App;
 use crate::error::Refusal;
+use crate::submit;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct BoardQuery {
     /// GPU; the server's first device by default.
     gpu: Option<String>,
+    /// Element type; the problem's first by default.
     dtype: Option<String>,
 }
 
-/// Returns the best submission of each user, fastest first. With `.csv` after the slug the response is a CSV table.
+/// Returns the best submission of each user, fastest first. Submissions whose 95 % confidence intervals overlap share a rank. With
+/// `.csv` after the slug the response is a CSV table.
 #[utoipa::path(get, path = route::LEADERBOARD, params(("slug" = String, Path), BoardQuery), tag = "problems",
-    responses((status = 200, body = Leaderboard), (status = 404, body = ErrorBody)))]
+    responses((status = 200, body = Leaderboard), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn leaderboard(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -38,30 +41,34 @@ pub async fn leaderboard(
         Some(gpu) => app.device(gpu)?,
         None => app.devices.first().ok_or_else(|| Refusal::not_found("this server has no devices"))?,
     };
-    let dtype = query.dtype.as_deref().filter(|dtype| !dtype.is_empty());
+    let dtype = submit::dtype_of(problem, query.dtype.as_deref().filter(|dtype| !dtype.is_empty()))?;
     let (gpu, emulated) = (&device.config.gpu_type, device.config.emulated);
     let entries = app.store.leaderboard(&problem.slug, gpu, dtype, emulated).await?;
     if !table {
-        let board = Leaderboard { problem: problem.slug.clone(), gpu: gpu.clone(), emulated, entries };
+        let (problem, dtype) = (problem.slug.clone(), dtype.to_owned());
+        let board = Leaderboard { problem, gpu: gpu.clone(), dtype, emulated, entries };
         return Ok(Json(board).into_response());
     }
     let mut text =
-        "rank,user,submission_id,dtype,avg_runtime_ms,avg_gflops,instructions,created_at,emulated\n"
+        "rank,user,submission_id,dtype,avg_runtime_ms,ci_low_ms,ci_high_ms,avg_gflops,instructions,\
+                    deterministic,created_at,emulated\n"
             .to_owned();
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for place in entries {
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{emulated}",
+            "{},{},{},{dtype},{},{},{},{},{},{},{},{emulated}",
             place.rank,
             cell(&place.user),
             place.submission_id,
-            place.dtype,
             place.avg_runtime_ms,
+            number(place.ci_low_ms),
+            number(place.ci_high_ms),
             number(place.avg_gflops),
             number(place.instructions),
+            place.deterministic,
             place.created_at
         );
     }
-    Ok(csv(&format!("{}-{gpu}.csv", problem.slug), text))
+    Ok(csv(&format!("{}-{gpu}-{dtype}.csv", problem.slug), text))
 }

@@ -296,9 +296,10 @@ pub async fn export_csv(
 ) -> Result<Response, Refusal> {
     let submission = open_submission(&app, user.as_ref(), &id).await?;
     let detail = detail_of(&app, user.as_ref(), submission).await?;
-    let mut text = format!("{}\n", CaseResult::COLUMNS.join(","));
+    let mut text = format!("{}\n", CaseResult::columns().collect::<Vec<&str>>().join(","));
     for result in &detail.results {
-        let _ = writeln!(text, "{}", result.cells().map(|text| cell(&text)).join(","));
+        let cells: Vec<String> = result.cells().iter().map(|text| cell(text)).collect();
+        let _ = writeln!(text, "{}", cells.join(","));
     }
     Ok(csv(&format!("{id}.csv"), text))
 }

@@ -3,7 +3,7 @@
 use board_contract::{Endpoint, LeaderboardEntry, Status};
 use sqlx::any::AnyRow;
 
-use super::{Result, Store, StoreError, integer, maybe_real, real, text};
+use super::{Result, Store, integer, maybe_integer, maybe_real, real, text};
 
 /// Number of submissions and solutions of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,32 +19,32 @@ pub struct ProblemCount {
 }
 
 impl Store {
-    /// Returns the best measured submission without flags of each user, fastest first.
+    /// Returns the best measured submission without flags of each user, fastest first. Submissions that are not deterministic have no
+    /// flag for that: sums in any order are correct.
     pub async fn leaderboard(
         &self,
         problem: &str,
         gpu: &str,
-        dtype: Option<&str>,
+        dtype: &str,
         emulated: bool,
     ) -> Result<Vec<LeaderboardEntry>> {
-        let and_dtype = if dtype.is_some() { "AND s.dtype = $4" } else { "" };
         let (measured, full) = (Status::Benchmarked, Endpoint::Full);
         let sql = format!(
             "SELECT * FROM (
-                SELECT u.name AS user_name, s.id, s.dtype, s.avg_runtime_ms, s.avg_gflops, s.instructions,
-                       s.created_at, s.public,
+                SELECT u.name AS user_name, s.id, s.avg_runtime_ms, s.ci_low_ms, s.ci_high_ms, s.avg_gflops, s.instructions,
+                       s.deterministic, s.created_at, s.public,
                        ROW_NUMBER() OVER (PARTITION BY s.user_id ORDER BY s.avg_runtime_ms, s.created_at) AS place
                 FROM submissions s JOIN users u ON u.id = s.user_id
-                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.status = '{measured}' AND s.endpoint = '{full}'
-                      AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0 {and_dtype}
+                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.dtype = $4 AND s.status = '{measured}'
+                      AND s.endpoint = '{full}' AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0
              ) best WHERE place = 1 ORDER BY avg_runtime_ms, created_at LIMIT 500"
         );
-        let mut query = sqlx::query(&sql).bind(problem).bind(gpu).bind(i64::from(emulated));
-        if let Some(dtype) = dtype {
-            query = query.bind(dtype);
-        }
+        let query = sqlx::query(&sql).bind(problem).bind(gpu).bind(i64::from(emulated)).bind(dtype);
         let rows = query.fetch_all(&self.pool).await?;
-        rows.iter().zip(1..).map(|(row, rank)| entry(row, rank).map_err(StoreError::from)).collect()
+        let entries: sqlx::Result<Vec<LeaderboardEntry>> = rows.iter().map(entry).collect();
+        let mut entries = entries?;
+        LeaderboardEntry::rank(&mut entries);
+        Ok(entries)
     }
 
     /// Returns the submission counts of every problem.
@@ -105,15 +105,17 @@ impl Store {
     }
 }
 
-fn entry(row: &AnyRow, rank: usize) -> sqlx::Result<LeaderboardEntry> {
+fn entry(row: &AnyRow) -> sqlx::Result<LeaderboardEntry> {
     Ok(LeaderboardEntry {
-        rank,
+        rank: 0,
         user: text(row, "user_name")?,
         submission_id: text(row, "id")?,
-        dtype: text(row, "dtype")?,
         avg_runtime_ms: real(row, "avg_runtime_ms")?,
+        ci_low_ms: maybe_real(row, "ci_low_ms")?,
+        ci_high_ms: maybe_real(row, "ci_high_ms")?,
         avg_gflops: maybe_real(row, "avg_gflops")?,
         instructions: maybe_real(row, "instructions")?,
+        deterministic: maybe_integer(row, "deterministic")? != Some(0),
         created_at: integer(row, "created_at")?,
         public: integer(row, "public")? != 0,
     })

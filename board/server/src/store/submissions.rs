@@ -166,10 +166,13 @@ columns! {
         passed_tests: maybe_integer,
         total_tests: maybe_integer,
         avg_runtime_ms: maybe_real,
+        ci_low_ms: maybe_real,
+        ci_high_ms: maybe_real,
         avg_gflops: maybe_real,
         instructions: maybe_real,
         cost_usd: maybe_real,
         execution_time: maybe_real,
+        deterministic: maybe_truth,
         flags: list,
     }
     beside {
@@ -304,7 +307,8 @@ impl Store {
         let row = sqlx::query(
             "UPDATE submissions SET last_event = last_event + 1, state = 'done', status = $3, finished_at = $4,
              passed_tests = $5, total_tests = $6, avg_runtime_ms = $7, avg_gflops = $8, instructions = $9,
-             execution_time = $10, cost_usd = $11, flags = $12, reserved_usd = 0
+             execution_time = $10, cost_usd = $11, flags = $12, ci_low_ms = $13, ci_high_ms = $14, deterministic = $15,
+             reserved_usd = 0
              WHERE id = $1 AND attempt = $2 AND state <> 'done' RETURNING last_event, user_id",
         )
         .bind(id)
@@ -319,6 +323,9 @@ impl Store {
         .bind(bill.execution_time)
         .bind(bill.cost_usd)
         .bind(serde_json::to_string(&outcome.flags).unwrap_or_default())
+        .bind(outcome.ci_low_ms)
+        .bind(outcome.ci_high_ms)
+        .bind(outcome.deterministic.map(i64::from))
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = row else { return Ok(None) };
@@ -364,7 +371,8 @@ impl Store {
         let row = sqlx::query(
             "UPDATE submissions SET last_event = last_event + 1, state = 'queued', status = $3, queued_at = $2,
              attempt = 0, cancel = 0, started_at = NULL, finished_at = NULL, passed_tests = NULL, total_tests = NULL,
-             avg_runtime_ms = NULL, avg_gflops = NULL, instructions = NULL, execution_time = NULL, flags = '[]'
+             avg_runtime_ms = NULL, ci_low_ms = NULL, ci_high_ms = NULL, avg_gflops = NULL, instructions = NULL,
+             execution_time = NULL, deterministic = NULL, flags = '[]'
              WHERE id = $1 AND state = 'done' RETURNING last_event",
         )
         .bind(id)
@@ -572,6 +580,10 @@ fn named<T>(row: &AnyRow, column: &str, find: fn(&str) -> Option<T>) -> sqlx::Re
 
 fn truth(row: &AnyRow, column: &str) -> sqlx::Result<bool> {
     Ok(integer(row, column)? != 0)
+}
+
+fn maybe_truth(row: &AnyRow, column: &str) -> sqlx::Result<Option<bool>> {
+    Ok(maybe_integer(row, column)?.map(|truth| truth != 0))
 }
 
 fn seed(row: &AnyRow, column: &str) -> sqlx::Result<u64> {

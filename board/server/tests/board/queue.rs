@@ -106,6 +106,60 @@ async fn a_requeued_submission_reports_its_position_and_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn submissions_that_are_requeued_together_report_the_order_in_which_they_start() {
+    let mut rig = Rig::with(|config| config.devices = vec![device("MI300X", 3, 0.0, true)]).await;
+    let (ada, ben) = (rig.user("ada", |_| {}).await, rig.user("ben", |_| {}).await);
+    let gate = rig.folder.path().join("gate");
+    let held = format!("//hold={}//", gate.display());
+    let mut running = Vec::new();
+    for key in [&ada, &ada, &ben] {
+        let id = rig.submit(key, &held, "checker").await;
+        rig.wait_for(&id, "COMPILING").await;
+        running.push((key, id));
+    }
+    rig.restart().await;
+    std::fs::write(&gate, "").unwrap();
+    let mut reported = Vec::new();
+    for (key, id) in &running {
+        let events = rig.events(key, id).await;
+        let mut queued = events.iter().filter(|event| event.id.is_some() && event.name == "IN_QUEUE");
+        reported.push(queued.next_back().unwrap().data["position"].as_u64().unwrap());
+    }
+    // Users take turns: the second submission of ada starts after the first of ben.
+    assert_eq!(reported, [1, 3, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_corrects_a_position_that_was_only_estimated() {
+    let rig = Rig::with(|config| config.devices = vec![device("MI300X", 1, 0.0, true)]).await;
+    let gate = rig.folder.path().join("gate");
+    let again = rig.submit("", "//", "checker").await;
+    rig.wait_for(&again, "CHECKED").await;
+    let held = rig.submit("", &format!("//hold={}//", gate.display()), "checker").await;
+    rig.wait_for(&held, "COMPILING").await;
+    // `remora board rejudge` does not know what the server runs, and may be wrong about the position.
+    let event =
+        Event::InQueue { message: "It is judged again".to_owned(), position: 7, expected_wait_s: 0.0 };
+    rig.store.rejudge(&again, event).await.unwrap();
+    let place = async || {
+        let mut response =
+            rig.http.get(rig.url(&format!("/api/submissions/{again}/events"))).send().await.unwrap();
+        let mut text = String::new();
+        loop {
+            text.push_str(&String::from_utf8_lossy(&response.chunk().await.unwrap().unwrap()));
+            let sent = crate::rig::parse(&text[..text.rfind("\n\n").map_or(0, |end| end + 2)]);
+            if let Some(live) = sent.iter().find(|event| event.name == "IN_QUEUE" && event.id.is_none()) {
+                return (sent[0].data["position"].clone(), live.data["position"].clone());
+            }
+        }
+    };
+    let (stored, live) = tokio::time::timeout(crate::rig::PATIENCE, place()).await.unwrap();
+    assert_eq!((stored, live), (json!(7), json!(1)));
+    std::fs::write(&gate, "").unwrap();
+    rig.wait_for(&again, "CHECKED").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_interrupted_too_often_ends_with_an_error() {
     let mut rig = Rig::start().await;
     let id = rig.submit("", "//hang", "checker").await;

@@ -73,6 +73,52 @@ async fn a_leaderboard_has_the_best_of_each_user_and_real_and_emulated_never_mee
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leaderboard_has_one_type_ties_and_badges_but_no_flagged_submissions() {
+    let rig = Rig::start().await;
+    for (user, source, dtype) in [
+        ("ada", "//ms=1.0//ci=0.9-1.1//", "float32"),
+        // Atomic sums give other bits each time. That is honest.
+        ("ben", "//ms=1.05//ci=1.0-1.1//random", "float32"),
+        ("cem", "//ms=2.0//ci=1.9-2.1//", "float32"),
+        ("dan", "//ms=0.1//ci=0.1-0.1//flag", "float32"),
+        ("eve", "//ms=0.5//ci=0.4-0.6//", "float16"),
+    ] {
+        let key = rig.user(user, |_| {}).await;
+        let mut body = crate::rig::body(source, "full");
+        body["dtype"] = json!(dtype);
+        let (_, answer) = rig.post_as(&key, "/api/submissions", &body).await;
+        let id = answer["id"].as_str().unwrap();
+        rig.events(&key, id).await;
+        let (_, detail) = rig.get_as(&key, &format!("/api/submissions/{id}")).await;
+        assert_eq!(detail["deterministic"], json!(user != "ben"), "{detail}");
+    }
+    let rows = async |query: &str| {
+        let (_, board) = rig.get(&format!("/api/leaderboards/leaky-relu?gpu=MI300X{query}")).await;
+        let entries = board["entries"].as_array().unwrap().iter();
+        let rows: Vec<(u64, String, bool)> = entries
+            .map(|row| {
+                let (rank, user) = (row["rank"].as_u64().unwrap(), row["user"].as_str().unwrap());
+                (rank, user.to_owned(), row["deterministic"].as_bool().unwrap())
+            })
+            .collect();
+        (board["dtype"].as_str().unwrap().to_owned(), rows, board["entries"][0]["ci_high_ms"].clone())
+    };
+    let expected = [(1, "ada", true), (1, "ben", false), (3, "cem", true)];
+    let expected = expected.map(|(rank, user, truth)| (rank, user.to_owned(), truth)).to_vec();
+    // Without a type, that of the problem's first type.
+    assert_eq!(rows("").await, ("float32".to_owned(), expected, json!(1.1)));
+    let half = rows("&dtype=float16").await;
+    assert_eq!(half, ("float16".to_owned(), vec![(1, "eve".to_owned(), true)], json!(0.6)));
+    let (status, refused) = rig.get("/api/leaderboards/leaky-relu?gpu=MI300X&dtype=int8").await;
+    assert_eq!(status, 400, "{refused}");
+    let path = "/api/leaderboards/leaky-relu.csv?gpu=MI300X&dtype=float16";
+    let csv = rig.http.get(rig.url(path)).send().await.unwrap().text().await.unwrap();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0].len(), lines[1].len(), "{csv}");
+    assert_eq!((lines[1][3], lines[1][5], lines[1][6]), ("float16", "0.4", "0.6"), "{csv}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_nvidia_gpu_is_never_ranked_with_the_amd_gpu_that_it_imitates() {
     let rig = Rig::with(|config| {
         let nvidia = ["H200-GFX942", "H200-GFX90A"].map(|gpu| crate::rig::device(gpu, 1, 0.0, false));
@@ -147,6 +193,11 @@ async fn a_submission_can_be_taken_away_and_compared() {
     let csv = csv.text().await.unwrap();
     assert_eq!(csv.lines().count(), 4, "{csv}");
     assert!(csv.lines().nth(3).unwrap().starts_with("bench,1,n=4096,,2,"), "{csv}");
+    let columns: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    for counter in board_contract::Counters::TABLE {
+        assert!(columns.contains(&counter.name), "{}: {csv}", counter.name);
+    }
+    assert!(csv.lines().all(|line| line.split(',').count() == columns.len()), "{csv}");
     let (_, isa) = rig.get(&format!("/api/submissions/{one}/isa")).await;
     assert_eq!(isa["kernels"][0]["lines"][0]["text"], "s_endpgm");
     let (_, both) = rig.get(&format!("/api/compare?ids={one},{two}")).await;

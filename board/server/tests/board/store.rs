@@ -73,6 +73,8 @@ fn ended(seconds: f64, usd: f64) -> Ending {
     let event = Event::Benchmarked {
         test_results: Vec::new(),
         avg_runtime_ms: 1.5,
+        ci_low_ms: Some(1.25),
+        ci_high_ms: Some(1.75),
         avg_gflops: None,
         total_tests: 3,
         emulated: true,
@@ -120,6 +122,8 @@ async fn ends_once(store: &Store) {
         (done.summary.state, done.summary.avg_runtime_ms, done.summary.total_tests),
         (State::Done, Some(1.5), Some(3))
     );
+    let one = done.summary;
+    assert_eq!((one.ci_low_ms, one.ci_high_ms, one.deterministic), (Some(1.25), Some(1.75), Some(true)));
     assert!(store.append(&id, 1, compiling()).await.unwrap().is_none());
 }
 

@@ -4,6 +4,7 @@ import * as api from "../api";
 import type { SubmissionDetail } from "../contract";
 import { lines } from "../difference";
 import * as format from "../format";
+import { type Change, change, type Interval, interval, words } from "../interval";
 import { useLoad } from "../load";
 import { Pieces, useHighlight } from "../part/code";
 import { Empty, Refused, Skeleton } from "../part/state";
@@ -59,8 +60,13 @@ interface Fact {
   show: (value: number | null | undefined) => string;
   /** Whether less or more is better. With "none" no ratio is shown. */
   better: "less" | "more" | "none";
-  /** Whether the difference may be random: the intervals overlap, or the times are those of a software GPU. */
-  chance?: boolean;
+  /** How measured times changed, by their intervals. Counts are exact and have none. */
+  change?: Change | null;
+}
+
+/** How measured times changed; null if one of them was not measured. */
+function changed(first: Interval | null, second: Interval | null): Change | null {
+  return first === null || second === null ? null : change(first, second);
 }
 
 function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fact[] {
@@ -70,6 +76,8 @@ function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fa
     run.benches.some((bench) => bench.counts != null)
       ? run.benches.reduce((total, bench) => total + (bench.counts?.[field] ?? 0), 0)
       : null;
+  const means = [a, b].map((detail) => interval(detail.avg_runtime_ms, detail.ci_low_ms, detail.ci_high_ms));
+  const runtime = changed(means[0] ?? null, means[1] ?? null);
   const all: Fact[] = [
     {
       name: "runtime",
@@ -77,7 +85,7 @@ function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fa
       second: b.avg_runtime_ms,
       show: format.time,
       better: "less",
-      chance: a.emulated,
+      change: runtime,
     },
     {
       name: "FLOP/s",
@@ -85,7 +93,8 @@ function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fa
       second: b.avg_gflops == null ? null : b.avg_gflops * 1e9,
       show: (value) => format.metric(value),
       better: "more",
-      chance: a.emulated,
+      // The same times in another unit.
+      change: runtime,
     },
     { name: "instructions", first: sum(one, "instructions"), second: sum(two, "instructions"), show: format.whole, better: "less" },
     { name: "bytes read", first: sum(one, "bytes_read"), second: sum(two, "bytes_read"), show: format.bytes, better: "less" },
@@ -94,7 +103,7 @@ function facts(a: SubmissionDetail, b: SubmissionDetail, one: Run, two: Run): Fa
     { name: "SGPRs", first: first?.sgprs, second: second?.sgprs, show: format.whole, better: "none" },
     { name: "LDS", first: first?.lds_bytes, second: second?.lds_bytes, show: format.bytes, better: "none" },
     { name: "scratch", first: first?.scratch_bytes, second: second?.scratch_bytes, show: format.bytes, better: "none" },
-    { name: "waves per SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.whole, better: "none" },
+    { name: "waves per SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.waves, better: "none" },
     { name: "compile", first: one.compileMs, second: two.compileMs, show: format.time, better: "none" },
   ];
   return all.filter((fact) => fact.first != null || fact.second != null);
@@ -111,6 +120,9 @@ function Both({ first, second }: { first: SubmissionDetail; second: SubmissionDe
         <p class="note">These submissions are for different problems; their numbers are not comparable.</p>
       )}
       {mixed && <p class="note">One ran on the software GPU, the other on a GPU: their times must not be compared.</p>}
+      {first.emulated && second.emulated && (
+        <p class="note">Both ran on the software GPU: its times are not those of a GPU. Compare the counts.</p>
+      )}
       <section class="card" aria-labelledby="numbers">
         <header>
           <h2 id="numbers">Numbers</h2>
@@ -165,18 +177,20 @@ function Both({ first, second }: { first: SubmissionDetail; second: SubmissionDe
                   second: right?.runtime_ms,
                   show: format.time,
                   better: "less",
-                  chance:
-                    first.emulated ||
-                    (left !== undefined &&
-                      right !== undefined &&
-                      left.ci_low_ms <= right.ci_high_ms &&
-                      right.ci_low_ms <= left.ci_high_ms),
+                  change: changed(
+                    interval(left?.runtime_ms, left?.ci_low_ms, left?.ci_high_ms),
+                    interval(right?.runtime_ms, right?.ci_low_ms, right?.ci_high_ms),
+                  ),
                 };
                 return (
                   <tr key={`case ${name}`}>
                     <th scope="row">{name}</th>
-                    <td class="right number">{format.time(fact.first)}</td>
-                    <td class="right number">{format.time(fact.second)}</td>
+                    <td class="right number" title={format.range(left?.ci_low_ms, left?.ci_high_ms)}>
+                      {format.time(fact.first)}
+                    </td>
+                    <td class="right number" title={format.range(right?.ci_low_ms, right?.ci_high_ms)}>
+                      {format.time(fact.second)}
+                    </td>
                     <td class="right">
                       <Ratio fact={fact} hide={mixed} />
                     </td>
@@ -223,16 +237,20 @@ function Both({ first, second }: { first: SubmissionDetail; second: SubmissionDe
 function Ratio({ fact, hide }: { fact: Fact; hide: boolean }) {
   const { first, second, better } = fact;
   if (hide || better === "none" || !first || !second) return null;
+  if (fact.change != null) {
+    const tone = { same: "dim", faster: "gain", slower: "loss" }[fact.change.kind];
+    return (
+      <span class={tone} title="By the 95 % confidence intervals of the times.">
+        {words(fact.change)}
+      </span>
+    );
+  }
+  if (first === second) return <span class="dim">the same</span>;
   const gain = better === "less" ? first / second : second / first;
-  if (Math.abs(gain - 1) < 0.005) return <span class="dim">the same</span>;
-  const word = fact.name === "runtime" || fact.show === format.time ? (gain > 1 ? "faster" : "slower") : gain > 1 ? "better" : "worse";
   const times = gain > 1 ? gain : 1 / gain;
   return (
-    <span
-      class={fact.chance ? "dim" : gain > 1 ? "gain" : "loss"}
-      title={fact.chance ? "This may be random: see the spread of the samples." : undefined}
-    >
-      {times.toFixed(2)}× {word}
+    <span class={gain > 1 ? "gain" : "loss"}>
+      {times.toFixed(2)}× {gain > 1 ? "better" : "worse"}
     </span>
   );
 }

@@ -1,13 +1,14 @@
-/** Leaderboard of a problem for one GPU. The software GPU has a separate leaderboard. */
+/** Leaderboard of a problem for one GPU and element type. The software GPU has a separate leaderboard. */
 
 import * as api from "../api";
 import { type DeviceInfo, type LeaderboardEntry, ROUTES } from "../contract";
 import * as device from "../device";
 import * as format from "../format";
+import { tied } from "../interval";
 import { useLoad } from "../load";
 import { Download } from "../part/download";
 import { Empty, Refused, SkeletonRows } from "../part/state";
-import { Emulated } from "../part/status";
+import { Emulated, NotDeterministic } from "../part/status";
 import { amend, parameter } from "../route";
 import { useTitle } from "../title";
 
@@ -16,6 +17,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
   const devices = useLoad(api.devices, []).now.value;
   const names = boards(devices.value ?? []);
   const gpu = parameter("gpu") || (device.pick(devices.value ?? [])?.gpu_type ?? "");
+  // The server uses the problem's first type if none is given.
   const dtype = parameter("dtype");
   const load = useLoad(async () => (gpu === "" ? null : api.leaderboard(slug, gpu, dtype)), [slug, gpu, dtype]);
   const title = problem.value?.title ?? slug;
@@ -28,12 +30,17 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         <div>
           <h1 tabIndex={-1}>{title}</h1>
           <p>
-            The best submission of each user, ranked by the geometric mean of the medians. <a href={`/problems/${slug}`}>Solve it</a>
+            The best submission of each user, ranked by the geometric mean of the medians. Submissions whose 95 % intervals overlap
+            share a rank. <a href={`/problems/${slug}`}>Solve it</a>
           </p>
         </div>
         <div class="row">
-          {gpu !== "" && (
-            <Download path={`${api.at(ROUTES.leaderboard, `${slug}.csv`)}?gpu=${encodeURIComponent(gpu)}`} name={`${slug}-${gpu}.csv`} label="CSV" />
+          {board != null && (
+            <Download
+              path={`${api.at(ROUTES.leaderboard, `${slug}.csv`)}?gpu=${encodeURIComponent(board.gpu)}&dtype=${board.dtype}`}
+              name={`${slug}-${board.gpu}-${board.dtype}.csv`}
+              label="CSV"
+            />
           )}
         </div>
       </div>
@@ -49,8 +56,11 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         {(problem.value?.dtypes.length ?? 0) > 1 && (
           <label>
             <span class="hidden-visually">Element type</span>
-            <select class="field" value={dtype} onChange={(event) => amend({ dtype: event.currentTarget.value })}>
-              <option value="">Any type</option>
+            <select
+              class="field"
+              value={board?.dtype ?? dtype}
+              onChange={(event) => amend({ dtype: event.currentTarget.value })}
+            >
               {problem.value?.dtypes.map((name) => (
                 <option key={name}>{name}</option>
               ))}
@@ -68,7 +78,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         {now.state === "refused" ? (
           <Refused refusal={now.refusal} again={load.again} />
         ) : board !== null && board.entries.length === 0 ? (
-          <Empty title="There are no solutions on this device yet.">
+          <Empty title={`There are no solutions in ${board.dtype} on this device yet.`}>
             <a href={`/problems/${slug}`}>Be the first</a>
           </Empty>
         ) : (
@@ -97,6 +107,9 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
           <th class="right rank-column">#</th>
           <th>by</th>
           <th class="right">runtime</th>
+          <th class="right interval-column" title="95 % confidence interval of the run time">
+            interval
+          </th>
           <th class="bar-column">
             <span class="hidden-visually">speed relative to the best</span>
           </th>
@@ -107,18 +120,25 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
       </thead>
       <tbody>
         {entries === null ? (
-          <SkeletonRows rows={6} columns={6} />
+          <SkeletonRows rows={6} columns={7} />
         ) : (
           entries.map((entry) => (
             <tr key={entry.submission_id}>
-              <td class="right number rank-column">{entry.rank}</td>
+              <td class="right number rank-column" title={tied(entries, entry) ? "Shared: the intervals overlap." : undefined}>
+                {tied(entries, entry) && <span aria-hidden="true">=</span>}
+                {entry.rank}
+              </td>
               <td>
                 <a class="quiet problem-title" href={`/submissions/${entry.submission_id}`}>
                   {entry.user}
                 </a>
-                {entry.public && <span class="dtypes">code is public</span>}
+                {entry.public && <span class="dtypes">code is public</span>} {!entry.deterministic && <NotDeterministic />}
               </td>
-              <td class="right number">{format.time(entry.avg_runtime_ms)}</td>
+              <td class="right number">
+                {format.time(entry.avg_runtime_ms)}
+                <span class="small dim interval-below">{format.range(entry.ci_low_ms, entry.ci_high_ms)}</span>
+              </td>
+              <td class="right number dim interval-column">{format.range(entry.ci_low_ms, entry.ci_high_ms) || "–"}</td>
               <td class="bar-column">
                 {best !== null && entry.avg_runtime_ms != null && (
                   <span class="speed" style={{ width: `${Math.max(2, (best / entry.avg_runtime_ms) * 100)}%` }} />

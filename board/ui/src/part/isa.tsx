@@ -113,10 +113,17 @@ export function Registers({ kernel }: { kernel: KernelFacts }) {
         <dd>
           <span class="waves" aria-hidden="true">
             {Array.from({ length: WAVES }, (_, index) => (
-              <i key={index} class={index < kernel.waves_per_simd ? "on" : ""} />
+              <i key={index} class={index + 0.5 <= kernel.waves_per_simd ? "on" : ""} />
             ))}
           </span>
-          {kernel.waves_per_simd} <span class="dim">of {WAVES} waves per SIMD</span>
+          {format.waves(kernel.waves_per_simd)} <span class="dim">of {WAVES} waves per SIMD</span>
+          {kernel.workgroups_per_cu > 0 && (
+            <span class="dim" title="Only whole workgroups become resident on a compute unit.">
+              {" "}
+              ({kernel.workgroups_per_cu} {kernel.workgroups_per_cu === 1 ? "workgroup" : "workgroups"} of{" "}
+              {kernel.workgroup} per CU)
+            </span>
+          )}
         </dd>
       </div>
       <div>
@@ -132,7 +139,10 @@ export function Registers({ kernel }: { kernel: KernelFacts }) {
       </div>
       <div>
         <dt>LDS</dt>
-        <dd>{format.bytes(kernel.lds_bytes)}</dd>
+        <dd>
+          {format.bytes(kernel.lds_bytes)}
+          {kernel.dynamic_lds_bytes > 0 && <span class="dim"> + {format.bytes(kernel.dynamic_lds_bytes)} dynamic</span>}
+        </dd>
       </div>
       <div>
         <dt>scratch</dt>

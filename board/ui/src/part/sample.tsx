@@ -2,7 +2,7 @@
 
 import type { SampleArray, SampleValue } from "../contract";
 import type { BoardEvent } from "../event";
-import { rows, shown, differs } from "../sample";
+import { differs, kind, rows, shown } from "../sample";
 import { Wide } from "./wide";
 
 export function Sample({ event }: { event: BoardEvent }) {
@@ -62,7 +62,7 @@ function Matrix({ label, value, against }: { label: string; value: SampleArray; 
               {row.map((cell, x) => (
                 <td
                   key={x}
-                  class={`number right${expected !== null && differs(cell, expected[y * columns + x]) ? " wrong" : ""}`}
+                  class={`number right ${kind(cell)}${expected !== null && differs(cell, expected[y * columns + x]) ? " wrong" : ""}`}
                 >
                   {shown(cell)}
                 </td>

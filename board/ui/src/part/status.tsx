@@ -15,6 +15,15 @@ export function Emulated() {
   );
 }
 
+/** Badge of submissions whose outputs differ in some bits between runs. They are correct and ranked like others. */
+export function NotDeterministic() {
+  return (
+    <span class="chip" title="Equal inputs gave different bits, within the tolerance, as sums with atomics do.">
+      not deterministic
+    </span>
+  );
+}
+
 const LEVELS = ["easy", "medium", "hard"];
 
 /** Difficulty, shown as one, two or three strokes. */

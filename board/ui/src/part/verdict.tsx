@@ -7,7 +7,7 @@ import { Console } from "./console";
 import { Differences } from "./difference";
 import { Sample } from "./sample";
 import { sentence } from "./state";
-import { Emulated } from "./status";
+import { Emulated, NotDeterministic } from "./status";
 
 interface Properties {
   run: Run;
@@ -59,6 +59,9 @@ function Ended({ run, goTo }: Properties) {
         {end.status === "BENCHMARKED" && (
           <>
             <span class="big number">{format.time(end.avg_runtime_ms)}</span>
+            <span class="number dim" title="95 % confidence interval of the geometric mean">
+              {format.range(end.ci_low_ms, end.ci_high_ms)}
+            </span>
             {end.avg_gflops != null && <span class="number">{format.metric(end.avg_gflops * 1e9, "FLOP/s")}</span>}
             <span class="small dim">geometric mean</span>
           </>
@@ -70,13 +73,9 @@ function Ended({ run, goTo }: Properties) {
         )}
         {end.emulated && <Emulated />}
         {!end.emulated && end.device !== undefined && <span class="small dim">{end.device}</span>}
-        {end.deterministic === false && (
-          <span class="chip warn" title="Two runs on the same inputs gave different bits.">
-            not deterministic
-          </span>
-        )}
+        {end.deterministic === false && <NotDeterministic />}
         {(end.flags ?? []).map((flag) => (
-          <span key={flag} class="chip warn">
+          <span key={flag} class="chip warn" title="Flagged for review, and not ranked until then.">
             {flag}
           </span>
         ))}

@@ -18,6 +18,8 @@ interface Dot {
   flops: number;
   roof: number;
   bound: "memory" | "compute";
+  /** Units of the compute roof; empty if they are not known. */
+  unit: string;
 }
 
 const HEIGHT = 320;
@@ -43,6 +45,7 @@ export function dots(series: Series[]): Dot[] {
           flops,
           roof: Math.min(slope, roof.peak_flops),
           bound: slope < roof.peak_flops ? ("memory" as const) : ("compute" as const),
+          unit: roof.peak_unit ?? "",
         },
       ];
     }),
@@ -160,7 +163,7 @@ function Roofs({ roof, x, y, xLow, xHigh, yLow }: RoofProperties) {
       <path class="roof" d={line} />
       {ridge < xHigh && (
         <text x={x(xHigh) - 4} y={y(roof.peak_flops) - 7} text-anchor="end">
-          {format.metric(roof.peak_flops, "FLOP/s")}
+          {roofLabel(roof)}
         </text>
       )}
       <text
@@ -173,15 +176,22 @@ function Roofs({ roof, x, y, xLow, xHigh, yLow }: RoofProperties) {
   );
 }
 
+/** Returns the height of the flat roof, and the units that it is the peak of. */
+export function roofLabel(roof: Roof): string {
+  const peak = format.metric(roof.peak_flops, "FLOP/s");
+  return roof.peak_unit ? `${peak} ${roof.peak_unit}` : peak;
+}
+
 function sentence(dot: Dot): string {
   const share = format.percent(dot.flops / dot.roof);
-  return `${dot.name}: ${format.metric(dot.flops, "FLOP/s")}, ${share} of what its ${dot.bound} roof allows`;
+  const roof = dot.bound === "compute" && dot.unit !== "" ? `${dot.unit} roof` : `${dot.bound} roof`;
+  return `${dot.name}: ${format.metric(dot.flops, "FLOP/s")}, ${share} of what its ${roof} allows`;
 }
 
 function described(all: Dot[], roof: Roof): string {
   return (
     `Roofline: roofs of ${format.metric(roof.peak_bytes_per_s, "bytes per second")} and ` +
-    `${format.metric(roof.peak_flops, "FLOP per second")}; ${all.length} cases.`
+    `${format.metric(roof.peak_flops, "FLOP per second")}${roof.peak_unit ? ` (${roof.peak_unit})` : ""}; ${all.length} cases.`
   );
 }
 

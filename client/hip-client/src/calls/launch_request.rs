@@ -11,7 +11,6 @@ use crate::graph::node::{Arguments, Kernel, Work};
 use crate::state::kernarg::{Kernarg, KernargError};
 use crate::state::module::Function;
 use crate::state::objects::Event;
-use crate::state::occupancy::groups_per_compute_unit;
 use crate::state::runtime::Runtime;
 use crate::state::stream::StreamRef;
 use crate::telemetry::report;
@@ -64,7 +63,7 @@ impl Launch<'_> {
             let groups =
                 self.grid.iter().zip(self.block).map(|(items, size)| items.div_ceil(u64::from(size)));
             let units = device.properties.multiProcessorCount.max(1) as u64;
-            let resident = groups_per_compute_unit(kernel, work_items as u32, self.shared_bytes, limit);
+            let resident = kernel.occupancy(work_items as u32, self.shared_bytes, limit).groups;
             if groups.fold(1, u64::saturating_mul) > u64::from(resident) * units {
                 return Err(hipErrorCooperativeLaunchTooLarge);
             }

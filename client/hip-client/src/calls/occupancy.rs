@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::{Status, launch, set};
 use crate::state::module::Function;
-use crate::state::occupancy::{best_block, groups_per_compute_unit};
+use crate::state::occupancy::best_block;
 use crate::state::runtime::{Runtime, runtime};
 
 fn active_blocks(
@@ -17,7 +17,7 @@ fn active_blocks(
 ) -> Result<c_int, hipError_t> {
     let block = u32::try_from(block).ok().filter(|b| *b > 0).ok_or(hipErrorInvalidValue)?;
     let lds = runtime.devices[function.device].properties.sharedMemPerBlock as u64;
-    Ok(groups_per_compute_unit(&function.kernel, block, dynamic as u64, lds) as c_int)
+    Ok(function.kernel.occupancy(block, dynamic as u64, lds).groups as c_int)
 }
 
 fn potential(

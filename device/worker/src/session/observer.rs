@@ -74,8 +74,10 @@ impl Shared {
             }
             std::thread::sleep((elapsed / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
         };
-        // Back ends that learn times late report the rest now.
-        self.device.record_spans(false);
+        if self.outgoing.observation.is_on() {
+            // Back ends that learn times late report the rest now.
+            self.device.record_spans(false);
+        }
         let totals = self.outgoing.observation.totals();
         let counters = self.stop_measuring();
         let spans = &self.outgoing.spans;

@@ -28,6 +28,14 @@ say '{"status":"CHECKED","passed_tests":2,"total_tests":2,"test_results":[]}'
 case "$job" in *'"endpoint":"checker"'*) exit ;; esac
 ms=1.25
 case "$job" in *//ms=*) ms=${job#*//ms=}; ms=${ms%%//*} ;; esac
+ci=
+case "$job" in
+    *//ci=*) ci=${job#*//ci=}; ci=${ci%%//*}; ci='"ci_low_ms":'"${ci%-*}"',"ci_high_ms":'"${ci#*-}," ;;
+esac
+deterministic=true
+case "$job" in *//random*) deterministic=false ;; esac
+flags=
+case "$job" in *//flag*) flags='"faster-than-hardware: n=4096"' ;; esac
 say '{"status":"BENCHMARKING","message":"Measuring","total_tests":1}'
 say '{"status":"BENCHMARK_RESULT","result":{"test_id":1,"name":"n=4096","runtime_ms":'"$ms"',"gbytes_per_s":2.0},"total_tests":1}'
-say '{"status":"BENCHMARKED","test_results":[{"test_id":1,"runtime_ms":'"$ms"',"counts":{"instructions":640}}],"avg_runtime_ms":'"$ms"',"avg_gflops":3.5,"total_tests":1,"emulated":true,"deterministic":true,"flags":[]}'
+say '{"status":"BENCHMARKED","test_results":[{"test_id":1,"runtime_ms":'"$ms"',"counts":{"instructions":640}}],"avg_runtime_ms":'"$ms"','"$ci"'"avg_gflops":3.5,"total_tests":1,"emulated":true,"deterministic":'"$deterministic"',"flags":['"$flags"']}'
