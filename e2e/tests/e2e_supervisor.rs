@@ -73,6 +73,29 @@ fn a_killed_supervisor_is_replaced_without_loss() {
     eventually("no process is left", || orphans.processes().is_empty());
 }
 
+/// The kernel sends SIGHUP to a process group with stopped processes when it becomes orphaned.
+#[test]
+fn processes_that_are_stopped_outlive_a_killed_supervisor() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = Worker::start_with(&surviving(folder.path(), "127.0.0.1:0", &[]));
+    let steady = Running::start(&mut Program::test("steady").on(&worker));
+    goes_on(&steady);
+    let (listen, before) = (worker.endpoint().to_string(), executors(&worker.status()));
+    let signal = |processes: &[(u32, String)], signal| {
+        for (pid, _) in processes {
+            // SAFETY: takes no pointers; the processes belong to the worker of this test.
+            unsafe { libc::kill(*pid as libc::pid_t, signal) };
+        }
+    };
+    signal(&worker.processes(), libc::SIGSTOP);
+    let orphans = worker.kill_supervisor();
+    signal(&orphans.processes(), libc::SIGCONT);
+    let worker = Worker::start_with(&surviving(folder.path(), &listen, &[]));
+    assert_eq!(executors(&worker.status()), before);
+    goes_on(&steady);
+    steady.finish().expect_silent_success().expect_line("PASS steady");
+}
+
 #[test]
 fn an_upgrade_in_place_loses_no_session_and_refuses_no_connection() {
     let folder = tempfile::tempdir().unwrap();

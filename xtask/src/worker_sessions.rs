@@ -20,7 +20,7 @@ impl WorkerSession {
     }
 }
 
-/// Lists the sessions of a worker. Returns `None` if the worker does not reply.
+/// Lists the sessions of a worker. Returns `None` if the worker does not reply, or not with all of them.
 pub fn sessions(remora: &Path, worker: &str) -> Result<Option<Vec<WorkerSession>>> {
     let mut command = Command::new(remora);
     command.args(["top", "--once", "--json", "--interval", "0.05", "--worker", worker]);
@@ -30,5 +30,5 @@ pub fn sessions(remora: &Path, worker: &str) -> Result<Option<Vec<WorkerSession>
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     let session =
         |it: &Value| Some(WorkerSession { program: number(&it["pid"])?, executor: number(&it["process"])? });
-    Ok(Some(sessions.iter().filter_map(session).collect()))
+    Ok(sessions.iter().map(session).collect())
 }

@@ -256,8 +256,15 @@ fn command(
             command.arg("--library").arg(library);
         }
     }
-    // A separate process group, so that neither a terminal's signals nor the agent's end reach the worker.
-    command.process_group(0);
+    // A separate process session, so that neither a terminal's signals nor the agent's end reach the worker. The kernel sends SIGHUP to
+    // a process group of the agent's session if the group is stopped when the agent ends.
+    // SAFETY: one async-signal-safe call without arguments between fork and exec. It cannot fail: the new process leads no group.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        });
+    }
     command.env(MARK.trim_end_matches('='), mark(folder, &allocation.id));
     command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_WORKER");
     command.stdin(Stdio::null()).stderr(log);

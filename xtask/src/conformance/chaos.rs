@@ -19,6 +19,8 @@ use event::Event;
 use fleet::Fleet;
 use program::{Ended, KINDS, Running, Setup, Target};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -69,6 +71,7 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
     }
     step::heading(&format!("{} disturbances, seed {}", arguments.events, arguments.seed));
     let mut random = Random(arguments.seed);
+    let mut events = File::create(folder.join("events.log")).context("cannot write the log of events")?;
     let mut programs: Vec<Running> = Vec::new();
     let begin = Instant::now();
     for number in 0..arguments.events {
@@ -79,8 +82,10 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
         let event = Event::choose(&mut random, fleet.len(), agents.len(), programs.len());
         let happened = event.apply(&mut fleet, &mut agents, &programs).with_context(context)?;
         *tally.events.entry(if happened { event.name() } else { "without a target" }).or_default() += 1;
+        let seconds = step::seconds(begin.elapsed());
+        let effect = if happened { "" } else { ", without a target" };
+        writeln!(events, "{seconds}: {number} {event:?}{effect}").context("cannot write the log of events")?;
         if number % 25 == 0 {
-            let seconds = step::seconds(begin.elapsed());
             step::progress(&format!("[{number}/{}] {event:?} ({seconds})", arguments.events));
         }
         std::thread::sleep(Duration::from_millis(random.below(250) as u64));

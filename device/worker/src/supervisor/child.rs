@@ -27,8 +27,9 @@ pub(super) fn command(program: &[PathBuf], control: &Control) -> Option<Command>
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-            // A separate process group: Ctrl-C at the terminal must reach only the supervisor.
-            libc::setpgid(0, 0);
+            // A separate process session: Ctrl-C at the terminal must reach only the supervisor. A process group in the same session
+            // would become orphaned with the supervisor, and the kernel ends such a group (SIGHUP) if it is stopped at that moment.
+            libc::setsid();
             Ok(())
         });
     }
