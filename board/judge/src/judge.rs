@@ -443,7 +443,7 @@ impl Judge<'_> {
                 runtime(format!("the solution interfered with its harness: {text}"), said)
             }
             (Fault::Gone, Some(Stop::Cancelled)) => {
-                runtime("the solution closed the harness's connection to the judge".to_owned(), said)
+                runtime("the solution closed a connection of its harness".to_owned(), said)
             }
             (Fault::Gone, None) => ending::error("the runner process of the judge has ended", &said),
             (Fault::InvalidReply(text), None) => {
