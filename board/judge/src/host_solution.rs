@@ -53,8 +53,10 @@ impl HostSolution {
         (gate, worker, folder): (Gate, WorkerAddress, tempfile::TempDir),
         whole: Duration,
     ) -> Result<HostSolution, SandboxError> {
-        let (channel, theirs) = Channel::new(whole)
-            .map_err(|source| SandboxError::Io { what: "cannot create a socket pair for a program", source })?;
+        let (channel, theirs) = Channel::new(whole).map_err(|source| SandboxError::Io {
+            what: "cannot create a socket pair for a program",
+            source,
+        })?;
         let process = Some(start(theirs, DESCRIPTOR)?);
         Ok(HostSolution { channel, process, gate, observer: None, worker, calls: 0, _folder: folder })
     }
@@ -126,8 +128,7 @@ impl HostSolution {
         let reply = self.channel.ask(&HostRequest::Start.encode());
         let passed = self.gate.close();
         reply?;
-        let session =
-            self.gate.session(Instant::now() + self.channel.left()).map_err(Fault::InvalidReply)?;
+        let session = self.gate.session(Instant::now() + self.channel.left()).map_err(Fault::InvalidReply)?;
         self.observer = Some(Observer::new(&self.worker, session).map_err(|error| self.lost(&error))?);
         self.settle(passed)
     }
