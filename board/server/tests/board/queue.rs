@@ -291,7 +291,7 @@ async fn time_and_money_count_from_the_moment_at_which_the_device_is_taken() {
     let (whole, billed) = (begin.elapsed().as_secs_f64(), slow.execution_time.unwrap());
     assert!(billed > 0.0 && billed < whole - 1.0, "{billed} of {whole} s");
     let cost = slow.cost_usd.unwrap();
-    assert!((cost - billed * 36.0 / 3600.0).abs() < 1e-9, "{cost}");
+    assert!((cost - billed * 36.0 / 3600.0).abs() < 1e-5, "{cost}");
     let (_, wrong) = rig.post_as(&key, "/api/submissions", &on_mi210("//error")).await;
     rig.wait_for(wrong["id"].as_str().unwrap(), "COMPILE_ERROR").await;
     let wrong = rig.store.submission(wrong["id"].as_str().unwrap()).await.unwrap().summary;
