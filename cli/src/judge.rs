@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use board_judge::{Compiler, DEVICE_REQUEST, Gpu, Grant, IsolationRange, Job, Level, Toolchain, Tools};
-use serde::Deserialize;
+use serde_json::{Deserializer, Value};
 
 use crate::env::Environment;
 use crate::library;
@@ -42,12 +42,14 @@ pub fn judge(arguments: &Arguments, environment: &Environment) -> Result<()> {
         let limit = std::time::Duration::from_secs(300);
         return Compiler::new(&tools, gpu.target, limit).warm_up().context("cannot warm up the compiler");
     }
-    let mut input =
-        serde_json::Deserializer::from_reader(BufReader::new(std::io::stdin().lock().take(MOST_BYTES)));
-    let job = Job::deserialize(&mut input).context("standard input is not a valid job")?;
+    let input = BufReader::new(std::io::stdin().lock().take(MOST_BYTES));
+    let mut messages = Deserializer::from_reader(input).into_iter::<Value>();
+    let job = messages.next().context("standard input is empty; a job is expected")?;
+    let job: Job =
+        job.and_then(serde_json::from_value).context("standard input is not a valid job in JSON")?;
     let mut request = || {
         print_line(DEVICE_REQUEST.to_owned());
-        Grant::deserialize(&mut input).ok()
+        messages.next()?.and_then(serde_json::from_value::<Grant>).ok()
     };
     board_judge::run(&job, &tools, &mut request, &mut |event| {
         if let Ok(line) = serde_json::to_string(&event) {
