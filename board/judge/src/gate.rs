@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, TransportError, greet};
 use wire::{
-    Challenge, Header, Hello, MAX_HANDSHAKE_BYTES, Opcode, Proof, Purpose, RejectCode, Welcome, capability,
+    Challenge, Flags, Header, Hello, MAX_HANDSHAKE_BYTES, Opcode, Proof, Purpose, RejectCode, Welcome,
+    capability,
 };
 use worker_client::WorkerAddress;
 
@@ -21,6 +22,8 @@ use worker_client::WorkerAddress;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Timeout for the worker to start a session.
 const START: Duration = Duration::from_secs(120);
+/// Timeout for the end of sessions when the gate is dropped.
+const GOODBYE: Duration = Duration::from_millis(500);
 /// Most sessions of a program without measurements.
 const MOST_SESSIONS: usize = 4;
 const BUFFER_BYTES: usize = 64 << 10;
@@ -70,6 +73,10 @@ struct Inner {
     passed: Passed,
     /// Why there is no session.
     failed: Option<String>,
+    /// Number of connections that are served.
+    serving: usize,
+    /// Whether the judge needs no session any more.
+    is_over: bool,
 }
 
 impl State {
@@ -145,6 +152,15 @@ impl Gate {
     }
 }
 
+impl Drop for Gate {
+    /// Ends the sessions, so that the worker frees their memory at once.
+    fn drop(&mut self) {
+        self.state.change(|inner| inner.is_over = true);
+        let inner = self.state.lock();
+        let _ = self.state.changed.wait_timeout_while(inner, GOODBYE, |inner| inner.serving > 0);
+    }
+}
+
 /// Serves connections of user code.
 #[derive(Clone)]
 struct Entrance {
@@ -163,14 +179,24 @@ impl Entrance {
                 return self.state.change(|inner| inner.failed = Some(text));
             }
         };
+        self.state.change(|inner| inner.serving += 1);
         let (back, to) = (far.clone(), near.clone());
         let replies = std::thread::spawn(move || {
             let _ = io::copy(&mut &back, &mut &to);
             to.shutdown();
         });
-        let _ = self.pass(near, &far);
+        if let Ok(last) = self.pass(near, &far) {
+            let mut goodbye = Vec::new();
+            wire::encode_request(&wire::Goodbye {}, &[], Flags::NONE, last.wrapping_add(1), 0, &mut goodbye);
+            near.shutdown();
+            // Fails if the user code has ended its session itself.
+            let said = far.write_all(&goodbye).and_then(|()| far.set_read_timeout(Some(GOODBYE)));
+            let mut rest = [0; 4096];
+            while said.is_ok() && far.read(&mut rest).is_ok_and(|bytes| bytes > 0) {}
+        }
         far.shutdown();
         near.shutdown();
+        self.state.change(|inner| inner.serving -= 1);
         let _ = replies.join();
     }
 
@@ -221,18 +247,23 @@ impl Entrance {
         Ok(far)
     }
 
-    /// Passes on frames until one side closes its connection.
-    fn pass(&self, near: &Link, far: &Link) -> Result<(), TransportError> {
+    /// Passes on frames until the user code has closed its connection or the judge is done. Returns the number of the last request. Fails
+    /// inside a frame, and if the worker has closed its connection.
+    fn pass(&self, near: &Link, far: &Link) -> Result<u32, TransportError> {
+        let mut last = 0;
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let mut head = [0; Header::BYTES];
-            near.read_exact(&mut head)?;
+            if near.read_exact(&mut head).is_err() {
+                return Ok(last);
+            }
             let header = Header::decode(&head)?;
             let passes = match header.is_sequenced() {
-                true => {
-                    self.wait(&header);
+                true if self.wait(&header) => {
+                    last = header.request_id;
                     true
                 }
+                true => return Ok(last),
                 // They keep the connection alive and free buffers. Others would change how it works.
                 false => matches!(header.known(), Ok(Opcode::Ack | Opcode::Ping | Opcode::Pong)),
             };
@@ -251,13 +282,17 @@ impl Entrance {
         }
     }
 
-    /// Waits until a request may pass, and counts it.
-    fn wait(&self, header: &Header) {
+    /// Waits until a request may pass, and counts it. Returns false if none will pass any more.
+    fn wait(&self, header: &Header) -> bool {
         let mut inner = self.state.lock();
-        while self.policy == Policy::Measured && !inner.is_open {
+        while self.policy == Policy::Measured && !inner.is_open && !inner.is_over {
             inner = self.state.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        if inner.is_over {
+            return false;
         }
         inner.passed.requests += 1;
         inner.passed.uploaded += header.payload_len.saturating_sub(FIELDS_BYTES);
+        true
     }
 }

@@ -3,7 +3,8 @@
 mod rig;
 
 use board_contract::{Endpoint, Event, SampleNumber, SampleValue, Verdict};
-use board_judge::{Compiler, Gpu};
+use board_judge::{Compiler, Gpu, Grant};
+use e2e::{Worker, eventually};
 use rig::{rig, status};
 
 const RIGHT: &str = r#"#include <hip/hip_runtime.h>
@@ -256,4 +257,18 @@ fn an_equal_source_is_not_compiled_again() {
     assert!(again.cached && again.code == first.code);
     let other = compiler.kernel(&format!("{source}// {}", std::process::id())).unwrap();
     assert!(!other.cached);
+}
+
+#[test]
+fn sessions_of_host_code_end_with_it_even_if_it_is_killed() {
+    let worker = Worker::start();
+    let killed = HOST.replace("printf(", "__builtin_trap(); printf(");
+    for (source, expected) in [(HOST, "CHECKED"), (killed.as_str(), "RUNTIME_ERROR")] {
+        let mut job = rig().job("leaky-relu", source, Endpoint::Checker);
+        job.device = Some(Grant { worker: worker.endpoint().to_string(), token: None });
+        let last = rig().last(&job);
+        assert_eq!(status(&last), expected, "{last:?}");
+        eventually("no session is left", || worker.status().sessions().is_empty());
+    }
+    assert!(!worker.log().contains("did not reconnect in time"), "{}", worker.log());
 }
