@@ -8,6 +8,10 @@ use e2e::{Ended, Recipe, Running, remora};
 
 /// Compiles the harness of a problem with a solution from `board/problems`, and runs its smallest case on a software GPU.
 fn measured(problem: &str, solution: &str, lightest: usize) -> Ended {
+    measured_with(problem, solution, &["--case", &lightest.to_string()])
+}
+
+fn measured_with(problem: &str, solution: &str, sizes: &[&str]) -> Ended {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../board/problems/").to_owned() + solution;
     let mut command = Command::new(remora());
     command.args(["harness", problem, "--dtype", "float32", "--solution", &path]);
@@ -19,7 +23,7 @@ fn measured(problem: &str, solution: &str, lightest: usize) -> Ended {
     let program = Recipe::file(&source).build();
     let mut command = Command::new(remora());
     command.arg("run").arg("--").arg(program.path());
-    command.args(["--case", &lightest.to_string(), "--flush", "0", "--iterations", "3"]);
+    command.args(sizes).args(["--flush", "0", "--iterations", "3"]);
     Running::start(command.env_remove("LD_LIBRARY_PATH")).finish()
 }
 
@@ -53,6 +57,13 @@ fn a_kernel_that_computes_in_half_precision_fails() {
     let ended = measured("leaky-relu", "wrong/leaky-relu.dtype.hip", 4);
     assert!(!ended.status.success());
     assert!(ended.stdout.contains("Correctness check: FAILED"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("Runtime:"), "a wrong kernel has no speed: {}", ended.stdout);
+}
+
+#[test]
+fn a_positional_argument_is_the_size_in_each_dimension() {
+    let ended = measured_with("leaky-relu", "solutions/leaky-relu.hip", &["96"]);
+    ended.expect_silent_success().expect_line("Dimensions: 96 x 96 (9216 elements)");
 }
 
 #[test]

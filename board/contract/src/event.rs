@@ -136,6 +136,9 @@ pub enum Event {
         /// Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic.
         #[serde(default)]
         deterministic: bool,
+        /// What the solution printed.
+        #[serde(default)]
+        output: String,
         /// Suspicious observations for human review. They exclude a submission from leaderboards.
         #[serde(default)]
         flags: Vec<String>,
@@ -423,6 +426,7 @@ mod tests {
             emulated: true,
             device: None,
             deterministic: true,
+            output: String::new(),
             flags: vec!["slow".to_owned()],
         }
     }

@@ -341,7 +341,9 @@ impl Judge<'_> {
             Some(values) => statistics::geometric_mean(values.into_iter()),
             None => None,
         };
+        let output = self.context.tools.shown(&solution.session.end().output);
         (self.context.emit)(Event::Benchmarked {
+            output,
             avg_runtime_ms: statistics::geometric_mean(times).unwrap_or(0.0),
             ci_low_ms: interval.map(|(low, _)| low),
             ci_high_ms: interval.map(|(_, high)| high),

@@ -190,8 +190,9 @@ fn directives_of_the_source_change_the_launch() {
 #[test]
 fn a_host_function_launches_what_it_likes_and_what_it_prints_is_no_result() {
     let last = rig().last(&rig().job("leaky-relu", HOST, Endpoint::Full));
-    let Event::Benchmarked { test_results, .. } = &last else { panic!("{last:?}") };
+    let Event::Benchmarked { test_results, output, .. } = &last else { panic!("{last:?}") };
     assert_eq!(test_results[0].counts.expect("counts").launches, 2);
+    assert!(output.contains("32768 elements\n"), "{output}");
     let last = rig().last(&rig().job("leaky-relu", HOST, Endpoint::Sample));
     let Event::Passed(sample) = last else { panic!("{last:?}") };
     assert!(sample.stdout.contains("elements"), "{sample:?}");

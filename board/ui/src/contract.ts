@@ -310,6 +310,8 @@ export type Event = {
   device?: string;
   /** Whether equal inputs gave bit-identical outputs. Sums in any order, as with atomics, are correct but not deterministic. */
   deterministic: boolean;
+  /** What the solution printed. */
+  output: string;
   /** Suspicious observations for human review. They exclude a submission from leaderboards. */
   flags: string[];
   status: "BENCHMARKED";
