@@ -127,7 +127,9 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
 /// The observation that the worker is to make; `None` if no option requests one.
 fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveConfig>> {
     // Fail now rather than after a long run.
-    for file in [&arguments.profile, &arguments.model, &arguments.check, &arguments.json].into_iter().flatten() {
+    for file in
+        [&arguments.profile, &arguments.model, &arguments.check, &arguments.json].into_iter().flatten()
+    {
         if !is_standard(file) {
             create(file)?;
         }

@@ -50,7 +50,7 @@ fn a_strided_copy_is_estimated_slower_than_a_coalesced_one() {
             modelled(&rig, "copy", 4096, 256, args)
         };
         let (even, strided) = (copy(1), copy(33));
-        assert!(strided.time_ns > 4.0 * even.time_ns, "{arch:?} {} {}", strided.time_ns, even.time_ns);
+        assert!(strided.time_ns > 3.0 * even.time_ns, "{arch:?} {} {}", strided.time_ns, even.time_ns);
         // Every lane of the strided copy fetches a line of its own.
         assert!(time_of(&strided, Resource::L1) > 8.0 * time_of(&even, Resource::L1), "{arch:?}");
         assert!(strided.hbm_bytes > 4 * even.hbm_bytes, "{arch:?} {} {}", strided.hbm_bytes, even.hbm_bytes);
@@ -91,7 +91,12 @@ fn arithmetic_without_memory_is_limited_by_the_vector_alus() {
         let out = rig.alloc(vec![0f32; 2432 * 256]);
         let args = Args::new().ptr(&out).f32(0.5).u32(256);
         let estimate = modelled(&rig, "multiply_add", 2432, 256, args);
-        assert_eq!(estimate.limit, Resource::Valu, "{arch:?} {}", model_text(std::slice::from_ref(&estimate)));
+        assert_eq!(
+            estimate.limit,
+            Resource::Valu,
+            "{arch:?} {}",
+            model_text(std::slice::from_ref(&estimate))
+        );
         assert!(estimate.flops >= 2432 * 256 * 256 * 8 * 2, "{arch:?} {}", estimate.flops);
     }
 }
@@ -119,7 +124,12 @@ fn waves_that_wait_for_a_slower_one_wait_at_the_barrier() {
     let out = rig.alloc(vec![0f32; 256]);
     let estimate = modelled(&rig, "uneven", 1, 256, Args::new().ptr(&out).u32(1000));
     let stall = &estimate.stalls[0];
-    assert_eq!((stall.wait, stall.text.as_str()), (Wait::Barrier, "s_barrier"), "{}", model_text(std::slice::from_ref(&estimate)));
+    assert_eq!(
+        (stall.wait, stall.text.as_str()),
+        (Wait::Barrier, "s_barrier"),
+        "{}",
+        model_text(std::slice::from_ref(&estimate))
+    );
 }
 
 #[test]

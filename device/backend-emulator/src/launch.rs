@@ -36,12 +36,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// A GPU that runs on `threads` threads.
-    pub(crate) fn new(
-        arch: Arch,
-        timing: &'static GpuTiming,
-        threads: usize,
-        heap: DeviceHeap,
-    ) -> Engine {
+    pub(crate) fn new(arch: Arch, timing: &'static GpuTiming, threads: usize, heap: DeviceHeap) -> Engine {
         Engine {
             arch,
             timing,

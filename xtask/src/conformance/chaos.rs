@@ -84,7 +84,8 @@ pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built, arguments: &Argume
         *tally.events.entry(if happened { event.name() } else { "without a target" }).or_default() += 1;
         let seconds = step::seconds(begin.elapsed());
         let effect = if happened { "" } else { ", without a target" };
-        writeln!(events, "{seconds}: {number} {event:?}{effect}").context("cannot write the log of events")?;
+        writeln!(events, "{seconds}: {number} {event:?}{effect}")
+            .context("cannot write the log of events")?;
         if number % 25 == 0 {
             step::progress(&format!("[{number}/{}] {event:?} ({seconds})", arguments.events));
         }

@@ -29,8 +29,8 @@ pub use scoreboard::Wait;
 pub use text::model_text;
 pub use unit::Unit;
 
-use super::listing::Listing;
 use super::MAX_KERNELS;
+use super::listing::Listing;
 use crate::Level;
 use estimate::Shape;
 use hierarchy::Hierarchy;

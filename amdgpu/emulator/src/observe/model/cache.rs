@@ -106,7 +106,8 @@ mod tests {
     fn a_working_set_larger_than_the_cache_never_hits_in_order() {
         let new = || Cache::new(CacheShape { bytes: 16 << 10, line: 64, ways: 64 }, 1);
         let mut cache = new();
-        let pass = |cache: &mut Cache, lines: u64| (0..lines).filter(|line| cache.access(*line, false).hit).count();
+        let pass =
+            |cache: &mut Cache, lines: u64| (0..lines).filter(|line| cache.access(*line, false).hit).count();
         pass(&mut cache, 256);
         assert_eq!(pass(&mut cache, 256), 256, "it fits");
         let mut cache = new();

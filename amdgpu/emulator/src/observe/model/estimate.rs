@@ -14,9 +14,9 @@ use super::record::{Recording, SiteCount};
 use super::scoreboard::{Event, PathTime, Scoreboard, Wait};
 use super::site::Site;
 use super::unit::{Timed, Unit, flops};
+use crate::Level;
 use crate::observe::listing::Listing;
 use crate::program::Program;
-use crate::Level;
 
 /// What takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -172,17 +172,15 @@ pub(crate) fn estimate(
     let ns = |cycles: f64| cycles / gpu.ghz();
     let per_cu = |cycles: u64| ns(cycles as f64 * uneven / cus as f64);
     let of = |map: &HashMap<Unit, u64>, unit| map.get(&unit).copied().unwrap_or(0);
+    let slower = f64::from(gpu.clock_mhz) / f64::from(gpu.matrix_clock_mhz);
     let l1_cycles = work.blocks * super::coalesce::BLOCK / gpu.l1_bytes_per_cycle;
     let hbm_bytes = scaled(traffic.hbm_read_bytes + traffic.hbm_written_bytes);
     let generations = shape.groups.div_ceil(shape.resident());
     let mean_group = waves.group_cycles as f64 / waves.groups.max(1) as f64;
     let times = [
         (Resource::Valu, per_cu(of(&work.busy, Unit::Valu)) / SIMDS as f64),
-        (Resource::Matrix, per_cu(of(&work.busy, Unit::Matrix)) / SIMDS as f64),
-        (
-            Resource::Salu,
-            per_cu(of(&work.executions, Unit::Salu).max(of(&work.executions, Unit::Branch))),
-        ),
+        (Resource::Matrix, per_cu(of(&work.busy, Unit::Matrix)) / SIMDS as f64 * slower),
+        (Resource::Salu, per_cu(of(&work.executions, Unit::Salu).max(of(&work.executions, Unit::Branch)))),
         (Resource::Lds, per_cu(work.lds_cycles - work.lds_conflicts)),
         (Resource::BankConflicts, per_cu(work.lds_conflicts)),
         (Resource::VectorMemory, per_cu(of(&work.executions, Unit::VectorMemory) * 64 / ADDRESS_LANES)),
@@ -190,7 +188,11 @@ pub(crate) fn estimate(
         (Resource::L2, ns(scaled(traffic.l2_bytes) / (gpu.l2_bytes_per_cycle * u64::from(gpu.dies)) as f64)),
         (
             Resource::InfinityCache,
-            if gpu.mall.is_some() { scaled(traffic.fabric_bytes) / gpu.mall_gb_s } else { 0.0 },
+            if gpu.mall.is_some() {
+                scaled(traffic.fabric_bytes) / (gpu.mall_gb_s * gpu.mall_efficiency)
+            } else {
+                0.0
+            },
         ),
         (Resource::Hbm, hbm_bytes / (gpu.hbm_gb_s * gpu.hbm_efficiency)),
         (Resource::Latency, ns(mean_group * waves.scale * generations as f64)),
@@ -236,7 +238,8 @@ pub(crate) fn total(resources: &BTreeMap<Resource, Picoseconds>) -> Picoseconds 
 pub(crate) fn limit(resources: &BTreeMap<Resource, Picoseconds>) -> Resource {
     let of = |resource| resources.get(&resource).copied().unwrap_or(0);
     let lds = of(Resource::Lds) + of(Resource::BankConflicts);
-    let worse = if of(Resource::BankConflicts) > of(Resource::Lds) { Resource::BankConflicts } else { Resource::Lds };
+    let worse =
+        if of(Resource::BankConflicts) > of(Resource::Lds) { Resource::BankConflicts } else { Resource::Lds };
     let mut found = (worse, lds);
     for resource in Resource::ALL {
         if !matches!(resource, Resource::Lds | Resource::BankConflicts) && of(resource) > found.1 {
@@ -342,7 +345,8 @@ impl Events<'_> {
         let mut sites = path.iter().map(|word| Site::from_word(*word)).peekable();
         while let Some(site) = sites.next() {
             let (event, _, end) = self.of(site);
-            let jumps = matches!(event, Event::Branch) && sites.peek().is_some_and(|next| self.of(*next).1 != end);
+            let jumps =
+                matches!(event, Event::Branch) && sites.peek().is_some_and(|next| self.of(*next).1 != end);
             scoreboard.step(site, &event, jumps);
         }
         scoreboard.finish()

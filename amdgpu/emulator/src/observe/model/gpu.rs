@@ -47,6 +47,8 @@ pub struct GpuTiming {
     pub cus_per_die: u32,
     /// Peak compute clock.
     pub clock_mhz: u32,
+    /// Compute clock that matrix cores sustain under the power limit.
+    pub matrix_clock_mhz: u32,
     /// Local memory of a compute unit in bytes.
     pub lds_bytes: u64,
     /// Vector data cache of a compute unit.
@@ -61,8 +63,10 @@ pub struct GpuTiming {
     pub l2_bytes_per_cycle: u64,
     /// Infinity Cache, shared by all dies.
     pub mall: Option<CacheShape>,
-    /// Bandwidth of the Infinity Cache in GB/s; 0 without one.
+    /// Theoretical bandwidth of the Infinity Cache in GB/s; 0 without one.
     pub mall_gb_s: f64,
+    /// Part of it that reads reach.
+    pub mall_efficiency: f64,
     /// Theoretical bandwidth of HBM in GB/s.
     pub hbm_gb_s: f64,
     /// Part of it that streaming kernels reach.
@@ -100,6 +104,7 @@ const CDNA2: GpuTiming = GpuTiming {
     dies: 1,
     cus_per_die: 104,
     clock_mhz: 1700,
+    matrix_clock_mhz: 1700,
     lds_bytes: 64 * KIB,
     l1: CacheShape { bytes: 16 * KIB, line: 64, ways: 64 },
     l1_bytes_per_cycle: 64,
@@ -108,8 +113,9 @@ const CDNA2: GpuTiming = GpuTiming {
     l2_bytes_per_cycle: 4096,
     mall: None,
     mall_gb_s: 0.0,
+    mall_efficiency: 1.0,
     hbm_gb_s: 1638.4,
-    hbm_efficiency: 0.85,
+    hbm_efficiency: 0.847,
     latency: Latencies { lds: 64, scalar: 50, l1: 120, l2: 230, mall_ns: 0.0, hbm_ns: 420.0 },
     launch_ns: 2500.0,
 };
@@ -121,6 +127,7 @@ const CDNA3: GpuTiming = GpuTiming {
     dies: 8,
     cus_per_die: 38,
     clock_mhz: 2100,
+    matrix_clock_mhz: 1207,
     lds_bytes: 64 * KIB,
     l1: CacheShape { bytes: 32 * KIB, line: 128, ways: 64 },
     l1_bytes_per_cycle: 64,
@@ -129,9 +136,10 @@ const CDNA3: GpuTiming = GpuTiming {
     l2_bytes_per_cycle: 2048,
     mall: Some(CacheShape { bytes: 256 * MIB, line: 128, ways: 16 }),
     mall_gb_s: 17200.0,
+    mall_efficiency: 0.69,
     hbm_gb_s: 5325.0,
-    hbm_efficiency: 0.81,
-    latency: Latencies { lds: 64, scalar: 50, l1: 120, l2: 230, mall_ns: 220.0, hbm_ns: 350.0 },
+    hbm_efficiency: 0.80,
+    latency: Latencies { lds: 64, scalar: 50, l1: 120, l2: 230, mall_ns: 218.0, hbm_ns: 350.0 },
     launch_ns: 2500.0,
 };
 
@@ -139,7 +147,13 @@ const CDNA3: GpuTiming = GpuTiming {
 pub const GPUS: &[GpuTiming] = &[
     CDNA3,
     GpuTiming { key: "mi300a", name: "AMD Instinct MI300A", dies: 6, ..CDNA3 },
-    GpuTiming { key: "mi325x", name: "AMD Instinct MI325X", hbm_gb_s: 6000.0, ..CDNA3 },
+    GpuTiming {
+        key: "mi325x",
+        name: "AMD Instinct MI325X",
+        matrix_clock_mhz: 1447,
+        hbm_gb_s: 6000.0,
+        ..CDNA3
+    },
     CDNA2,
     GpuTiming { key: "mi250x", name: "AMD Instinct MI250X (one die)", cus_per_die: 110, ..CDNA2 },
 ];

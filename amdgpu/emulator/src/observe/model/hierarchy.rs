@@ -203,7 +203,8 @@ impl<'h> Replay<'h> {
             for block in run.first()..run.first() + run.blocks() {
                 let block = self.hierarchy.physical(block);
                 let line = block / per_line;
-                cycles += u64::from(touch.kind != TouchKind::ScalarLoad) * BLOCK.div_ceil(gpu.l1_bytes_per_cycle);
+                cycles +=
+                    u64::from(touch.kind != TouchKind::ScalarLoad) * BLOCK.div_ceil(gpu.l1_bytes_per_cycle);
                 let level = match touch.kind {
                     // The blocks of a line come from L1 together.
                     TouchKind::Load if line == last => continue,
@@ -318,8 +319,10 @@ mod tests {
     }
 
     fn replay(gpu: &'static GpuTiming, groups: &[Vec<u64>]) -> MemoryTraffic {
-        let groups: Vec<SampledGroup> =
-            groups.iter().map(|touches| SampledGroup { paths: vec![0], touches: vec![touches.clone()] }).collect();
+        let groups: Vec<SampledGroup> = groups
+            .iter()
+            .map(|touches| SampledGroup { paths: vec![0], touches: vec![touches.clone()] })
+            .collect();
         let numbered = groups.iter().enumerate().map(|(linear, group)| (linear as u64, group));
         Hierarchy::new(gpu).replay(numbered, 1 << 20, 1).traffic
     }
@@ -356,7 +359,8 @@ mod tests {
         // Workgroups 0 and 1 are on different dies, 0 and 8 on different compute units of one die.
         let traffic = replay(mi300x(), &[read(), read()]);
         assert_eq!((traffic.l2.hits, traffic.mall.hits), (0, 128));
-        let nine: Vec<Vec<u64>> = (0..9).map(|group| if group % 8 == 0 { read() } else { Vec::new() }).collect();
+        let nine: Vec<Vec<u64>> =
+            (0..9).map(|group| if group % 8 == 0 { read() } else { Vec::new() }).collect();
         let traffic = replay(mi300x(), &nine);
         assert_eq!((traffic.l1.hits, traffic.l2.hits, traffic.mall.hits), (0, 128, 0));
     }

@@ -207,7 +207,12 @@ impl Entry {
                 .into_iter()
                 .map(|resource| {
                     let time = ns(sum.resources.get(&resource).copied().unwrap_or(0));
-                    ResourceTime { resource, name: resource.name(), time_ns: time, share: part(time, time_ns) }
+                    ResourceTime {
+                        resource,
+                        name: resource.name(),
+                        time_ns: time,
+                        share: part(time, time_ns),
+                    }
                 })
                 .collect(),
             roofs: self.roofs(time_ns),

@@ -113,7 +113,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(linear: u64, waves: usize, sampled: bool, programs: &Arc<Programs>, counts: Counts) -> Recorder {
+    pub fn new(
+        linear: u64,
+        waves: usize,
+        sampled: bool,
+        programs: &Arc<Programs>,
+        counts: Counts,
+    ) -> Recorder {
         let mut records = Vec::new();
         records.resize_with(waves, WaveRecord::default);
         Recorder { linear, sampled, waves: records, counts, last: None, programs: Arc::clone(programs) }
@@ -385,7 +391,10 @@ mod tests {
             let at = |halvings| Sampling { groups, resident: 24, dies: 6, halvings };
             for halvings in 0..12 {
                 for linear in 0..groups {
-                    assert!(!at(halvings + 1).keeps(linear) || at(halvings).keeps(linear), "{groups} {linear}");
+                    assert!(
+                        !at(halvings + 1).keeps(linear) || at(halvings).keeps(linear),
+                        "{groups} {linear}"
+                    );
                 }
                 assert!(at(halvings).keeps(0));
             }
@@ -394,9 +403,13 @@ mod tests {
 
     #[test]
     fn an_access_keeps_its_site_kind_and_length_in_a_word() {
-        for kind in
-            [TouchKind::Load, TouchKind::CoherentLoad, TouchKind::Store, TouchKind::Atomic, TouchKind::ScalarLoad]
-        {
+        for kind in [
+            TouchKind::Load,
+            TouchKind::CoherentLoad,
+            TouchKind::Store,
+            TouchKind::Atomic,
+            TouchKind::ScalarLoad,
+        ] {
             let touch = Touch::from_word(Touch { site: Site::uop(3, 77), kind, runs: 64 }.word());
             assert_eq!((touch.site, touch.kind, touch.runs), (Site::uop(3, 77), kind, 64));
         }

@@ -288,7 +288,15 @@ mod tests {
         let register = |first| Registers { first, count: 1 };
         let mut all = [Registers::default(); 4];
         all.iter_mut().zip(reads).for_each(|(to, from)| *to = register(*from));
-        Timed { unit, busy, result, accumulate: busy, reads: all, writes: [register(write), Registers::default()], accumulator: None }
+        Timed {
+            unit,
+            busy,
+            result,
+            accumulate: busy,
+            reads: all,
+            writes: [register(write), Registers::default()],
+            accumulator: None,
+        }
     }
 
     fn load(latency: u64) -> Event {

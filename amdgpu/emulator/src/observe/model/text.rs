@@ -35,7 +35,8 @@ fn heading(text: &mut String, estimate: &KernelEstimate) {
         counted(estimate.waves, "wave", "waves"),
     );
     let each = estimate.time_ns / estimate.launches as f64;
-    let of_all = if estimate.launches > 1 { format!(", {} in all", time(estimate.time_ns)) } else { String::new() };
+    let of_all =
+        if estimate.launches > 1 { format!(", {} in all", time(estimate.time_ns)) } else { String::new() };
     line!(text, "\nestimated time {}{of_all}, limited by {}", time(each), estimate.limit_text);
     let occupancy = &estimate.occupancy;
     line!(
@@ -47,7 +48,13 @@ fn heading(text: &mut String, estimate: &KernelEstimate) {
     );
     for roof in &estimate.roofs {
         let unit = if roof.name.contains("bandwidth") { "GB/s" } else { "GFLOP/s" };
-        line!(text, "{:<26} {:>12.1} {unit:<8} {:>5.1}% of the peak", roof.name, roof.achieved, 100.0 * roof.share);
+        line!(
+            text,
+            "{:<26} {:>12.1} {unit:<8} {:>5.1}% of the peak",
+            roof.name,
+            roof.achieved,
+            100.0 * roof.share
+        );
     }
     if estimate.sampled_workgroups < estimate.workgroups {
         line!(

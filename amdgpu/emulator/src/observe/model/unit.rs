@@ -35,9 +35,12 @@ impl Unit {
             Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk => Unit::Salu,
             Format::Smem => Unit::ScalarMemory,
             Format::Ds => Unit::Lds,
-            Format::Flat | Format::Global | Format::Scratch | Format::Mubuf | Format::Mtbuf | Format::Mimg => {
-                Unit::VectorMemory
-            }
+            Format::Flat
+            | Format::Global
+            | Format::Scratch
+            | Format::Mubuf
+            | Format::Mtbuf
+            | Format::Mimg => Unit::VectorMemory,
             // Matrix operations on doubles run on the vector ALU's datapath, but occupy it like a matrix core.
             _ if is_matrix(inst) => Unit::Matrix,
             _ => Unit::Valu,
@@ -137,7 +140,16 @@ fn is_sparse(inst: &Inst) -> bool {
 /// Issue slots of a vector operation, relative to a simple one. Doubles run at full rate on both architectures.
 fn valu_rate(inst: &Inst) -> u64 {
     const QUARTER: [&str; 10] = [
-        "v_rcp_", "v_rsq_", "v_sqrt_", "v_exp_", "v_log_", "v_sin_", "v_cos_", "v_cvt_", "v_mul_hi_", "v_mad_u64",
+        "v_rcp_",
+        "v_rsq_",
+        "v_sqrt_",
+        "v_exp_",
+        "v_log_",
+        "v_sin_",
+        "v_cos_",
+        "v_cvt_",
+        "v_mul_hi_",
+        "v_mad_u64",
     ];
     let name = inst.op.name();
     // Packed conversions are simple selections of bits.
@@ -148,7 +160,8 @@ fn valu_rate(inst: &Inst) -> u64 {
 /// Shape of a matrix operation: rows, columns, depth.
 fn matrix_shape(op: Op) -> Option<[u64; 3]> {
     let name = op.name();
-    let part = name.split('_').find(|part| part.contains('x') && part.starts_with(|c: char| c.is_ascii_digit()))?;
+    let part =
+        name.split('_').find(|part| part.contains('x') && part.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut numbers = part.split('x').map(|number| {
         let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u64>().ok()
@@ -176,7 +189,8 @@ fn matrix_passes(arch: Arch, inst: &Inst) -> u64 {
 /// Floating-point operations of one execution with this many lanes; a fused multiply-add is two. Integer matrix operations count too.
 pub(crate) fn flops(inst: &Inst, lanes: u64) -> u64 {
     if let (true, Some([rows, columns, depth])) = (is_matrix(inst), matrix_shape(inst.op)) {
-        let elements = u64::from(inst.dst_width()) / if inst.encoding().flags.has(Flags::F64) { 2 } else { 1 };
+        let elements =
+            u64::from(inst.dst_width()) / if inst.encoding().flags.has(Flags::F64) { 2 } else { 1 };
         let blocks = (elements * 64 / (rows * columns)).max(1);
         return 2 * rows * columns * depth * blocks;
     }
@@ -191,7 +205,12 @@ pub(crate) fn flops(inst: &Inst, lanes: u64) -> u64 {
         () if !is_float => 0,
         () if ["fma", "mad", "mac"].iter().any(|start| rest.starts_with(start)) => 2,
         () if rest.starts_with("dot2") => 4,
-        () if ["add", "sub", "mul", "rcp", "rsq", "sqrt", "exp", "log"].iter().any(|start| rest.starts_with(start)) => 1,
+        () if ["add", "sub", "mul", "rcp", "rsq", "sqrt", "exp", "log"]
+            .iter()
+            .any(|start| rest.starts_with(start)) =>
+        {
+            1
+        }
         () => 0,
     };
     each * packed * lanes
@@ -265,7 +284,9 @@ mod tests {
 
     #[test]
     fn arithmetic_counts_as_floating_point_and_address_arithmetic_does_not() {
-        for (name, each) in [("v_fma_f32", 2), ("v_pk_fma_f32", 4), ("v_add_f64", 1), ("v_add_u32", 0), ("v_mov_b32", 0)] {
+        for (name, each) in
+            [("v_fma_f32", 2), ("v_pk_fma_f32", 4), ("v_add_f64", 1), ("v_add_u32", 0), ("v_mov_b32", 0)]
+        {
             assert_eq!(flops(&inst(name), 64), 64 * each, "{name}");
         }
     }
