@@ -107,13 +107,14 @@ extern "C" __global__ __launch_bounds__(256) void fma_f64(double *out, double fa
   multiply_add(out, factor, rounds);
 }
 
-// Matrix operations on registers: four independent accumulators. Unrolled, because the compiler copies accumulators in each iteration.
+// Matrix operations on registers: four independent accumulators. An iteration has many, because the compiler copies
+// accumulators at its end.
 #define MATRIX(name, accumulator, operand, operation, literal)                                                                   \
   extern "C" __global__ __launch_bounds__(256) void name(float *out, int rounds) {                                               \
     accumulator sum[4] = {};                                                                                                     \
     operand left = literal, right = literal;                                                                                     \
-    _Pragma("unroll 8") for (int round = 0; round < rounds; ++round) {                                                           \
-      _Pragma("unroll") for (int k = 0; k < 4; ++k) sum[k] = operation(left, right, sum[k], 0, 0, 0);                            \
+    for (int round = 0; round < rounds; ++round) {                                                                               \
+      _Pragma("unroll") for (int k = 0; k < 32; ++k) sum[k % 4] = operation(left, right, sum[k % 4], 0, 0, 0);                   \
     }                                                                                                                            \
     float total = 0;                                                                                                             \
     for (int k = 0; k < 4; ++k)                                                                                                  \

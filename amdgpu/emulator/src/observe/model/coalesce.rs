@@ -104,6 +104,10 @@ mod tests {
         assert_eq!(blocks(16, !0, |lane| 0x1000 + 16 * (63 - lane)), (16, vec![(64, 16)]), "backwards");
         assert_eq!(blocks(4, !0, |lane| 0x1000 + 256 * lane).0, 64, "a block each");
         assert_eq!(blocks(8, 1, |_| 0x103c), (2, vec![(64, 2)]), "across a block");
-        assert_eq!(blocks(4, 0x3, |lane| 0x2000 - 0x1000 * lane), (2, vec![(64, 1), (128, 1)]), "two lanes");
+        assert_eq!(
+            blocks(4, 0x3, |lane| 0x2000_u64.wrapping_sub(0x1000 * lane)),
+            (2, vec![(64, 1), (128, 1)]),
+            "two lanes"
+        );
     }
 }

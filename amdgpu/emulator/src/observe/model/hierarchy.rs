@@ -311,10 +311,7 @@ mod tests {
 
     /// A wave that accesses these blocks, one per instruction.
     fn wave(kind: TouchKind, blocks: impl Iterator<Item = u64>) -> Vec<u64> {
-        let touch = |block| {
-            let word = 0u64 << 32 | (kind as u64) << 16 | 1;
-            [word, block << 12 | 1]
-        };
+        let touch = |block: u64| [(kind as u64) << 16 | 1, block << 12 | 1];
         blocks.flat_map(touch).collect()
     }
 
