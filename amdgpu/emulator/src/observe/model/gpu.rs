@@ -91,8 +91,6 @@ pub const QUARTER_RATE: u64 = 4;
 pub const TAKEN_BRANCH: u64 = 32;
 /// Lanes whose addresses the address unit of a compute unit handles per cycle.
 pub const ADDRESS_LANES: u64 = 16;
-/// Cycles that one transaction of the LDS takes per 32 banks.
-pub const LDS_BYTES_PER_CYCLE: u64 = 128;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

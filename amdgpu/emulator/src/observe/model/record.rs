@@ -233,7 +233,8 @@ impl Sampling {
     pub fn keeps(&self, linear: u64) -> bool {
         let generation = linear / self.resident;
         let (by_generation, within) = self.split();
-        generation % by_generation == 0 && (within == 1 || linear % self.resident / self.dies % within == 0)
+        generation.is_multiple_of(by_generation)
+            && (linear % self.resident / self.dies).is_multiple_of(within)
     }
 
     /// Part of the resident workgroups that is sampled, as a divisor.

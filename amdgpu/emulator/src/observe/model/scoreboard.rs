@@ -142,7 +142,6 @@ pub(crate) struct Scoreboard {
     vector: VecDeque<InFlight>,
     lgkm: VecDeque<InFlight>,
     segment_start: u64,
-    /// The site before, whose jump a branch has to be judged by.
     time: PathTime,
 }
 

@@ -4,7 +4,6 @@ use isa::{Arch, Flags, Format, Inst, Op, Operand};
 use serde::Serialize;
 
 use super::gpu::{ISSUE, MATRIX_WRITE_BACK, PASS, QUARTER_RATE};
-use crate::exec::format::sopp;
 
 /// A unit that executes instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -30,7 +29,6 @@ impl Unit {
     /// Unit of an instruction.
     pub fn of(inst: &Inst) -> Unit {
         match inst.format {
-            Format::Sopp if sopp::is_branch(inst.op) => Unit::Branch,
             Format::Sopp => Unit::Branch,
             Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk => Unit::Salu,
             Format::Smem => Unit::ScalarMemory,
