@@ -1,4 +1,4 @@
-//! `remora emulate`: runs a program on a local software GPU and traces, profiles or checks its kernels.
+//! `remora emulate`: runs a program on a local software GPU and traces, profiles, models or checks its kernels.
 //!
 //! A private worker observes the kernels and writes its results to a folder. This command waits until the worker's last process has
 //! exited and prints the results to standard error or to files, so that they do not mix with the program's output.
@@ -29,6 +29,7 @@ The exit code is the program's own; if that is 0 and --check found problems, it 
 Examples:
   remora emulate --check -- ./my_program
   remora emulate --profile --json profile.json -- ./my_program
+  remora emulate --model --device mi300x -- ./my_program
   remora emulate --trace --kernel saxpy --limit 40 -- ./saxpy
   remora emulate --trace=wave.txt --workgroup 3,1 --wave 2 --lane 17 -- ./matmul 256"
 )]
@@ -70,11 +71,15 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     profile: Option<PathBuf>,
+    /// Estimate the time of kernels on the real GPU and what limits them: units, caches, HBM, latency; stalls by instruction
+    #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    model: Option<PathBuf>,
     /// Check kernels for data races, out-of-bounds accesses and reads of uninitialized local memory
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     check: Option<PathBuf>,
-    /// Write the results of --profile and --check to FILE as JSON
+    /// Write the results of --profile, --model and --check to FILE as JSON
     #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
     json: Option<PathBuf>,
     /// Program to run and its arguments
@@ -84,8 +89,9 @@ pub struct Arguments {
 
 pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
     ensure!(
-        arguments.json.is_none() || arguments.profile.is_some() || arguments.check.is_some(),
-        "--json needs --profile or --check"
+        arguments.json.is_none()
+            || [&arguments.profile, &arguments.model, &arguments.check].iter().any(|file| file.is_some()),
+        "--json needs --profile, --model or --check"
     );
     let job = match Job::new(&arguments.program, environment)? {
         Ok(job) => job,
@@ -121,7 +127,9 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
 /// The observation that the worker is to make; `None` if no option requests one.
 fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveConfig>> {
     // Fail now rather than after a long run.
-    for file in [&arguments.profile, &arguments.check, &arguments.json].into_iter().flatten() {
+    for file in
+        [&arguments.profile, &arguments.model, &arguments.check, &arguments.json].into_iter().flatten()
+    {
         if !is_standard(file) {
             create(file)?;
         }
@@ -145,10 +153,11 @@ fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveCon
         launch: arguments.launch,
         trace,
         profile: arguments.profile.is_some(),
+        model: arguments.model.is_some(),
         check: arguments.check.is_some(),
         folder: folder.to_owned(),
     };
-    Ok((observe.trace.is_some() || observe.profile || observe.check).then_some(observe))
+    Ok((observe.trace.is_some() || observe.profile || observe.model || observe.check).then_some(observe))
 }
 
 /// Whether a report goes to standard error (`-`).
@@ -179,6 +188,10 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
         let text: String = seen.iter().map(|findings| findings.profile_text.as_str()).collect();
         show(file, if text.is_empty() { "== profile: no kernel was observed\n" } else { &text })?;
     }
+    if let Some(file) = &arguments.model {
+        let text: String = seen.iter().map(|findings| findings.model_text.as_str()).collect();
+        show(file, if text.is_empty() { "== model: no kernel was observed\n" } else { &text })?;
+    }
     if let Some(file) = &arguments.check {
         let text: String = seen.iter().map(|findings| findings.check_text.as_str()).collect();
         show(file, if text.is_empty() { "== check: no kernel was observed\n" } else { &text })?;
@@ -188,6 +201,7 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
             serde_json::json!({
                 "launches": findings.launches,
                 "profile": findings.profile,
+                "model": findings.model,
                 "check": findings.check,
             })
         };

@@ -80,7 +80,7 @@ fn bad_options_are_refused_with_a_reason() {
     }
     let ended = emulate(&["--json", "x.json"], &saxpy(), &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("--json needs --profile or --check"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--json needs --profile, --model or --check"), "{}", ended.stderr);
     let ended = emulate(&["--trace=/no/such/folder/trace"], &saxpy(), &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("cannot write /no/such/folder/trace"), "{}", ended.stderr);
@@ -93,6 +93,7 @@ fn the_help_shows_what_can_be_asked_for() {
     for word in [
         "--trace[=<FILE>]",
         "--profile[=<FILE>]",
+        "--model[=<FILE>]",
         "--check[=<FILE>]",
         "--json <FILE>",
         "--kernel",
@@ -167,4 +168,34 @@ fn a_profile_is_told_as_text_and_as_json() {
     let classes = profile["classes"].as_array().unwrap();
     let sum: u64 = classes.iter().map(|class| class["instructions"].as_u64().unwrap()).sum();
     assert_eq!(profile["instructions"], sum);
+}
+
+#[test]
+fn estimates_of_the_performance_model_are_told_as_text_and_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, json) = (folder.path().join("model.txt"), folder.path().join("model.json"));
+    let option = format!("--model={}", text.display());
+    let options =
+        [&option, "--json", json.to_str().unwrap(), "--kernel", "axpy<float>", "--device", "mi325x"];
+    emulate(&options, &saxpy(), &[]).expect_silent_success();
+    let text = std::fs::read_to_string(text).unwrap();
+    assert!(text.starts_with("== model: void axpy<float>(float, float const*, float*, int)\n"), "{text}");
+    assert!(text.contains("== AMD Instinct MI325X, 3 launches, 120 workgroups, 240 waves"), "{text}");
+    for word in ["estimated time", "limited by", "HBM bandwidth", "vector memory", "saxpy.hip:9"] {
+        assert!(text.contains(word), "{word} is missing:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let estimate = &json["sessions"][0]["model"][0];
+    assert_eq!(estimate["launches"], 3);
+    // Each launch takes at least its start and end, and reads at least its two arrays from HBM or a cache.
+    let times: Vec<f64> = estimate["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["time_ns"].as_f64().unwrap())
+        .collect();
+    let total = estimate["time_ns"].as_f64().unwrap();
+    assert!(times.iter().all(|time| *time <= total) && total > 0.0, "{times:?} {total}");
+    assert!(estimate["l1"]["accesses"].as_u64().unwrap() > 0);
 }

@@ -9,6 +9,7 @@ mod hip;
 mod libraries;
 pub mod library;
 mod metrics;
+mod model;
 mod onnx;
 mod opinfo;
 mod provider;
@@ -78,6 +79,8 @@ enum Suite {
     Leaks(Cycles),
     /// An agent's metrics in Debian's VictoriaMetrics, InfluxDB and Prometheus
     Metrics(metrics::Arguments),
+    /// Estimates of the performance model against published measurements, as a table
+    Model(model::Arguments),
     /// The correct and the wrong solutions of every problem of the board, judged on a software MI300X
     Board,
     /// The node models of ONNX's package, computed by pyflame on the CPU and on a software MI300X
@@ -154,6 +157,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
         Suite::Metrics(arguments) => metrics::run(repo, &toolchain, &build()?, arguments),
+        Suite::Model(arguments) => model::run(repo, &toolchain, arguments),
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),

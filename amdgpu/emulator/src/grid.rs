@@ -240,6 +240,7 @@ impl Grid {
                 workgroup_size: dispatch.workgroup,
                 lds_bytes,
                 own: &own,
+                timing: config.timing,
             })
         });
         // Observers see every instruction, and native code does not report them.

@@ -11,6 +11,7 @@ use crate::hostcall::Output;
 use crate::memory::Memory;
 use crate::module::LoadedKernel;
 use crate::observe::Observer;
+use crate::observe::model::GpuTiming;
 use crate::{Compilation, Level};
 
 /// Configuration of a software GPU.
@@ -31,6 +32,8 @@ pub struct GpuConfig {
     pub compilation: Compilation,
     /// Maximum register and scratch memory that the workgroups of one dispatch may hold while they wait for each other.
     pub resident_bytes: u64,
+    /// Hardware parameters for the performance model of observed launches.
+    pub timing: &'static GpuTiming,
 }
 
 impl GpuConfig {
@@ -44,6 +47,7 @@ impl GpuConfig {
             stack_bytes: 16 << 10,
             compilation: Compilation::default(),
             resident_bytes: 1 << 30,
+            timing: GpuTiming::of(arch),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Observation of kernels: instruction trace, profile, and a check for races and out-of-bounds accesses.
+//! Observation of kernels: instruction trace, profile, performance model, and a check for races and out-of-bounds accesses.
 //!
 //! A dispatch with an [`Observer`] runs its waves in a separate loop that inspects the wave before and after every micro-op.
 //! Handlers are unaware of it, and a dispatch without an observer has no overhead. Observing does not change results. Data is
@@ -14,6 +14,7 @@ mod global_shadow;
 mod kernel_name;
 mod listing;
 mod local_shadow;
+pub mod model;
 mod profile;
 mod profile_text;
 mod trace;
@@ -43,6 +44,7 @@ use check::{Check, Checker};
 use global_shadow::GlobalShadow;
 use listing::Listing;
 use local_shadow::LocalShadow;
+use model::{GpuTiming, KernelEstimate, Model, ModelLaunch, Recorder};
 use profile::{Counts, Profile};
 use trace::{Trace, Tracer};
 
@@ -60,6 +62,8 @@ pub struct ObserveOptions {
     pub trace: Option<TraceOptions>,
     /// Count executions and memory traffic.
     pub profile: bool,
+    /// Estimate the time that launches take on a real GPU.
+    pub model: bool,
     /// Check memory accesses.
     pub check: bool,
 }
@@ -74,6 +78,7 @@ pub struct Observer {
     looked_at: AtomicU64,
     trace: Option<Trace>,
     profile: Option<Profile>,
+    model: Option<Model>,
     check: Option<Check>,
     /// By kernel. A listing keeps its kernel alive, because reports need the kernel's code.
     listings: Mutex<HashMap<usize, Arc<Listing>>>,
@@ -85,6 +90,7 @@ impl Observer {
         let trace = options.trace.clone().zip(trace).map(|(options, out)| Trace::new(options, out));
         Observer {
             profile: options.profile.then(Profile::default),
+            model: options.model.then(Model::default),
             check: options.check.then(Check::default),
             options,
             launches: AtomicU64::new(0),
@@ -115,6 +121,11 @@ impl Observer {
         self.profile.as_ref().map(Profile::report)
     }
 
+    /// Estimates of the kernels, if the performance model is enabled.
+    pub fn model(&self) -> Option<Vec<KernelEstimate>> {
+        self.model.as_ref().map(Model::report)
+    }
+
     /// Findings of the check, if it is enabled.
     pub fn check(&self) -> Option<CheckReport> {
         self.check.as_ref().map(Check::report)
@@ -142,11 +153,16 @@ impl Observer {
         let wanted = self.options.launch.is_none_or(|wanted| wanted == number);
         // Only one launch is traced: the selected one, or the first.
         let traced = self.trace.is_some() && self.options.launch.unwrap_or(0) == number;
-        if !wanted || !(traced || self.profile.is_some() || self.check.is_some()) {
+        if !wanted || !(traced || self.profile.is_some() || self.model.is_some() || self.check.is_some()) {
             return None;
         }
         self.looked_at.fetch_add(1, Ordering::Relaxed);
         let listing = self.listing(kernel);
+        let model = self.model.is_some().then(|| {
+            let groups = launched.workgroups.iter().map(|count| u64::from(*count)).product();
+            let block = launched.workgroup_size.iter().product();
+            ModelLaunch::new(launched.timing, &listing, groups, block, launched.lds_bytes)
+        });
         Some(ObservedLaunch {
             observer: Arc::clone(self),
             number,
@@ -158,6 +174,7 @@ impl Observer {
             lds_bytes: launched.lds_bytes,
             own: launched.own.to_vec(),
             counts: Mutex::default(),
+            model,
             shadows: Mutex::default(),
             global: Mutex::default(),
         })
@@ -184,6 +201,8 @@ pub(crate) struct Launched<'a> {
     pub lds_bytes: u32,
     /// Buffers private to the dispatch.
     pub own: &'a [Range],
+    /// Hardware parameters of the device.
+    pub timing: &'static GpuTiming,
 }
 
 /// An observed launch.
@@ -201,6 +220,7 @@ pub(crate) struct ObservedLaunch {
     own: Vec<Range>,
     /// Counts and shadows that no workgroup uses at the moment.
     counts: Mutex<Vec<Counts>>,
+    model: Option<ModelLaunch>,
     shadows: Mutex<Vec<LocalShadow>>,
     global: Mutex<GlobalShadow>,
 }
@@ -219,6 +239,7 @@ impl ObservedLaunch {
         WorkgroupObserver {
             launch: self,
             counts,
+            recorder: self.model.as_ref().map(|model| model.workgroup(linear, waves)),
             checker,
             accesses: Accesses::new(),
             code: None,
@@ -231,6 +252,9 @@ impl ObservedLaunch {
         if let Some(profile) = &self.observer.profile {
             let counts = std::mem::take(&mut *self.counts.lock());
             profile.add(&self.listing, self.level, outcome.ok(), counts);
+        }
+        if let (Some(model), Some(launch), Ok(_)) = (&self.observer.model, &self.model, outcome) {
+            model.add(launch, &self.listing, self.level);
         }
         if let Some(check) = &self.observer.check {
             // A cancelled kernel did nothing wrong.
@@ -268,6 +292,7 @@ pub(crate) struct WorkgroupObserver {
     code: Option<Arc<Code>>,
     tracer: Option<Tracer>,
     counts: Option<Counts>,
+    recorder: Option<Recorder>,
     checker: Option<Checker>,
 }
 
@@ -293,6 +318,9 @@ impl WorkgroupObserver {
     pub fn end(self, launch: &ObservedLaunch) {
         if let Some(counts) = self.counts {
             launch.counts.lock().push(counts);
+        }
+        if let (Some(recorder), Some(model)) = (self.recorder, &launch.model) {
+            model.end(recorder);
         }
         if let Some(checker) = self.checker {
             launch.shadows.lock().push(checker.local);
@@ -340,6 +368,9 @@ impl WorkgroupObserver {
         }
         if let Some(counts) = &mut self.counts {
             counts.count(&step, exec, wave, flow);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.after(&step, exec, wave, flow);
         }
         if let Some(checker) = &mut self.checker {
             checker.after(&step, flow);

@@ -23,6 +23,8 @@ pub struct Program {
     pub constants: Box<[Lanes]>,
     /// Micro-ops that are executed through a wrapper micro-op, see `gate.rs`.
     pub(crate) inner: Box<[Uop]>,
+    /// Instructions without a micro-op, because they do not affect results, with their byte offsets in ascending order.
+    pub(crate) dropped: Box<[(u32, Inst)]>,
     /// Byte offset of each instruction.
     offsets: Box<[u32]>,
     /// Micro-op at each word of the code; `u32::MAX` inside an instruction.
@@ -57,6 +59,7 @@ impl Program {
         let mut compiler = Compiler::new(arch, level, accum_offset, vgpr_count, base);
         let mut uops: Vec<Uop> = Vec::with_capacity(code.len() / 6);
         let mut inner = Vec::new();
+        let mut dropped = Vec::new();
         let mut offsets = Vec::new();
         let mut starts = vec![u32::MAX; code.len().div_ceil(4)];
         let mut reasons = Vec::new();
@@ -71,6 +74,7 @@ impl Program {
             let decoded = isa::decode(arch, &code[at..]);
             let inst = decoded.unwrap_or_else(|_| unknown());
             if decoded.is_ok() && sopp::is_dropped(inst.op) {
+                dropped.push((at as u32, inst));
                 at += usize::from(inst.size);
                 continue;
             }
@@ -141,6 +145,7 @@ impl Program {
             insts: compiler.insts.into(),
             constants: compiler.constants.into(),
             inner: inner.into(),
+            dropped: dropped.into(),
             offsets: offsets.into(),
             starts: starts.into(),
             reasons: reasons.into(),
@@ -176,6 +181,11 @@ impl Program {
     pub fn address_of(&self, uop: usize) -> u64 {
         let inst = self.uops.get(uop).map_or(0, |uop| uop.inst as usize);
         self.base + u64::from(self.offsets.get(inst).copied().unwrap_or(0))
+    }
+
+    /// Byte offset of an instruction.
+    pub(crate) fn offset_of(&self, inst: usize) -> u32 {
+        self.offsets.get(inst).copied().unwrap_or(u32::MAX)
     }
 
     /// Whether a micro-op is the main one of its instruction, not a preparation for it or a jump added by the emulator.

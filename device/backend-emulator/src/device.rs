@@ -9,6 +9,7 @@ use backend::{
     Arena, Capabilities, Command, Completion, Counters, Device, DeviceError, DeviceInfo, EventId, FunctionId,
     MemoryKind, MemoryUse, ModuleId, Notifier, Scope, StreamId, Tag,
 };
+use emulator::observe::model::GpuTiming;
 use hip_api::types::{
     hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitMallocHeapSize,
     hipLimitStackSize,
@@ -95,16 +96,17 @@ impl Emulator {
             let part = host.memory / options.devices.len() as u64 / GRANULARITY * GRANULARITY;
             let total = device.memory.unwrap_or(model.memory_bytes.min(part)).min(allowed);
             info.push(model.describe(ordinal, total, total));
-            archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
+            let arch = if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 };
+            archs.push((arch, GpuTiming::find(model.key).unwrap_or(GpuTiming::of(arch))));
         }
         let quotas = info.iter().map(|info| info.quota).collect();
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
         let memory = Arc::new(Memory::new(wanted, quotas, totals, options.seat.clone(), host.pages)?);
         let checked = options.observe.as_ref().is_some_and(|observe| observe.check);
-        let engines = archs.into_iter().zip(&info).zip(0..).map(|((arch, info), ordinal)| {
+        let engines = archs.into_iter().zip(&info).zip(0..).map(|(((arch, timing), info), ordinal)| {
             let heap = DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory));
-            Engine::new(arch, if checked { 1 } else { host.threads }, heap)
+            Engine::new(arch, timing, if checked { 1 } else { host.threads }, heap)
         });
         let engines = engines.collect();
         let observation = options.observe.as_ref();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use backend::{Command, DeviceError, Launch, ModuleId, Notifier, ReadSink, Region, Span, Tag};
 use code_object::ArgKind;
+use emulator::observe::model::GpuTiming;
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
 use limits::Gate;
@@ -24,6 +25,7 @@ use crate::value_wait::{FIRST_TOKEN, ValueWaits};
 /// One emulated GPU. Its threads start with its first kernel.
 pub(crate) struct Engine {
     pub(crate) arch: Arch,
+    timing: &'static GpuTiming,
     threads: usize,
     gpu: OnceLock<Gpu>,
     /// The stack limit that the program has set; 0 for the device's default.
@@ -34,9 +36,10 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// A GPU that runs on `threads` threads.
-    pub(crate) fn new(arch: Arch, threads: usize, heap: DeviceHeap) -> Engine {
+    pub(crate) fn new(arch: Arch, timing: &'static GpuTiming, threads: usize, heap: DeviceHeap) -> Engine {
         Engine {
             arch,
+            timing,
             threads,
             gpu: OnceLock::new(),
             stack_bytes: AtomicU64::new(0),
@@ -67,7 +70,8 @@ impl Engine {
         self.gpu.get_or_init(|| {
             let config = GpuConfig::new(self.arch);
             let threads = self.threads();
-            Gpu::new(GpuConfig { threads, level: env::level(), compilation: env::compilation(), ..config })
+            let (level, compilation) = (env::level(), env::compilation());
+            Gpu::new(GpuConfig { threads, level, compilation, timing: self.timing, ..config })
         })
     }
 }

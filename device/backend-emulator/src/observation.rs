@@ -1,4 +1,4 @@
-//! Observation of a session's kernels (trace, profile, check): its configuration and output files.
+//! Observation of a session's kernels (trace, profile, performance model, check): its configuration and output files.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backend::DeviceError;
+use emulator::observe::model::model_text;
 use emulator::observe::{ObserveOptions, Observer, TraceOptions, check_text, profile_text};
 use hip_api::types::hipErrorInvalidValue;
 use parking_lot::Mutex;
@@ -23,6 +24,9 @@ pub struct ObserveConfig {
     pub trace: Option<TraceConfig>,
     /// Counts what kernels execute.
     pub profile: bool,
+    /// Estimates the time that kernels take on a real GPU.
+    #[serde(default)]
+    pub model: bool,
     /// Detects races and invalid accesses. Kernels then run on one thread, so that results are reproducible.
     pub check: bool,
     /// Folder to which each session writes `PID.json` when it ends.
@@ -75,6 +79,10 @@ pub struct Findings {
     pub profile_text: String,
     /// The profile as JSON.
     pub profile: serde_json::Value,
+    /// The estimates of the performance model as text.
+    pub model_text: String,
+    /// The estimates of the performance model as JSON.
+    pub model: serde_json::Value,
     /// The result of the check as text.
     pub check_text: String,
     /// The result of the check as JSON.
@@ -114,6 +122,7 @@ impl Observation {
                 limit: trace.limit,
             }),
             profile: config.profile,
+            model: config.model,
             check: config.check,
         };
         let observer = Arc::new(Observer::new(options, trace));
@@ -152,6 +161,10 @@ impl Observation {
         if let Some(profile) = self.observer.profile() {
             findings.profile_text = profile_text(&profile);
             findings.profile = serde_json::to_value(&profile)?;
+        }
+        if let Some(estimates) = self.observer.model() {
+            findings.model_text = model_text(&estimates);
+            findings.model = serde_json::to_value(&estimates)?;
         }
         if let Some(report) = self.observer.check() {
             findings.problems = report.problems();

@@ -53,6 +53,21 @@ impl Listing {
         }
     }
 
+    /// Assembler text of the instruction at `address`, also of one that the emulator drops.
+    pub fn text_at(&self, program: &Program, address: u64) -> String {
+        let offset = address.wrapping_sub(program.base());
+        let dropped = program.dropped.iter().find(|(at, _)| u64::from(*at) == offset);
+        match (dropped, program.index_of(address)) {
+            (Some((_, inst)), _) => isa::disassemble(self.kernel.arch(), inst, address),
+            (None, Some(first)) => {
+                // The main micro-op of an instruction comes after its preparations.
+                let main = (first..program.uops.len()).find(|at| program.is_whole(*at)).unwrap_or(first);
+                self.text(program, main)
+            }
+            (None, None) => String::new(),
+        }
+    }
+
     /// The source line of the instruction at `address`.
     pub fn line(&self, address: u64) -> Option<SourceLine> {
         let lines = self.lines.get_or_init(|| SourceLines::parse(self.kernel.image()));

@@ -210,7 +210,7 @@ fn traffic(access: &Access) -> Traffic {
 /// (32 lanes of up to 4 bytes, 16 lanes of 8, 8 lanes of 12 or 16). A group takes as many cycles as its busiest bank has distinct
 /// dwords to deliver, one if there is no conflict. Lanes that access the same dword share it, except that atomics on one dword
 /// are serialised. Every cycle after the first is a conflict. The two halves of two-address instructions are served separately.
-fn conflicts(access: &Access) -> LocalTraffic {
+pub(crate) fn conflicts(access: &Access) -> LocalTraffic {
     let lanes = match access.bytes {
         0..=4 => 32,
         5..=8 => 16,

@@ -35,6 +35,7 @@ macro_rules! line {
         $text.push('\n');
     }};
 }
+pub(crate) use line;
 
 fn heading(text: &mut String, profile: &KernelProfile) {
     let name = shortened(&profile.kernel, WIDTH - 12);
@@ -213,15 +214,15 @@ fn blocks(text: &mut String, profile: &KernelProfile) {
 }
 
 /// Removes folders from `FILE:LINE`.
-fn file_name(source: &str) -> &str {
+pub(crate) fn file_name(source: &str) -> &str {
     source.rsplit('/').next().unwrap_or(source)
 }
 
-fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn shortened(text: &str, width: usize) -> String {
+pub(crate) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
