@@ -278,6 +278,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_board_names_limits_as_the_model_does() {
+        let names = backend_emulator::Resource::ALL.map(backend_emulator::Resource::name);
+        assert_eq!(names, board_contract::LIMITS);
+    }
+
+    #[test]
     fn workgroups_are_named_by_one_two_or_three_numbers() {
         assert_eq!(position("3"), Ok([3, 0, 0]));
         assert_eq!(position("3,1"), Ok([3, 1, 0]));

@@ -35,9 +35,43 @@ macro_rules! for_each_counter {
             bytes_written: "bytes", "written";
             /// Conflicts of accesses to banks of local memory.
             bank_conflicts: "conflicts", "bank conflicts";
+            /// Estimated time on the real GPU, by the performance model; 0 if there is none.
+            estimated_ns: "ns", "estimate";
+            /// Number of the resource in [`LIMITS`] that limits the slowest kernel, counted from 1; 0 if there is none.
+            limit: "number", "limit";
+            /// Hits of the modelled L1 caches.
+            l1_hits: "hits", "L1 hits";
+            /// Accesses of the modelled L1 caches.
+            l1_accesses: "accesses", "L1";
+            /// Hits of the modelled L2 caches.
+            l2_hits: "hits", "L2 hits";
+            /// Accesses of the modelled L2 caches.
+            l2_accesses: "accesses", "L2";
+            /// Hits of the modelled Infinity Cache.
+            infinity_hits: "hits", "Infinity Cache hits";
+            /// Accesses of the modelled Infinity Cache.
+            infinity_accesses: "accesses", "Infinity Cache";
+            /// Bytes between the modelled GPU and its memory.
+            hbm_bytes: "bytes", "HBM";
         }
     };
 }
+
+/// Resources that can limit a kernel, in the order of the performance model.
+pub const LIMITS: [&str; 12] = [
+    "VALU issue",
+    "MFMA throughput",
+    "SALU issue",
+    "LDS bandwidth",
+    "LDS bank conflicts",
+    "vector memory issue",
+    "L1 bandwidth",
+    "L2 bandwidth",
+    "Infinity Cache bandwidth",
+    "HBM bandwidth",
+    "latency: not enough waves",
+    "launch overhead",
+];
 
 /// Name, unit and column heading of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -83,6 +117,12 @@ for_each_counter!(declare);
 impl Counters {
     /// Number of counters.
     pub const COUNT: usize = Counters::TABLE.len();
+
+    /// Returns the resource that limits the slowest kernel.
+    pub fn limited_by(&self) -> Option<&'static str> {
+        let index = usize::try_from(self.limit).ok()?.checked_sub(1)?;
+        LIMITS.get(index).copied()
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod submission;
 mod typescript;
 
 pub use account::{AccountLimits, Budget, Health, Me};
-pub use counters::{Counter, Counters};
+pub use counters::{Counter, Counters, LIMITS};
 pub use debug::{DebugInfo, Difference, ElementKind, OutputDifferences};
 pub use device::{DeviceInfo, DeviceState, Devices, Estimate, EstimateBody, Queue, QueueEntry};
 pub use endpoint::Endpoint;

@@ -123,7 +123,7 @@ pub struct BenchmarkResult {
     pub test_id: usize,
     /// Name of the case.
     pub name: String,
-    /// Median run time.
+    /// Median run time; on a software GPU the performance model's estimate for the real one.
     pub runtime_ms: f64,
     /// Lower end of the 95 % confidence interval of the median.
     pub ci_low_ms: f64,
@@ -151,6 +151,12 @@ pub struct BenchmarkResult {
     /// Counters of one launch; software GPUs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counters>,
+    /// Whether the times are the performance model's estimate.
+    #[serde(default)]
+    pub estimated: bool,
+    /// The resource that limits the slowest kernel, by the performance model.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limited_by: Option<String>,
     /// Whether the cache was flushed before each sample.
     pub cold_cache: bool,
 }

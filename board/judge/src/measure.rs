@@ -220,6 +220,10 @@ impl Measurement<'_> {
         deterministic: bool,
         outputs: u64,
     ) -> Measured {
+        // The wall time of a software GPU says nothing about the real one. Its model does, and repeats exactly.
+        let estimate = counts.filter(|counts| counts.estimated_ns > 0);
+        let estimate = estimate.map(|counts| vec![counts.estimated_ns as f64 / 1e6]);
+        let (samples, estimated) = (estimate.as_deref().unwrap_or(samples), estimate.is_some());
         let known = |samples: &[f64]| statistics::summary(samples);
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
         let dtype = self.spec.dtype;
@@ -260,7 +264,9 @@ impl Measurement<'_> {
                 peak_bytes_per_s: self.gpu.bytes_per_s,
             },
             counts,
-            cold_cache: !self.emulated,
+            estimated,
+            limited_by: counts.and_then(|counts| counts.limited_by()).map(str::to_owned),
+            cold_cache: !self.emulated || estimated,
         };
         Measured { result, deterministic, flags }
     }

@@ -87,7 +87,10 @@ fn a_measurement_has_exact_counts_that_repeat() {
         assert!(emulated && deterministic && flags.is_empty() && avg_runtime_ms > 0.0, "{flags:?}");
         for result in &test_results {
             assert!(result.min_ms <= result.runtime_ms && result.ci_low_ms <= result.ci_high_ms);
-            assert!(!result.cold_cache && result.floor_ms > 0.0 && result.samples_ms.len() >= 5);
+            assert!(result.estimated && result.cold_cache && result.floor_ms > 0.0);
+            // The estimate repeats, so it has no interval.
+            assert_eq!((result.ci_low_ms, result.ci_high_ms), (result.runtime_ms, result.runtime_ms));
+            assert!(result.limited_by.is_some() && result.runtime_ms > result.floor_ms, "{result:?}");
         }
         test_results.iter().map(|result| result.counts.expect("counts")).collect::<Vec<_>>()
     };
@@ -272,4 +275,16 @@ fn sessions_of_host_code_end_with_it_even_if_it_is_killed() {
         eventually("no session is left", || worker.status().sessions().is_empty());
     }
     assert!(!worker.log().contains("did not reconnect in time"), "{}", worker.log());
+}
+
+#[test]
+fn the_estimate_of_a_strided_kernel_is_longer() {
+    let strided = RIGHT.replace("float x = input[i];", "i = i % n * m + i / n; float x = input[i];");
+    let time = |source: &str| {
+        let last = rig().last(&rig().job("leaky-relu", source, Endpoint::Benchmark));
+        let Event::Benchmarked { avg_runtime_ms, .. } = last else { panic!("{last:?}") };
+        avg_runtime_ms
+    };
+    let (right, strided) = (time(RIGHT), time(&strided));
+    assert!(strided > 1.05 * right, "{strided} {right}");
 }

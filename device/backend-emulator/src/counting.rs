@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backend::{Counters, DeviceError};
+use emulator::observe::model::{KernelEstimate, Resource};
 use emulator::observe::{KernelProfile, ObserveOptions, Observer};
 use parking_lot::Mutex;
 
@@ -13,7 +14,7 @@ pub(crate) struct Counting(Mutex<Option<Arc<Observer>>>);
 impl Counting {
     /// Starts counting from zero and discards earlier counts.
     pub(crate) fn begin(&self) {
-        let options = ObserveOptions { profile: true, ..ObserveOptions::default() };
+        let options = ObserveOptions { profile: true, model: true, ..ObserveOptions::default() };
         *self.0.lock() = Some(Arc::new(Observer::new(options, None)));
     }
 
@@ -25,6 +26,7 @@ impl Counting {
         for profile in observer.profile().unwrap_or_default() {
             add(&mut counters, &profile);
         }
+        add_estimates(&mut counters, &observer.model().unwrap_or_default());
         Ok(counters)
     }
 
@@ -37,6 +39,22 @@ impl Counting {
     pub(crate) fn observer(&self) -> Option<Arc<Observer>> {
         self.0.lock().clone()
     }
+}
+
+fn add_estimates(counters: &mut Counters, kernels: &[KernelEstimate]) {
+    for kernel in kernels {
+        counters.estimated_ns += kernel.time_ns.round() as u64;
+        counters.l1_hits += kernel.l1.hits;
+        counters.l1_accesses += kernel.l1.accesses;
+        counters.l2_hits += kernel.l2.hits;
+        counters.l2_accesses += kernel.l2.accesses;
+        counters.infinity_hits += kernel.infinity_cache.hits;
+        counters.infinity_accesses += kernel.infinity_cache.accesses;
+        counters.hbm_bytes += kernel.hbm_bytes;
+    }
+    let longest = kernels.iter().max_by(|one, other| one.time_ns.total_cmp(&other.time_ns));
+    let limit = longest.and_then(|kernel| Resource::ALL.iter().position(|it| *it == kernel.limit));
+    counters.limit = limit.map_or(0, |index| index as u64 + 1);
 }
 
 fn add(counters: &mut Counters, profile: &KernelProfile) {

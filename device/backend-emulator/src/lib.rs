@@ -27,6 +27,7 @@ mod virtual_memory;
 mod waiting;
 
 pub use device::{DeviceConfig, Emulator, Options};
+pub use emulator::observe::model::Resource;
 pub use host::Host;
 pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};
 pub use observation::{Findings, ObserveConfig, ObserveFiles, TraceConfig};

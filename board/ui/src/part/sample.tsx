@@ -10,7 +10,7 @@ export function Sample({ event }: { event: BoardEvent }) {
     <section class="sample-run" aria-label="Sample">
       <Block title="input" values={event.input} />
       <Block title="expected" values={event.expected_output} />
-      <Block title="yours" values={event.output} against={event.expected_output} />
+      <Block title="yours" values={typeof event.output === "string" ? undefined : event.output} against={event.expected_output} />
     </section>
   );
 }

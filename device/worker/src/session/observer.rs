@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use backend::Scope;
+use backend::{Counters, Scope};
 use transport::{Link, greet};
 use wire::{MAX_HANDSHAKE_BYTES, Measure, Measured, RejectCode};
 
@@ -98,21 +98,20 @@ impl Shared {
         }
     }
 
-    /// Ends a measurement. Returns the counters, summed over the devices.
+    /// Ends a measurement. Returns the counters of all devices together.
     fn stop_measuring(&self) -> Vec<u64> {
         if !self.outgoing.observation.is_on() {
             return Vec::new();
         }
-        let mut sums: Vec<u64> = Vec::new();
+        let mut joined: Option<Counters> = None;
         for device in 0..self.device.info().len() as u32 {
-            let Ok(counters) = self.device.end_counting(device) else { continue };
-            let numbers = counters.numbers();
-            sums.resize(numbers.len(), 0);
-            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.saturating_add(number));
+            if let Ok(counters) = self.device.end_counting(device) {
+                joined.get_or_insert_default().join(&counters);
+            }
         }
         self.outgoing.observation.turn(false);
         self.outgoing.record_spans();
-        sums
+        joined.map_or_else(Vec::new, |counters| counters.numbers())
     }
 
     /// Number of requests that were handled since the session began.
