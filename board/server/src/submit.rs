@@ -96,11 +96,9 @@ fn check<'a>(body: &SubmitBody, app: &'a App) -> Result<Checked<'a>, Refusal> {
             !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(&problem.title)
         })
     };
-    let warning = body
-        .problem_def
-        .as_ref()
-        .filter(differs)
-        .map(|_| "problem_def is ignored: the server uses its own definition of the problem".to_owned());
+    let warning = body.problem_def.as_ref().filter(differs).map(|_| {
+        "the field `problem_def` is ignored: the server uses its own definition of the problem".to_owned()
+    });
     Ok(Checked { problem, dtype, device, endpoint, source, warning })
 }
 
@@ -117,7 +115,7 @@ pub fn dtype_of(problem: &Problem, name: Option<&str>) -> Result<&'static str, R
     match name {
         None => Ok(names.first().copied().unwrap_or_default()),
         Some(name) => names.iter().find(|known| **known == name).copied().ok_or_else(|| {
-            Refusal::bad_request(format!("{} does not support the type \"{name}\"", problem.slug))
+            Refusal::bad_request(format!("the problem {} does not support the type \"{name}\"", problem.slug))
                 .details(format!("It supports {}.", names.join(", ")))
         }),
     }

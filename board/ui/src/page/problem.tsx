@@ -16,7 +16,7 @@ import { Editor } from "../part/editor";
 import { Icon } from "../part/icon";
 import { Outcome } from "../part/outcome";
 import { Split } from "../part/split";
-import { Refused, sentence, Skeleton } from "../part/state";
+import { Refused, Skeleton } from "../part/state";
 import { Statement } from "../part/statement";
 import { amend, parameter } from "../route";
 import { useTitle } from "../title";
@@ -120,7 +120,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
       pane.value = "result";
     } catch (cause) {
       const refusal = cause instanceof api.Refusal ? cause : new api.Refusal(0, String(cause));
-      tell(sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
+      tell(format.sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
     } finally {
       sending.value = false;
     }
@@ -292,7 +292,7 @@ function DeviceChoice({ devices, chosen }: { devices: DeviceInfo[]; chosen: Devi
   if (devices.length === 0) return <Skeleton width="9em" height="34px" />;
   return (
     <label class="device-choice">
-      <span class="hidden-visually">DeviceInfo</span>
+      <span class="hidden-visually">Device</span>
       <select
         class={`field${chosen?.emulated ? " emulated" : ""}`}
         value={chosen?.gpu_type}
