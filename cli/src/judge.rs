@@ -1,13 +1,16 @@
 //! `remora judge`: judges one submission. Reads it as JSON from standard input and prints events as JSON, one per line.
 //!
+//! A job without a device requests one when its code has been compiled, and reads it from the next line of standard input.
+//!
 //! The board starts one such process per submission. Terminating the process cancels the submission. The exit status is 0 if the last
 //! event was printed, whatever the verdict in it, and 1 if there is none.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use board_judge::{Compiler, Gpu, IsolationRange, Job, Level, Toolchain, Tools};
+use board_judge::{Compiler, DEVICE_REQUEST, Gpu, Grant, IsolationRange, Job, Level, Toolchain, Tools};
+use serde_json::{Deserializer, Value};
 
 use crate::env::Environment;
 use crate::library;
@@ -39,22 +42,30 @@ pub fn judge(arguments: &Arguments, environment: &Environment) -> Result<()> {
         let limit = std::time::Duration::from_secs(300);
         return Compiler::new(&tools, gpu.target, limit).warm_up().context("cannot warm up the compiler");
     }
-    let mut text = Vec::new();
-    std::io::stdin()
-        .take(MOST_BYTES)
-        .read_to_end(&mut text)
-        .context("cannot read the job from standard input")?;
-    let job: Job = serde_json::from_slice(&text).context("standard input is not a valid job")?;
-    board_judge::run(&job, &tools, &mut |event| {
-        let Ok(mut line) = serde_json::to_vec(&event) else { return };
-        line.push(b'\n');
-        // If the board has closed the pipe, the submission was cancelled.
-        let mut output = std::io::stdout().lock();
-        if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-            std::process::exit(1);
+    let input = BufReader::new(std::io::stdin().lock().take(MOST_BYTES));
+    let mut messages = Deserializer::from_reader(input).into_iter::<Value>();
+    let job = messages.next().context("standard input is empty; a job is expected")?;
+    let job: Job =
+        job.and_then(serde_json::from_value).context("standard input is not a valid job in JSON")?;
+    let mut request = || {
+        print_line(DEVICE_REQUEST.to_owned());
+        messages.next()?.and_then(serde_json::from_value::<Grant>).ok()
+    };
+    board_judge::run(&job, &tools, &mut request, &mut |event| {
+        if let Ok(line) = serde_json::to_string(&event) {
+            print_line(line);
         }
     });
     Ok(())
+}
+
+fn print_line(mut line: String) {
+    line.push('\n');
+    // If the board has closed the pipe, the submission was cancelled.
+    let mut output = std::io::stdout().lock();
+    if output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_err() {
+        std::process::exit(1);
+    }
 }
 
 /// Locates the toolchain, client library and cache that a judge needs.

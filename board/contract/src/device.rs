@@ -56,7 +56,7 @@ pub struct Devices {
 /// A request for an estimate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 pub struct EstimateBody {
-    /// The slug of a problem. Accepted, but the estimate does not depend on it.
+    /// The slug of a problem. Its earlier submissions make the estimate better.
     #[serde(alias = "problemSlug")]
     pub problem: Option<String>,
     /// A device of `/api/devices`.

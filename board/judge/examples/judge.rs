@@ -28,7 +28,7 @@ fn main() {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).expect("a job");
     let job: Job = serde_json::from_str(&text).expect("a job");
-    board_judge::run(&job, &tools, &mut |event| {
+    board_judge::run(&job, &tools, &mut || None, &mut |event| {
         println!("{}", serde_json::to_string(&event).expect("JSON"));
     });
 }

@@ -1,7 +1,9 @@
 //! Correctness check of a solution on all cases, with hidden inputs, poisoned outputs and guard regions.
 
 use board_contract::{DebugInfo, Difference, ElementKind, OutputDifferences, TestResult, Verdict};
-use board_problems::{Case, Comparison, Dtype, Expected, Launch, Mismatch, Prepared, Problem, Value, ValueKind};
+use board_problems::{
+    Case, Comparison, Dtype, Expected, Launch, Mismatch, Prepared, Problem, Value, ValueKind,
+};
 use sha2::{Digest, Sha256};
 
 use crate::buffers::{self, Buffers, ForbiddenWrite};
@@ -113,7 +115,8 @@ impl<'a> PlacedCase<'a> {
         }
         if outputs >= SMALL_BYTES && work.uploaded >= outputs / 2 {
             let uploaded = work.uploaded;
-            let text = format!("{case}: the solution uploaded {uploaded} bytes, for {outputs} bytes of outputs");
+            let text =
+                format!("{case}: the solution uploaded {uploaded} bytes, for {outputs} bytes of outputs");
             return reject("outputs-uploaded", text);
         }
         if inputs >= SMALL_BYTES && work.read >= inputs / 2 {
@@ -162,7 +165,11 @@ impl<'a> PlacedCase<'a> {
     /// Returns whether the outputs of two calls agree within the tolerance.
     pub fn agree(&self, first: &[Vec<u8>], second: &[Vec<u8>]) -> bool {
         let CheckSpec { problem, dtype, .. } = self.spec;
-        let outputs = self.prepared.arguments.iter().filter(|it| !matches!(it.value, Value::Input { .. } | Value::Scalar { .. }));
+        let outputs = self
+            .prepared
+            .arguments
+            .iter()
+            .filter(|it| !matches!(it.value, Value::Input { .. } | Value::Scalar { .. }));
         outputs.zip(first.iter().zip(second)).all(|(argument, (first, second))| {
             let expected = Expected::of_output(&argument.name, &argument.value, first);
             problem.compare(self.case, dtype, &expected, second).passed

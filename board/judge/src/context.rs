@@ -4,9 +4,9 @@ use board_contract::{Endpoint, Event};
 
 use crate::code::{Code, Workgroup};
 use crate::compile::{Compiled, Compiler};
-use crate::ending::{Ending, seconds};
+use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
-use crate::job::Job;
+use crate::job::{Grant, Job};
 use crate::rules;
 use crate::tools::Tools;
 
@@ -15,6 +15,10 @@ pub(crate) struct Context<'a> {
     pub job: &'a Job,
     pub tools: &'a Tools,
     pub emit: &'a mut dyn FnMut(Event),
+    /// Requests a device. Returns `None` if there is none.
+    pub request: &'a mut dyn FnMut() -> Option<Grant>,
+    /// The device that was requested.
+    pub granted: Option<Grant>,
 }
 
 impl Context<'_> {
@@ -28,6 +32,13 @@ impl Context<'_> {
                 rule: breach.rule.to_owned(),
             })),
         }
+    }
+
+    /// Returns the device, which is requested first if the job has none. Only for code that has been compiled: a GPU costs money.
+    pub fn device(&mut self) -> Result<Grant, Ending> {
+        let device = self.job.device.clone().or_else(|| self.granted.take()).or_else(&mut *self.request);
+        self.granted.clone_from(&device);
+        device.ok_or_else(|| ending::error("no device", "the device that was requested was not granted"))
     }
 
     /// Emits the start of the compilation.

@@ -203,8 +203,12 @@ impl Entrance {
         let credentials = greet::Credentials { token: self.worker.token.as_deref(), secret: None };
         let welcome: Welcome = greet::greet(&far, &own, &credentials, HANDSHAKE, START)?;
         let wants_proof = hello.capabilities & capability::SHORT_GREETING == 0;
-        let challenge =
-            Challenge { version: welcome.version, nonce: greet::nonce()?, requires_token: false, wants_proof };
+        let challenge = Challenge {
+            version: welcome.version,
+            nonce: greet::nonce()?,
+            requires_token: false,
+            wants_proof,
+        };
         greet::send(near, &challenge)?;
         if wants_proof {
             greet::expect::<Proof>(near, MAX_HANDSHAKE_BYTES)?;

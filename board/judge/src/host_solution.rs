@@ -53,8 +53,10 @@ impl HostSolution {
         (gate, worker, folder): (Gate, WorkerAddress, tempfile::TempDir),
         whole: Duration,
     ) -> Result<HostSolution, SandboxError> {
-        let (channel, theirs) = Channel::new(whole)
-            .map_err(|source| SandboxError::Io { what: "cannot create a socket pair for a program", source })?;
+        let (channel, theirs) = Channel::new(whole).map_err(|source| SandboxError::Io {
+            what: "cannot create a socket pair for a program",
+            source,
+        })?;
         let process = Some(start(theirs, DESCRIPTOR)?);
         Ok(HostSolution { channel, process, gate, observer: None, worker, calls: 0, _folder: folder })
     }
@@ -78,12 +80,14 @@ impl HostSolution {
     pub fn call(&mut self, slots: &[crate::message::Slot], count: bool) -> Result<HostWork, Fault> {
         let observer = self.observer.as_ref().ok_or_else(|| Fault::Worker("no observer".to_owned()))?;
         let before = self.gate.close();
-        observer.start(count).map_err(worker)?;
+        observer.start(count).map_err(|error| self.lost(&error))?;
         self.gate.open();
         let reply = self.channel.ask(&HostRequest::Call { slots }.encode());
         let passed = self.gate.close();
-        let measured = observer.end(passed.requests, self.channel.left()).map_err(worker)?;
+        let measured = observer.end(passed.requests, self.channel.left());
+        // First what happened to the process: its session ends with it.
         reply?;
+        let measured = measured.map_err(|error| self.lost(&error))?;
         if !measured.is_idle {
             return Err(busy("after the solution returned"));
         }
@@ -110,8 +114,9 @@ impl HostSolution {
         self.connect()?;
         self.gate.open();
         let reply = self.channel.ask(&request.encode());
-        self.settle(self.gate.close())?;
-        reply.map(drop)
+        let settled = self.settle(self.gate.close());
+        reply?;
+        settled
     }
 
     /// Lets the process open its session, and observes that.
@@ -123,9 +128,8 @@ impl HostSolution {
         let reply = self.channel.ask(&HostRequest::Start.encode());
         let passed = self.gate.close();
         reply?;
-        let session =
-            self.gate.session(Instant::now() + self.channel.left()).map_err(Fault::InvalidReply)?;
-        self.observer = Some(Observer::new(&self.worker, session).map_err(worker)?);
+        let session = self.gate.session(Instant::now() + self.channel.left()).map_err(Fault::InvalidReply)?;
+        self.observer = Some(Observer::new(&self.worker, session).map_err(|error| self.lost(&error))?);
         self.settle(passed)
     }
 
@@ -133,9 +137,17 @@ impl HostSolution {
     fn settle(&self, passed: Passed) -> Result<(), Fault> {
         let Some(observer) = &self.observer else { return Ok(()) };
         let patience = self.channel.left().min(SETTLING);
-        match observer.end(passed.requests, patience).map_err(worker)?.is_idle {
+        match observer.end(passed.requests, patience).map_err(|error| self.lost(&error))?.is_idle {
             true => Ok(()),
             false => Err(busy("although it was not called")),
+        }
+    }
+
+    /// The fault of an observer that was lost. If the worker still accepts connections, the solution has ended its session.
+    fn lost(&self, error: &worker_client::MoveError) -> Fault {
+        match self.worker.endpoint.connect(SETTLING) {
+            Ok(_) => Fault::Gone,
+            Err(_) => Fault::Worker(error.to_string()),
         }
     }
 
@@ -158,8 +170,4 @@ impl HostSolution {
 fn busy(when: &str) -> Fault {
     let text = format!("the solution kept the device busy {when}");
     Fault::Rejected { rule: "work-outside-call", text }
-}
-
-fn worker(error: worker_client::MoveError) -> Fault {
-    Fault::Worker(error.to_string())
 }

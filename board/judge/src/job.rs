@@ -26,6 +26,19 @@ impl Default for Limits {
     }
 }
 
+/// Access to a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Address of the worker: `host:port`, `tls://host:port` or `unix:/path`.
+    pub worker: String,
+    /// Token of the worker, if it requires one. It must permit administration, because the judge observes sessions.
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// What a judge prints to request a device. It then reads a [`Grant`] as JSON from the next line of its standard input.
+pub const DEVICE_REQUEST: &str = r#"{"request":"device"}"#;
+
 /// One submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -42,11 +55,9 @@ pub struct Job {
     pub endpoint: Endpoint,
     /// GPU model, such as `MI300X`.
     pub gpu: String,
-    /// Address of the worker: `host:port`, `tls://host:port` or `unix:/path`.
-    pub worker: String,
-    /// Token of the worker, if it requires one.
+    /// The device. Without it the judge requests one after the compilation, so that no GPU is taken while clang runs.
     #[serde(default)]
-    pub token: Option<String>,
+    pub device: Option<Grant>,
     /// Whether the device is a software GPU, whose counters are exact and whose times mean little.
     #[serde(default)]
     pub emulated: bool,

@@ -11,7 +11,7 @@ use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
-use crate::job::Job;
+use crate::job::{Grant, Job};
 use crate::measure::{MeasureError, Measurement};
 use crate::program;
 use crate::session::{Fault, Session};
@@ -26,10 +26,15 @@ const LAUNCH_TIMED_OUT: i32 = 702;
 /// Most elements of an array that a sample shows.
 const MOST_ELEMENTS: usize = 256;
 
-/// Judges a submission and emits its events. The last event is the verdict.
-pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
+/// Judges a submission and emits its events. The last event is the verdict. `request` returns a device for a job that has none.
+pub fn run(
+    job: &Job,
+    tools: &Tools,
+    request: &mut dyn FnMut() -> Option<Grant>,
+    emit: &mut dyn FnMut(Event),
+) {
     let mut judge = Judge {
-        context: Context { job, tools, emit },
+        context: Context { job, tools, emit, request, granted: None },
         flags: Vec::new(),
         deterministic: true,
         device: String::new(),
@@ -114,15 +119,15 @@ impl Judge<'_> {
         problem.cases(set, self.place()).last()
     }
 
-    /// Compiles a kernel and loads it. The runner process starts in parallel.
+    /// Compiles a kernel and loads it. If the job has its device, the runner process starts in parallel.
     fn kernel<'p>(
         &mut self,
         problem: &'p Problem,
         gpu: &'static Gpu,
     ) -> Result<Option<Solution<'p>>, Ending> {
         self.context.compiling();
-        let session = match self.context.job.endpoint {
-            Endpoint::Compile => None,
+        let session = match (self.context.job.endpoint, &self.context.job.device) {
+            (Endpoint::Compile, _) | (_, None) => None,
             _ => Some(self.session()?),
         };
         let compiled = self
@@ -139,7 +144,13 @@ impl Judge<'_> {
         if let Some(complaint) = code.complaint(problem, self.context.job.dtype) {
             return Err(ending::compile_error("solution has the wrong signature", &complaint));
         }
-        let (true, Some(session)) = (go_on, session) else { return Ok(None) };
+        if !go_on {
+            return Ok(None);
+        }
+        let session = match session {
+            Some(session) => session,
+            None => self.session()?,
+        };
         let mut solution = Solution { problem, gpu, session };
         solution.session.allow(seconds(self.context.job.limits.run_s));
         let loaded = solution.session.load(&compiled.code, "solution");
@@ -147,9 +158,10 @@ impl Judge<'_> {
         Ok(Some(solution))
     }
 
-    fn session(&self) -> Result<Session, Ending> {
-        let Job { worker, token, limits, .. } = self.context.job;
-        Session::start(self.context.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
+    fn session(&mut self) -> Result<Session, Ending> {
+        let Grant { worker, token } = self.context.device()?;
+        let limits = &self.context.job.limits;
+        Session::start(self.context.tools, &worker, token.as_deref(), limits.output, seconds(limits.whole_s))
             .map_err(|source| ending::error("the runner process could not be started", &source.to_string()))
     }
 
@@ -404,11 +416,9 @@ impl Judge<'_> {
         let details = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}\n{said}") };
         let runtime = |message: String, details: String| Box::new(Event::RuntimeError { message, details });
         match (fault, ended.stop) {
-            (Fault::Rejected { rule, text }, _) => Box::new(Event::Rejected {
-                message: text,
-                details: said,
-                rule: rule.to_owned(),
-            }),
+            (Fault::Rejected { rule, text }, _) => {
+                Box::new(Event::Rejected { message: text, details: said, rule: rule.to_owned() })
+            }
             (Fault::Worker(text), _) => ending::error("the device failed", &details(&text)),
             (Fault::Time, _) | (_, Some(Stop::Time)) => Box::new(Event::TimeLimitExceeded {
                 message: format!("the solution took longer than {} s", self.context.job.limits.run_s),
@@ -443,7 +453,7 @@ impl Judge<'_> {
                 runtime(format!("the solution interfered with its harness: {text}"), said)
             }
             (Fault::Gone, Some(Stop::Cancelled)) => {
-                runtime("the solution closed the harness's connection to the judge".to_owned(), said)
+                runtime("the solution closed a connection of its harness".to_owned(), said)
             }
             (Fault::Gone, None) => ending::error("the runner process of the judge has ended", &said),
             (Fault::InvalidReply(text), None) => {

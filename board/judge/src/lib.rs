@@ -31,7 +31,7 @@ mod tools;
 
 pub use compile::{CompileError, Compiled, Compiler};
 pub use gpu::{Gpu, Roof};
-pub use job::{Job, Limits};
+pub use job::{DEVICE_REQUEST, Grant, Job, Limits};
 pub use judge::run;
 pub use object_rules::ObjectBreach;
 pub use recipe::RecipeError;

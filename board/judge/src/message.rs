@@ -56,19 +56,40 @@ pub(crate) struct CallReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Device,
-    Load { code: Vec<u8>, kernel: String },
-    Allocate { buffer: u32, bytes: u64 },
-    Free { buffer: u32 },
-    Write { buffer: u32, offset: u64, bytes: Vec<u8> },
-    Read { buffer: u32, offset: u64, bytes: u64 },
+    Load {
+        code: Vec<u8>,
+        kernel: String,
+    },
+    Allocate {
+        buffer: u32,
+        bytes: u64,
+    },
+    Free {
+        buffer: u32,
+    },
+    Write {
+        buffer: u32,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Read {
+        buffer: u32,
+        offset: u64,
+        bytes: u64,
+    },
     Fill(Vec<Fill>),
     Call(Call),
     /// Loads the code again.
     Reload,
     /// Returns the handle with which another process maps a buffer.
-    Share { buffer: u32 },
+    Share {
+        buffer: u32,
+    },
     /// Does what precedes a call: fills, flushes the caches, and waits.
-    Prepare { flush: u64, fills: Vec<Fill> },
+    Prepare {
+        flush: u64,
+        fills: Vec<Fill>,
+    },
 }
 
 /// A request to the process of a solution of the host shape.

@@ -29,10 +29,34 @@ const IMPORTS: &[Imports] = &[
     Imports {
         rule: "process",
         about: "a solution must not start or control processes",
+        // `atexit` is allowed: the compiler's registration of kernels calls it.
         names: &[
-            "fork", "vfork", "clone", "exec*", "system", "popen", "posix_spawn*", "daemon", "ptrace", "prctl", "syscall",
-            "kill", "setsid", "dup", "dup2", "dup3", "atexit", "on_exit", "__cxa_at_quick_exit", "signal", "sigaction",
-            "setitimer", "timer_create", "alarm", "process_vm_*", "unshare", "setns",
+            "fork",
+            "vfork",
+            "clone",
+            "exec*",
+            "system",
+            "popen",
+            "posix_spawn*",
+            "daemon",
+            "ptrace",
+            "prctl",
+            "syscall",
+            "kill",
+            "setsid",
+            "dup",
+            "dup2",
+            "dup3",
+            "on_exit",
+            "__cxa_at_quick_exit",
+            "signal",
+            "sigaction",
+            "setitimer",
+            "timer_create",
+            "alarm",
+            "process_vm_*",
+            "unshare",
+            "setns",
         ],
     },
     Imports {
@@ -43,45 +67,127 @@ const IMPORTS: &[Imports] = &[
     Imports {
         rule: "loading",
         about: "a solution must not load other code",
-        names: &["dlopen", "dlsym", "dlmopen", "dlvsym", "dladdr*", "dl_iterate_phdr", "hipModuleLoad*", "hiprtc*"],
+        names: &[
+            "dlopen",
+            "dlsym",
+            "dlmopen",
+            "dlvsym",
+            "dladdr*",
+            "dl_iterate_phdr",
+            "hipModuleLoad*",
+            "hiprtc*",
+        ],
     },
     Imports {
         rule: "memory",
         about: "a solution must not change the protection of memory or share it",
         names: &[
-            "mprotect", "pkey_mprotect", "mremap", "mmap", "mmap64", "memfd_create", "shm_*", "hipHostRegister",
-            "hipHostUnregister", "hipIpc*", "hipMemImport*", "hipMemExport*", "hipMemPoolImport*", "hipMemPoolExport*",
+            "mprotect",
+            "pkey_mprotect",
+            "mremap",
+            "mmap",
+            "mmap64",
+            "memfd_create",
+            "shm_*",
+            "hipHostRegister",
+            "hipHostUnregister",
+            "hipIpc*",
+            "hipMemImport*",
+            "hipMemExport*",
+            "hipMemPoolImport*",
+            "hipMemPoolExport*",
         ],
     },
     Imports {
         rule: "file",
         about: "a solution must not access files or sockets",
         names: &[
-            "fopen*", "freopen*", "fdopen", "open", "open64", "openat*", "opendir", "socket*", "connect", "accept*", "send*",
-            "recv*", "getenv", "secure_getenv", "setenv", "putenv", "environ", "__environ", "_ZNSt14basic_ifstream*",
-            "_ZNSt14basic_ofstream*", "_ZNSt13basic_fstream*", "_ZNSt13basic_filebuf*",
+            "fopen*",
+            "freopen*",
+            "fdopen",
+            "open",
+            "open64",
+            "openat*",
+            "opendir",
+            "socket*",
+            "connect",
+            "accept*",
+            "send*",
+            "recv*",
+            "getenv",
+            "secure_getenv",
+            "setenv",
+            "putenv",
+            "environ",
+            "__environ",
+            "_ZNSt14basic_ifstream*",
+            "_ZNSt14basic_ofstream*",
+            "_ZNSt13basic_fstream*",
+            "_ZNSt13basic_filebuf*",
         ],
     },
     Imports {
         rule: "device",
         about: "only the judge sets up the device",
         names: &[
-            "hipDeviceReset", "hipSetDevice", "hipSetDeviceFlags", "hipDeviceSetLimit", "hipCtx*", "hipDevicePrimaryCtx*",
+            "hipDeviceReset",
+            "hipSetDevice",
+            "hipSetDeviceFlags",
+            "hipDeviceSetLimit",
+            "hipCtx*",
+            "hipDevicePrimaryCtx*",
             "remora*",
         ],
     },
     Imports {
         rule: "library",
         about: "a solution must not call libraries that solve the problem",
-        names: &["rocblas_*", "hipblas*", "miopen*", "rocsparse_*", "rocfft_*", "rocsolver_*", "hipsparse*", "hipfft*"],
+        names: &[
+            "rocblas_*",
+            "hipblas*",
+            "miopen*",
+            "rocsparse_*",
+            "rocfft_*",
+            "rocsolver_*",
+            "hipsparse*",
+            "hipfft*",
+        ],
     },
 ];
 
 /// Names that the harness and the client library use. Host code that defines one of them would replace it.
 const DEFINITIONS: &[&str] = &[
-    "hip*", "hsa*", "remora*", "__hipRegister*", "__hipUnregister*", "__hipPush*", "__hipPop*", "main", "_start", "_init",
-    "_fini", "exit", "_exit", "abort", "read", "write", "send", "recv", "sendmsg", "recvmsg", "close", "dlopen", "dlsym",
-    "clock_gettime", "gettimeofday", "malloc", "free", "memcpy", "memset", "fflush", "__libc_start_main",
+    "hip*",
+    "hsa*",
+    "remora*",
+    "__hipRegister*",
+    "__hipUnregister*",
+    "__hipPush*",
+    "__hipPop*",
+    "main",
+    "_start",
+    "_init",
+    "_fini",
+    "exit",
+    "_exit",
+    "abort",
+    "read",
+    "write",
+    "send",
+    "recv",
+    "sendmsg",
+    "recvmsg",
+    "close",
+    "dlopen",
+    "dlsym",
+    "clock_gettime",
+    "gettimeofday",
+    "malloc",
+    "free",
+    "memcpy",
+    "memset",
+    "fflush",
+    "__libc_start_main",
 ];
 
 /// Returns the first rule violation of the object file of host code.
@@ -102,7 +208,8 @@ fn of_symbol(symbol: &ElfSymbol64<'_, '_>) -> Option<ObjectBreach> {
         return found(import.rule, import.about);
     }
     // STT_GNU_IFUNC: the dynamic linker would call it before `main`.
-    if matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info & 0xf == object::elf::STT_GNU_IFUNC) {
+    if matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info & 0xf == object::elf::STT_GNU_IFUNC)
+    {
         return found("constructor", "no code of a solution may run before it is called");
     }
     // Kernels have a host function of the same name, and templates of headers are weak: neither replaces a library's function.
@@ -118,7 +225,8 @@ fn early_code(file: &ElfFile64<'_, object::Endianness>) -> Option<ObjectBreach> 
     let about = "no code of a solution may run before it is called";
     for section in file.sections() {
         let name = section.name().unwrap_or_default();
-        if name.starts_with(".preinit_array") || name.starts_with(".ctors") || name.starts_with(".fini_array") {
+        if name.starts_with(".preinit_array") || name.starts_with(".ctors") || name.starts_with(".fini_array")
+        {
             return Some(ObjectBreach { rule: "constructor", about, symbol: name.to_owned() });
         }
         if !name.starts_with(".init_array") {

@@ -121,12 +121,13 @@ struct Resources {
 }
 
 /// Builds a sandboxed command with access to the device.
-fn command(context: &Context, program: Vec<u8>, policy: Policy) -> Result<(Command, Resources), Ending> {
+fn command(context: &mut Context, program: Vec<u8>, policy: Policy) -> Result<(Command, Resources), Ending> {
+    let device = context.device()?;
     let (tools, job) = (context.tools, context.job);
     let unreachable = |text: String| ending::error("the device cannot be reached", &text);
     let endpoint: Endpoint =
-        job.worker.parse().map_err(|problem: TransportError| unreachable(problem.to_string()))?;
-    let token = job.token.clone().map(String::into_bytes);
+        device.worker.parse().map_err(|problem: TransportError| unreachable(problem.to_string()))?;
+    let token = device.token.map(String::into_bytes);
     let worker = WorkerAddress { endpoint, token, trust: None, connect_timeout: CONNECT_TIMEOUT };
     let gate = Gate::new(&worker, policy).map_err(|problem| unreachable(problem.to_string()))?;
     // A whole program has one time limit; a solution has one per case, which the judge enforces.

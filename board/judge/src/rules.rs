@@ -6,7 +6,17 @@
 
 /// Libraries that solve problems. Their headers are not available, so this only gives a better message than the compiler.
 const LIBRARIES: &[&str] = &[
-    "thrust", "rocprim", "hipcub", "rocblas", "hipblas", "hipblaslt", "miopen", "rocsparse", "rocfft", "rocsolver", "ck_tile",
+    "thrust",
+    "rocprim",
+    "hipcub",
+    "rocblas",
+    "hipblas",
+    "hipblaslt",
+    "miopen",
+    "rocsparse",
+    "rocfft",
+    "rocsolver",
+    "ck_tile",
 ];
 
 /// Prefixes of headers that a source may include: HIP's, and those of C and C++.
@@ -152,9 +162,8 @@ fn includes(plain: &Plain) -> Option<Breach> {
 fn assembler(plain: &Plain) -> Option<Breach> {
     for (index, line) in plain.with_strings.lines().enumerate() {
         let small = line.to_ascii_lowercase();
-        if let Some(what) = [".incbin", ".include", ".section", "#embed"]
-            .iter()
-            .find(|word| small.contains(**word))
+        if let Some(what) =
+            [".incbin", ".include", ".section", "#embed"].iter().find(|word| small.contains(**word))
         {
             let about = "inline assembler may only contain instructions";
             return Some(Breach { rule: "assembler", about, what: (*what).to_owned(), line: index + 1 });
@@ -250,7 +259,9 @@ mod tests {
     fn libraries_are_named_and_other_words_are_free() {
         assert_eq!(rule("rocblas::gemm(h);"), Some("library"));
         assert_eq!(rule("thrust::sort(a, b);"), Some("library"));
-        for source in ["int open, connect, signal, system, thread, async;", "float* stream; // thrust", "a##b"] {
+        for source in
+            ["int open, connect, signal, system, thread, async;", "float* stream; // thrust", "a##b"]
+        {
             assert_eq!(rule(source), None, "{source}");
         }
     }

@@ -34,7 +34,8 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
     // SAFETY: the caller guarantees that descriptor 3 is a socket that nothing else uses.
     let mut stream = unsafe { UnixStream::from_raw_fd(DESCRIPTOR) };
     let hip = Hip::open(library)?;
-    let mut runner = Runner { hip, code: None, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
+    let mut runner =
+        Runner { hip, code: None, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
     loop {
         let frame = match message::receive(&mut stream) {
             Ok(frame) => frame,

@@ -231,7 +231,9 @@ fn what_is_unknown_is_an_error_that_names_it() {
     ] {
         let mut job = rig().job(problem, RIGHT, Endpoint::Checker);
         job.gpu = gpu.to_owned();
-        job.worker = worker.map_or(job.worker, str::to_owned);
+        if let (Some(worker), Some(device)) = (worker, &mut job.device) {
+            worker.clone_into(&mut device.worker);
+        }
         let last = rig().last(&job);
         assert!(matches!(last, Event::Error { .. }), "{last:?}");
     }

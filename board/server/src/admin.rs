@@ -184,7 +184,7 @@ impl Admin {
         }
         let positions = queue::requeue_positions(&self.store.waiting().await?, &joining, &Turns::default());
         for (submission, position) in joining.iter().zip(positions) {
-            let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full).await?;
+            let usual = self.store.usual_seconds(&submission.summary.gpu, Endpoint::Full, None).await?;
             let event = Event::InQueue {
                 message: format!("The submission is judged again, from position {position} in the queue"),
                 position,

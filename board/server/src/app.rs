@@ -98,14 +98,23 @@ impl App {
         }
     }
 
-    /// Returns the usual duration of such submissions in seconds; a default if there were none yet.
-    pub async fn usual_seconds(&self, gpu: &str, endpoint: Endpoint) -> Result<f64, StoreError> {
+    /// Returns the usual seconds of such submissions on a device, for this problem if there were any; a default if there were none yet.
+    pub async fn usual_seconds(
+        &self,
+        gpu: &str,
+        endpoint: Endpoint,
+        problem: &str,
+    ) -> Result<f64, StoreError> {
         let guess = match endpoint {
-            Endpoint::Full | Endpoint::Benchmark => 5.0,
-            Endpoint::Sandbox => 3.0,
-            Endpoint::Checker | Endpoint::Sample | Endpoint::Compile => 2.0,
+            Endpoint::Full | Endpoint::Benchmark => 3.0,
+            Endpoint::Sandbox | Endpoint::Checker | Endpoint::Sample => 1.0,
+            // It needs no device.
+            Endpoint::Compile => return Ok(0.0),
         };
-        Ok(self.store.usual_seconds(gpu, endpoint).await?.unwrap_or(guess))
+        if let Some(usual) = self.store.usual_seconds(gpu, endpoint, Some(problem)).await? {
+            return Ok(usual);
+        }
+        Ok(self.store.usual_seconds(gpu, endpoint, None).await?.unwrap_or(guess))
     }
 
     /// Returns the submissions that wait for a device, in the order they will start.
@@ -157,11 +166,12 @@ impl App {
             .iter()
             .find(|device| device.config.gpu_type == gpu)
             .map_or(1, |device| device.config.slots.max(1));
-        let free = slots.saturating_sub(busy);
-        if position <= free {
+        // Those that are compiled ahead use the device before.
+        let before = (position + busy).saturating_sub(slots);
+        if before == 0 {
             return Ok(0.0);
         }
-        let usual = self.usual_seconds(gpu, Endpoint::Full).await?;
-        Ok((position - free) as f64 * usual / slots as f64)
+        let usual = self.usual_seconds(gpu, Endpoint::Full, "").await?;
+        Ok(before as f64 * usual / slots as f64)
     }
 }

@@ -122,6 +122,8 @@ pub struct Limits {
     pub concurrency: usize,
     /// Most attempts to run a submission before it fails.
     pub attempts: i64,
+    /// Submissions per device that are compiled while others use all of the device's slots.
+    pub compile_ahead: usize,
     /// Extra time for the judge to report that its own time limit was reached.
     pub margin: Duration,
     /// Size of a comment.
@@ -148,6 +150,7 @@ impl Default for Limits {
             queue: 1000,
             concurrency: 2,
             attempts: 3,
+            compile_ahead: 1,
             margin: Duration::from_secs(30),
             comment_bytes: 8 << 10,
             comments_per_minute: 5,

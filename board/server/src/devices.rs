@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use board_contract::DeviceState;
+pub use board_judge::Grant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::{Config, DeviceConfig, PlaceConfig};
 use dstack::{DeviceRequest, Dstack, Project};
@@ -29,25 +31,20 @@ impl DeviceError {
     }
 }
 
-/// Address and token of a worker, for the judge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    pub worker: String,
-    pub token: Option<String>,
-}
-
 /// A device for submissions.
 #[derive(Debug)]
 pub struct Device {
     pub config: DeviceConfig,
     place: Place,
     draining: AtomicBool,
+    /// Free slots. Submissions get them in the order of their requests.
+    slots: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 enum Place {
     Embedded(Arc<Embedded>),
-    Worker(Address),
+    Worker(Grant),
     Dstack(Dstack),
     /// Renting is impossible, with the reason.
     Broken(String),
@@ -73,7 +70,7 @@ impl Device {
                 Place::Embedded(Embedded::start(&config.worker, model, sockets))
             }
             PlaceConfig::Worker { endpoint, token } => {
-                Place::Worker(Address { worker: endpoint.clone(), token: token.clone() })
+                Place::Worker(Grant { worker: endpoint.clone(), token: token.clone() })
             }
             PlaceConfig::Dstack(_) => match project {
                 Some(Ok(project)) => Place::Dstack(Dstack::start(project, device.model(), sockets)),
@@ -81,11 +78,14 @@ impl Device {
                 None => Place::Broken("no dstack project is configured".to_owned()),
             },
         };
-        Device { config: device.clone(), place, draining: AtomicBool::new(false) }
+        let slots = Arc::new(Semaphore::new(device.slots));
+        Device { config: device.clone(), place, draining: AtomicBool::new(false), slots }
     }
 
-    /// Waits until the device is ready.
+    /// Waits until the device has a free slot and is ready.
     pub async fn ready(&self, request: &DeviceRequest<'_>) -> Result<DeviceGuard, DeviceError> {
+        // The semaphore is never closed.
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         let (address, generation, holder) = match &self.place {
             Place::Embedded(embedded) => (embedded.ready().await?, embedded.generation(), None),
             Place::Worker(address) => (address.clone(), 0, None),
@@ -95,7 +95,7 @@ impl Device {
             }
             Place::Broken(why) => return Err(DeviceError::Dstack(why.clone())),
         };
-        Ok(DeviceGuard { address, generation, _holder: holder })
+        Ok(DeviceGuard { address, generation, _holder: holder, _slot: slot })
     }
 
     /// Returns whether the worker of a guard has ended since the guard was created.
@@ -182,9 +182,10 @@ impl Device {
 /// A device in use. A rented device is not stopped while the guard exists.
 #[derive(Debug)]
 pub struct DeviceGuard {
-    pub address: Address,
+    pub address: Grant,
     generation: u64,
     _holder: Option<dstack::RentalGuard>,
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
 /// Opens the dstack project for rented devices; `None` if no device is rented.

@@ -9,9 +9,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use board_contract::Event;
-use board_judge::Job;
+use board_judge::{DEVICE_REQUEST, Grant, Job};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 /// Largest event in bytes; the longest is a disassembly.
@@ -36,10 +36,19 @@ pub enum JudgeError {
     TooLong(Duration),
 }
 
+/// What a judge says.
+#[derive(Debug)]
+pub enum Said {
+    Event(Event),
+    /// It has compiled the submission and waits for a device.
+    DeviceRequest,
+}
+
 /// A running judge. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Judge {
     child: Child,
+    input: ChildStdin,
     lines: BufReader<ChildStdout>,
     /// Task that reads standard error and keeps its end. A full pipe would block the judge.
     words: Option<JoinHandle<Vec<u8>>>,
@@ -49,6 +58,7 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// Starts a judge, which may take this long until it requests a device.
     pub async fn start(command: &[OsString], job: &Job, limit: Duration) -> Result<Judge, JudgeError> {
         let nothing = OsString::from("(no judge is configured)");
         let program = command.first().unwrap_or(&nothing);
@@ -66,22 +76,34 @@ impl Judge {
             });
         }
         let mut child = builder.spawn().map_err(named)?;
-        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(JudgeError::NoVerdict { status: "no pipes".to_owned(), words: String::new() });
         };
-        // A job has only fields that JSON can represent.
-        let mut text = serde_json::to_vec(job).unwrap_or_default();
-        text.push(b'\n');
-        // An error is ignored: a judge that does not read its job gives no verdict, which is reported.
-        let _ = input.write_all(&text).await;
-        drop(input);
         let words = child.stderr.take().map(|stderr| tokio::spawn(end_of(stderr)));
         let deadline = tokio::time::Instant::now() + limit;
-        Ok(Judge { child, lines: BufReader::new(output), words, deadline, limit, taken: 0 })
+        let mut judge =
+            Judge { child, input, lines: BufReader::new(output), words, deadline, limit, taken: 0 };
+        judge.send(job).await;
+        Ok(judge)
     }
 
-    /// Returns the next event. It is an error if the output ends before a terminal event.
-    pub async fn next(&mut self) -> Result<Event, JudgeError> {
+    /// Gives the judge its device, on which it may take this long.
+    pub async fn grant(&mut self, device: &Grant, limit: Duration) {
+        self.limit = limit;
+        self.deadline = tokio::time::Instant::now() + limit;
+        self.send(device).await;
+    }
+
+    async fn send(&mut self, message: &impl serde::Serialize) {
+        // Messages have only fields that JSON can represent.
+        let mut text = serde_json::to_vec(message).unwrap_or_default();
+        text.push(b'\n');
+        // Errors are ignored: a judge that does not read gives no verdict, which is reported.
+        let _ = tokio::time::timeout_at(self.deadline, self.input.write_all(&text)).await;
+    }
+
+    /// Returns what the judge says next. It is an error if the output ends before a terminal event.
+    pub async fn next(&mut self) -> Result<Said, JudgeError> {
         loop {
             let mut line = Vec::new();
             let mut limited = (&mut self.lines).take(LINE);
@@ -98,7 +120,10 @@ impl Judge {
                 return Err(self.last_words().await);
             }
             if let Ok(event) = serde_json::from_slice::<Event>(&line) {
-                return Ok(event);
+                return Ok(Said::Event(event));
+            }
+            if line.trim_ascii_end() == DEVICE_REQUEST.as_bytes() {
+                return Ok(Said::DeviceRequest);
             }
             tracing::warn!(
                 "the judge wrote a line that is not an event: {}",

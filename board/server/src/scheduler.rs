@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use crate::app::{App, Running};
 use crate::devices::dstack::DeviceRequest;
-use crate::devices::{Device, DeviceError, DeviceGuard};
-use crate::judge::{Judge, JudgeError};
+use crate::devices::{Device, DeviceGuard};
+use crate::judge::{Judge, JudgeError, Said};
 use crate::queue;
 use crate::store::{Ending, StoreError, Submission, Waiting, now};
 
@@ -115,7 +115,8 @@ async fn turn(app: &Arc<App>, attempts: &mut JoinSet<()>) -> Result<(), StoreErr
         loop {
             let gpu = &device.config.gpu_type;
             let (on_device, by_user) = running(app, gpu);
-            if on_device >= device.config.slots {
+            // Some are compiled while others use the device.
+            if on_device >= device.config.slots + app.config.limits.compile_ahead {
                 break;
             }
             let chosen = {
@@ -188,34 +189,28 @@ async fn work(
     submission: &Submission,
     cancelled: watch::Receiver<bool>,
 ) -> Result<(), StoreError> {
-    let gpu = &device.config.gpu_type;
-    let message = format!("Provisioning {gpu} GPU...");
-    append(app, submission, Event::Provisioning { message }).await?;
     let mut stopped = cancelled.clone();
-    let guard = tokio::select! {
-        guard = acquire(app, device, submission) => guard?,
-        () = stop_signal(&mut stopped) => return end(app, submission, Outcome::Cancelled, 0.0).await,
-    };
-    let guard = match guard {
-        Ok(guard) => guard,
-        Err(error) if error.is_final() => {
-            let event = Event::error("no_device", format!("No {gpu} is available"), error.to_string());
-            return end(app, submission, Outcome::ended(event), 0.0).await;
-        }
-        Err(error) => return end(app, submission, Outcome::Lost(error.to_string()), 0.0).await,
-    };
-    let started = Instant::now();
+    let mut taken = None;
     let outcome = tokio::select! {
-        outcome = judge(app, device, submission, &guard) => outcome?,
+        outcome = judge(app, device, submission, &mut taken) => outcome?,
         () = stop_signal(&mut stopped) => Outcome::Cancelled,
     };
+    let Some(Taken { guard, since }) = taken else { return end(app, submission, outcome, 0.0).await };
+    // Billed is the time on the device, not that of the compiler.
+    let seconds = since.elapsed().as_secs_f64();
     let outcome = match outcome {
         Outcome::Ended { event: Event::Error { .. }, .. } if device.was_lost(&guard).await => {
-            Outcome::Lost(format!("The worker of {gpu} ended"))
+            Outcome::Lost(format!("The worker of {} ended", device.config.gpu_type))
         }
         outcome => outcome,
     };
-    end(app, submission, outcome, started.elapsed().as_secs_f64()).await
+    end(app, submission, outcome, seconds).await
+}
+
+/// A device that a submission uses, and since when.
+struct Taken {
+    guard: DeviceGuard,
+    since: Instant,
 }
 
 /// Waits for the device, and sends progress events if that takes long.
@@ -223,7 +218,10 @@ async fn acquire(
     app: &App,
     device: &Device,
     submission: &Submission,
-) -> Result<Result<DeviceGuard, DeviceError>, StoreError> {
+) -> Result<Result<DeviceGuard, Outcome>, StoreError> {
+    let gpu = &device.config.gpu_type;
+    let message = format!("Provisioning {gpu} GPU...");
+    append(app, submission, Event::Provisioning { message }).await?;
     let (sender, mut messages) = tokio::sync::mpsc::unbounded_channel();
     let report = move |message: String| {
         // There is no receiver only after the submission was aborted.
@@ -238,7 +236,15 @@ async fn acquire(
             Some(message) = messages.recv() => {
                 append(app, submission, Event::Provisioning { message }).await?;
             }
-            guard = &mut ready => return Ok(guard),
+            guard = &mut ready => {
+                return Ok(guard.map_err(|error| match error.is_final() {
+                    true => {
+                        let message = format!("No {gpu} is available");
+                        Outcome::ended(Event::error("no_device", message, error.to_string()))
+                    }
+                    false => Outcome::Lost(error.to_string()),
+                }));
+            }
         }
     }
 }
@@ -249,12 +255,12 @@ async fn append(app: &App, submission: &Submission, event: Event) -> Result<(), 
     Ok(())
 }
 
-/// Runs a judge and stores its events, up to the terminal one.
+/// Runs a judge and stores its events, up to the terminal one. The device is taken when the judge requests it.
 async fn judge(
     app: &App,
     device: &Device,
     submission: &Submission,
-    guard: &DeviceGuard,
+    taken: &mut Option<Taken>,
 ) -> Result<Outcome, StoreError> {
     let mut limits = app.config.limits.job.clone();
     if submission.reserved_usd > 0.0 && submission.price_per_hour > 0.0 {
@@ -277,21 +283,32 @@ async fn judge(
         source: submission.source.clone(),
         endpoint: summary.endpoint,
         gpu: device.config.model().to_owned(),
-        worker: guard.address.worker.clone(),
-        token: guard.address.token.clone(),
+        device: None,
         emulated: summary.emulated,
         seed: submission.seed,
         limits: limits.clone(),
     };
-    let limit = Duration::from_secs_f64(limits.whole_s) + app.config.limits.margin;
-    let mut judge = match Judge::start(&app.config.judge, &job, limit).await {
+    let margin = app.config.limits.margin;
+    let until_request = Duration::from_secs_f64(limits.compile_s) + margin;
+    let on_device = Duration::from_secs_f64(limits.whole_s) + margin;
+    let mut judge = match Judge::start(&app.config.judge, &job, until_request).await {
         Ok(judge) => judge,
         Err(error) => return Ok(Outcome::ended(failure(&error))),
     };
     let mut check: Option<PassedCheck> = None;
     let outcome = loop {
         let event = match judge.next().await {
-            Ok(event) => event,
+            Ok(Said::Event(event)) => event,
+            Ok(Said::DeviceRequest) if taken.is_none() => {
+                let guard = match acquire(app, device, submission).await? {
+                    Ok(guard) => guard,
+                    Err(outcome) => break outcome,
+                };
+                let Taken { guard, .. } = taken.insert(Taken { guard, since: Instant::now() });
+                judge.grant(&guard.address, on_device).await;
+                continue;
+            }
+            Ok(Said::DeviceRequest) => continue,
             Err(error) => break Outcome::ended(failure(&error)),
         };
         match &event {

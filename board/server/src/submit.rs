@@ -21,7 +21,6 @@ pub struct Checked<'a> {
     pub device: &'a Device,
     pub endpoint: Endpoint,
     pub source: String,
-    pub warning: Option<String>,
 }
 
 /// A submission in the queue.
@@ -91,15 +90,7 @@ fn check<'a>(body: &SubmitBody, app: &'a App) -> Result<Checked<'a>, Refusal> {
     if sandbox && Dtype::from_name(&dtype).is_none() {
         return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
     }
-    let differs = |text: &&String| {
-        problem.is_some_and(|problem| {
-            !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(&problem.title)
-        })
-    };
-    let warning = body.problem_def.as_ref().filter(differs).map(|_| {
-        "the field `problem_def` is ignored: the server uses its own definition of the problem".to_owned()
-    });
-    Ok(Checked { problem, dtype, device, endpoint, source, warning })
+    Ok(Checked { problem, dtype, device, endpoint, source })
 }
 
 fn problem_and_dtype(body: &SubmitBody) -> Result<(&'static Problem, String), Refusal> {
@@ -126,9 +117,10 @@ pub async fn estimate(
     app: &App,
     device: &Device,
     endpoint: Endpoint,
+    problem: &str,
     queue_s: f64,
 ) -> Result<Estimate, Refusal> {
-    let seconds = app.usual_seconds(&device.config.gpu_type, endpoint).await?;
+    let seconds = app.usual_seconds(&device.config.gpu_type, endpoint, problem).await?;
     Ok(Estimate {
         cost_usd: device.price_per_hour() * seconds / 3600.0,
         seconds,
@@ -158,14 +150,14 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
             .retry_after(30));
     }
     let price = device.price_per_hour();
-    let usual = app.usual_seconds(&device.config.gpu_type, checked.endpoint).await?;
-    let reserved_usd = afford(app, user, price, usual).await?;
     let (position, queue_s) = app.next_position(&user.id, &device.config.gpu_type).await?;
-    let estimate = estimate(app, device, checked.endpoint, queue_s).await?;
+    let problem = checked.problem.map_or_else(String::new, |problem| problem.slug.clone());
+    let estimate = estimate(app, device, checked.endpoint, &problem, queue_s).await?;
+    let reserved_usd = afford(app, user, price, estimate.seconds).await?;
     let new = NewSubmission {
         id: accounts::random_hex(10),
         user_id: user.id.clone(),
-        problem: checked.problem.map_or_else(String::new, |problem| problem.slug.clone()),
+        problem,
         dtype: checked.dtype,
         gpu: device.config.gpu_type.clone(),
         endpoint: checked.endpoint,
@@ -176,8 +168,7 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
         reserved_usd,
     };
     let message = format!("Position {position} in the queue for {}", new.gpu);
-    let mut events = vec![Event::InQueue { message, position, expected_wait_s: estimate.queue_s }];
-    events.extend(checked.warning.map(|message| Event::Warning { message }));
+    let events = vec![Event::InQueue { message, position, expected_wait_s: estimate.queue_s }];
     app.store.enqueue(&new, events).await?;
     app.wake.notify_one();
     Ok(Accepted { id: new.id, position, estimate })

@@ -85,8 +85,11 @@ export function advance(run: Run, event: BoardEvent): Run {
   next.status = event.status;
   next.message = event.message ?? event.error ?? "";
   switch (event.status) {
-    case "IN_QUEUE":
     case "PROVISIONING":
+      // Its code is compiled. It waits for a GPU.
+      next.position = null;
+      break;
+    case "IN_QUEUE":
       next.position = event.position ?? null;
       next.expectedWait = event.expected_wait_s ?? null;
       // A submission that lost its worker is requeued and starts over.
@@ -255,6 +258,7 @@ function detail(run: Run, name: StepName, state: StepState): string {
     case "queue":
       return state === "active" ? queueDetail(run) : "";
     case "compile":
+      if (run.status === "PROVISIONING") return "getting a GPU";
       return run.compileMs === null ? "" : run.cached ? "known" : format.time(run.compileMs);
     case "check":
       return run.totalTests === null
@@ -274,7 +278,6 @@ function detail(run: Run, name: StepName, state: StepState): string {
 }
 
 function queueDetail(run: Run): string {
-  if (run.status === "PROVISIONING") return "getting a GPU";
   if (run.position === null) return "";
   if (run.position <= 0) return "next";
   const place = `${ordinal(run.position)} in line`;

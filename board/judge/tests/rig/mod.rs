@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use board_contract::{Endpoint, Event};
-use board_judge::{IsolationRange, Job, Limits, Toolchain, Tools};
+use board_judge::{Grant, IsolationRange, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
@@ -57,8 +57,7 @@ impl Rig {
             source: source.to_owned(),
             endpoint,
             gpu: "MI300X".to_owned(),
-            worker: self.worker.endpoint().to_string(),
-            token: None,
+            device: Some(Grant { worker: self.worker.endpoint().to_string(), token: None }),
             emulated: true,
             seed: 0x5eed,
             // Generous limits, for busy machines.
@@ -69,7 +68,7 @@ impl Rig {
     /// Runs a job and returns all its events. Only the last one is terminal.
     pub fn events(&self, job: &Job) -> Vec<Event> {
         let mut events = Vec::new();
-        board_judge::run(job, &self.tools, &mut |event| events.push(event));
+        board_judge::run(job, &self.tools, &mut || None, &mut |event| events.push(event));
         let last: Vec<bool> = events.iter().map(|event| event.status().is_terminal(job.endpoint)).collect();
         assert_eq!(last.iter().filter(|is_last| **is_last).count(), 1, "{events:#?}");
         assert_eq!(last.last(), Some(&true), "{events:#?}");

@@ -19,7 +19,7 @@ use board_contract::DeviceState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::{Address, DeviceError};
+use super::{DeviceError, Grant};
 use keeper::Keeper;
 pub use project::Project;
 
@@ -56,7 +56,7 @@ enum Phase {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Up {
-    address: Address,
+    address: Grant,
     price: f64,
     generation: u64,
 }
@@ -122,10 +122,7 @@ impl Dstack {
     }
 
     /// Waits until its worker answers. The device is not stopped as idle while the guard exists.
-    pub async fn ready(
-        &self,
-        request: &DeviceRequest<'_>,
-    ) -> Result<(Address, u64, RentalGuard), DeviceError> {
+    pub async fn ready(&self, request: &DeviceRequest<'_>) -> Result<(Grant, u64, RentalGuard), DeviceError> {
         let mut phase = self.shared.phase.subscribe();
         let mut failed = self.shared.failed.subscribe();
         let guard = RentalGuard::new(&self.shared, request.price);

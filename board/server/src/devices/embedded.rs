@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::{Address, DeviceError};
+use super::{DeviceError, Grant};
 
 /// Timeout until a new worker listens.
 const START: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const END: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 enum Phase {
     Starting,
-    Up(Address),
+    Up(Grant),
     /// The last start failed, with the reason.
     Down(String),
 }
@@ -61,7 +61,7 @@ impl Embedded {
         Arc::new(Embedded { phase: seen, generation, stop, ended })
     }
 
-    pub async fn ready(&self) -> Result<Address, DeviceError> {
+    pub async fn ready(&self) -> Result<Grant, DeviceError> {
         let mut phase = self.phase.clone();
         let waited = tokio::time::timeout(START, phase.wait_for(|phase| matches!(phase, Phase::Up(_)))).await;
         match waited {
@@ -167,7 +167,7 @@ impl Keeper {
         match (read, address) {
             (Ok(Ok(_)), Some(worker)) => {
                 self.generation.fetch_add(1, Ordering::AcqRel);
-                self.set(Phase::Up(Address { worker, token: None }));
+                self.set(Phase::Up(Grant { worker, token: None }));
                 Ok(child)
             }
             _ => {

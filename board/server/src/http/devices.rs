@@ -57,7 +57,7 @@ pub async fn estimate(
         .ok_or_else(|| Refusal::bad_request(format!("there is no endpoint \"{name}\"")))?;
     let user = user.map(|user| user.id).unwrap_or_default();
     let (_, queue_s) = app.next_position(&user, &device.config.gpu_type).await?;
-    Ok(Json(submit::estimate(&app, device, endpoint, queue_s).await?))
+    Ok(Json(submit::estimate(&app, device, endpoint, &body.problem.unwrap_or_default(), queue_s).await?))
 }
 
 /// Lists the running submissions, and the waiting ones in the order they will start.

@@ -155,19 +155,25 @@ impl Store {
         rows.iter().map(|row| Ok((text(row, "status")?, integer(row, "n")?))).collect()
     }
 
-    /// Returns the average run time of recent submissions of this kind, in seconds.
-    pub async fn usual_seconds(&self, gpu: &str, endpoint: Endpoint) -> Result<Option<f64>> {
-        let row = sqlx::query(
-            "SELECT CAST(AVG(execution_time) AS DOUBLE PRECISION) AS seconds FROM (
-                SELECT execution_time FROM submissions WHERE gpu = $1 AND endpoint = $2 AND state = 'done'
-                AND execution_time > 0 ORDER BY created_at DESC LIMIT 20
-             ) latest",
+    /// Returns the median time on the device of recent submissions of this kind, in seconds; of all problems without one.
+    pub async fn usual_seconds(
+        &self,
+        gpu: &str,
+        endpoint: Endpoint,
+        problem: Option<&str>,
+    ) -> Result<Option<f64>> {
+        let rows = sqlx::query(
+            "SELECT CAST(execution_time AS DOUBLE PRECISION) AS seconds FROM submissions
+             WHERE gpu = $1 AND endpoint = $2 AND ($3 = '' OR problem = $3) AND state = 'done' AND execution_time > 0
+             ORDER BY created_at DESC LIMIT 20",
         )
         .bind(gpu)
         .bind(endpoint.name())
-        .fetch_one(&self.pool)
+        .bind(problem.unwrap_or_default())
+        .fetch_all(&self.pool)
         .await?;
-        Ok(maybe_real(&row, "seconds")?)
+        let seconds = rows.iter().map(|row| real(row, "seconds")).collect::<sqlx::Result<Vec<f64>>>()?;
+        Ok(median(seconds))
     }
 
     /// Returns the total spending of all users.
@@ -177,6 +183,11 @@ impl Store {
             .await?;
         Ok(real(&row, "usd")?)
     }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 fn entry(row: &AnyRow) -> sqlx::Result<LeaderboardEntry> {

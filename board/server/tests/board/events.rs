@@ -18,10 +18,9 @@ async fn the_first_designs_request_gets_the_first_designs_events() {
         names(&events),
         [
             "IN_QUEUE",
-            "WARNING",
-            "PROVISIONING",
             "COMPILING",
             "COMPILED",
+            "PROVISIONING",
             "CHECKING",
             "TEST_RESULT",
             "TEST_RESULT",
@@ -29,16 +28,16 @@ async fn the_first_designs_request_gets_the_first_designs_events() {
         ]
     );
     let ids: Vec<i64> = events.iter().filter_map(|event| event.id).collect();
-    assert_eq!(ids, (1..=9).collect::<Vec<i64>>());
+    assert_eq!(ids, (1..=8).collect::<Vec<i64>>());
     for event in &events {
         assert_eq!(event.data["status"], json!(event.name));
         assert!(event.data["timestamp"].as_i64().unwrap() > 1_700_000_000_000);
         assert_eq!(event.data["submission_id"], events[0].data["submission_id"]);
     }
     assert_eq!(events[0].data["position"], 1);
-    assert_eq!(events[2].data["message"], "Provisioning MI300X GPU...");
-    assert_eq!(events[3].data["message"], "Compiling HIP kernel with clang...");
-    let last = &events[8].data;
+    assert_eq!(events[1].data["message"], "Compiling HIP kernel with clang...");
+    assert_eq!(events[3].data["message"], "Provisioning MI300X GPU...");
+    let last = &events[7].data;
     assert_eq!((&last["passed_tests"], &last["total_tests"]), (&json!(2), &json!(2)));
     assert!(last["execution_time"].as_f64().unwrap() > 0.0);
     assert_eq!(last["cost_usd"], json!(0.0));
@@ -124,13 +123,18 @@ async fn a_judge_that_complains_at_length_is_not_kept_waiting() {
 async fn a_judge_that_does_not_end_is_ended() {
     let rig = Rig::with(|config| {
         // The server adds a margin of half a minute to the judge's limit. The test sets it to zero.
-        config.limits.job.whole_s = 1.0;
+        config.limits.job.compile_s = 1.0;
+        config.limits.job.whole_s = 2.0;
         config.limits.margin = Duration::ZERO;
     })
     .await;
-    let id = rig.submit("", "//hang", "checker").await;
-    let events = rig.events("", &id).await;
-    assert_eq!(names(&events).last(), Some(&"TIME_LIMIT_EXCEEDED"));
+    for (source, limit) in [("//hang", "1s"), ("//ondevice=/nowhere//", "2s")] {
+        let id = rig.submit("", source, "checker").await;
+        let events = rig.events("", &id).await;
+        let last = events.last().unwrap();
+        assert_eq!(last.name, "TIME_LIMIT_EXCEEDED");
+        assert!(last.data["details"].as_str().unwrap().ends_with(limit), "{}", last.data);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

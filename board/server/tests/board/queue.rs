@@ -175,7 +175,7 @@ async fn what_was_interrupted_too_often_ends_with_an_error() {
     }
     let events = rig.events("", &id).await;
     assert_eq!(names(&events).last(), Some(&"ERROR"));
-    assert_eq!(names(&events).iter().filter(|name| **name == "PROVISIONING").count(), 3);
+    assert_eq!(names(&events).iter().filter(|name| **name == "COMPILING").count(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,4 +246,54 @@ async fn a_worker_that_ends_is_started_again() {
     }
     let id = rig.submit("", "//", "checker").await;
     rig.wait_for(&id, "CHECKED").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_submission_is_compiled_while_another_uses_the_device() {
+    let rig = Rig::with(|config| {
+        config.devices = vec![device("MI300X", 1, 0.0, true)];
+        config.limits.compile_ahead = 1;
+    })
+    .await;
+    let gate = rig.folder.path().join("gate");
+    let first = rig.submit("", &format!("//ondevice={}//", gate.display()), "checker").await;
+    rig.wait_for(&first, "PROVISIONING").await;
+    let second = rig.submit("", "//", "checker").await;
+    // It waits for the device with its code compiled.
+    rig.wait_for(&second, "PROVISIONING").await;
+    let ahead = rig.store.submission(&second).await.unwrap();
+    assert_eq!(ahead.summary.finished_at, None);
+    let third = rig.submit(&rig.user("other", |_| {}).await, "//", "checker").await;
+    let (_, waiting) = rig.get(&format!("/api/submissions/{third}")).await;
+    assert_eq!(waiting["position"], 1, "{waiting}");
+    std::fs::write(&gate, "").unwrap();
+    for id in [&first, &second, &third] {
+        rig.wait_for(id, "CHECKED").await;
+    }
+    let first = rig.store.submission(&first).await.unwrap().summary.finished_at;
+    assert!(first <= rig.store.submission(&second).await.unwrap().summary.finished_at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_and_money_count_from_the_moment_at_which_the_device_is_taken() {
+    let rig = Rig::start().await;
+    let gate = rig.folder.path().join("gate");
+    let key = rig.user("payer", |user| user.daily_budget_usd = Some(100.0)).await;
+    let on_mi210 = |source: &str| json!({ "problem": "leaky-relu", "solution_code": source, "gpu_type": "MI210", "endpoint": "checker" });
+    let begin = std::time::Instant::now();
+    let (_, slow) =
+        rig.post_as(&key, "/api/submissions", &on_mi210(&format!("//hold={}//", gate.display()))).await;
+    rig.wait_for(slow["id"].as_str().unwrap(), "COMPILING").await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    std::fs::write(&gate, "").unwrap();
+    rig.wait_for(slow["id"].as_str().unwrap(), "CHECKED").await;
+    let slow = rig.store.submission(slow["id"].as_str().unwrap()).await.unwrap().summary;
+    let (whole, billed) = (begin.elapsed().as_secs_f64(), slow.execution_time.unwrap());
+    assert!(billed > 0.0 && billed < whole - 1.0, "{billed} of {whole} s");
+    let cost = slow.cost_usd.unwrap();
+    assert!((cost - billed * 36.0 / 3600.0).abs() < 1e-5, "{cost}");
+    let (_, wrong) = rig.post_as(&key, "/api/submissions", &on_mi210("//error")).await;
+    rig.wait_for(wrong["id"].as_str().unwrap(), "COMPILE_ERROR").await;
+    let wrong = rig.store.submission(wrong["id"].as_str().unwrap()).await.unwrap().summary;
+    assert_eq!((wrong.cost_usd, wrong.execution_time), (Some(0.0), Some(0.0)));
 }

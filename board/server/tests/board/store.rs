@@ -204,8 +204,8 @@ async fn money(store: &Store) {
     assert_eq!(store.spent(&user.id, i64::MAX).await.unwrap(), 0.0);
     assert_eq!(store.submitted(&user.id, 0).await.unwrap().0, 3);
     assert_eq!(store.submitted(&user.id, i64::MAX).await.unwrap(), (0, None));
-    assert_eq!(store.usual_seconds("MI300X", Endpoint::Full).await.unwrap(), Some(100.0));
-    assert_eq!(store.usual_seconds("MI300X", Endpoint::Sample).await.unwrap(), None);
+    assert_eq!(store.usual_seconds("MI300X", Endpoint::Full, None).await.unwrap(), Some(100.0));
+    assert_eq!(store.usual_seconds("MI300X", Endpoint::Sample, None).await.unwrap(), None);
     // Judging again is charged again.
     store.rejudge(&ids[0], queued()).await.unwrap();
     store.claim(&ids[0]).await.unwrap().unwrap();

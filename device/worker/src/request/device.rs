@@ -108,7 +108,9 @@ impl Dispatcher {
     /// A device has one set of counters, which an observer uses.
     fn require_no_observer(&self) -> Result<(), DeviceError> {
         match self.outgoing.observation.is_on() {
-            true => Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "an observer uses the counters")),
+            true => {
+                Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "an observer uses the counters"))
+            }
             false => Ok(()),
         }
     }

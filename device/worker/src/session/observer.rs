@@ -81,9 +81,8 @@ impl Shared {
         let totals = self.outgoing.observation.totals();
         let counters = self.stop_measuring();
         let spans = &self.outgoing.spans;
-        let (begin, end) = totals
-            .extent
-            .map_or((0, 0), |(begin, end)| (spans.nanoseconds(begin), spans.nanoseconds(end)));
+        let (begin, end) =
+            totals.extent.map_or((0, 0), |(begin, end)| (spans.nanoseconds(begin), spans.nanoseconds(end)));
         Measured {
             is_idle,
             requests: self.handled(),

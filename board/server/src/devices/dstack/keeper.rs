@@ -13,7 +13,7 @@ use super::rest::RestError;
 use super::run::{Identity, Offer, Run, RunSpec, Status};
 use super::tunnel::{Tunnel, TunnelError};
 use super::{Market, Phase, Shared, Up};
-use crate::devices::Address;
+use crate::devices::Grant;
 
 /// Polling interval of a starting run, and of a working one.
 const STARTING: Duration = Duration::from_secs(2);
@@ -162,7 +162,7 @@ impl Keeper {
             if let Some(began) = began.take().filter(|_| patience.is_zero()) {
                 shared.market.lock().start_seconds = Some(began.elapsed().as_secs_f64());
             }
-            let address = Address { worker: tunnel.endpoint(), token: Some(record.token.clone()) };
+            let address = Grant { worker: tunnel.endpoint(), token: Some(record.token.clone()) };
             let generation = shared.generation.load(Ordering::Acquire);
             shared.set(Phase::Up(Up { address, price, generation }));
             let end = self.watch(record, &mut tunnel).await;

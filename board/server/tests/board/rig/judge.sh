@@ -16,6 +16,14 @@ case "$job" in
 esac
 say '{"status":"COMPILED","compile_ms":12.5,"kernels":[{"name":"solution","vgprs":8}],"warnings":""}'
 say '{"status":"ISA","kernels":[{"kernel":"solution","lines":[{"address":0,"text":"s_endpgm"}]}]}'
+case "$job" in *'"endpoint":"compile"'*) exit ;; esac
+say '{"request":"device"}'
+read -r device
+case "$job" in
+    *//ondevice*)
+        gate=${job#*//ondevice=}; gate=${gate%%//*}
+        while [ ! -e "$gate" ]; do sleep 0.02; done ;;
+esac
 say '{"status":"CHECKING","message":"Checking","total_tests":2}'
 say '{"status":"TEST_RESULT","result":{"test_id":1,"name":"n=1","status":"PASSED","runtime_ms":0.5,"max_difference":0.0},"total_tests":2}'
 case "$job" in
