@@ -111,7 +111,7 @@ function Bar({ at }: { at: Route }) {
           aria-current={at.page === "user" && at.name === me.value.user ? "page" : undefined}
         >
           <Icon name="user" />
-          <span class="key-name">{me.value.user}</span>
+          <span class="user-name">{me.value.user}</span>
           <span class="hidden-visually">Your profile</span>
         </a>
       )}
