@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import AxeBuilder from "@axe-core/playwright";
 import { expect, fits, paste, picture, test, type } from "./board";
-import { broken, endless, right, rightToo, wrong } from "./solutions";
+import { broken, endless, outside, right, rightToo, wrong } from "./solutions";
 
 test.describe.configure({ mode: "serial" });
 
@@ -55,6 +55,16 @@ test("a program that does not compile leads to its line", async ({ page }) => {
   await expect(page.locator(".cm-lit")).toContainText("inptu");
   await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
   await picture(page, "does-not-compile");
+});
+
+test("a memory fault marks its line", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, outside);
+  await page.getByRole("button", { name: /^Submit/ }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Run-time error");
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
+  await expect(page.locator(".cm-lintRange-error")).toHaveText("output");
+  await picture(page, "memory-fault");
 });
 
 test("a wrong answer shows where it is wrong", async ({ page }) => {

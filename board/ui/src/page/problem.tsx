@@ -7,6 +7,7 @@ import { diagnostics } from "../compiler";
 import type { DeviceInfo, Endpoint, ProblemDetail, Starter } from "../contract";
 import * as device from "../device";
 import * as drafts from "../drafts";
+import { fault, marks } from "../fault";
 import { Followed } from "../follow";
 import * as format from "../format";
 import { offer } from "../keys";
@@ -166,6 +167,23 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
   useEffect(() => {
     if (said !== "") editor.current?.mark(diagnostics(said));
   }, [said, run?.id]);
+
+  // A memory fault marks the line that its instruction was compiled from.
+  const failed = run?.end?.status === "RUNTIME_ERROR" ? fault(run.end.details ?? "") : null;
+  useEffect(() => {
+    if (failed === null || run === null) return;
+    let gone = false;
+    api
+      .isa(run.id)
+      .then((isa) => {
+        if (!gone) editor.current?.mark(marks(failed, isa));
+      })
+      // Without a disassembly there is no line to mark; the message is shown anyway.
+      .catch(() => undefined);
+    return () => {
+      gone = true;
+    };
+  }, [failed?.kernel, failed?.offset, run?.id]);
 
   const choose = (number: number) => {
     line.value = number;
