@@ -34,6 +34,10 @@ enum Command {
     Ban { name: String },
     /// Lift a ban
     Unban { name: String },
+    /// Make a user a moderator, who writes editorials and removes comments
+    Promote { name: String },
+    /// Make a moderator an ordinary user
+    Demote { name: String },
     /// Judge submissions again: those with the given IDs, or all finished ones of a problem
     Rejudge {
         #[arg(required_unless_present = "problem")]
@@ -124,6 +128,8 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
         Command::Key(KeyCommand::List { name }) => out!("{}", admin.keys(name)?),
         Command::Ban { name } => admin.ban(name, true)?,
         Command::Unban { name } => admin.ban(name, false)?,
+        Command::Promote { name } => admin.promote(name, true)?,
+        Command::Demote { name } => admin.promote(name, false)?,
         Command::Rejudge { id, problem } => {
             outln!("{} submissions queued for judging again", admin.rejudge(id, problem.as_deref())?);
         }

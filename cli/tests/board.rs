@@ -232,7 +232,7 @@ fn administrators_commands_reach_a_running_server() {
     assert!(board.admin(&["user", "set", "ada", "--daily-budget", "2.5"]).status.success());
     assert_eq!(me(&board)["budget"]["daily_usd"], 2.5);
     assert!(board.admin(&["ban", "ada"]).status.success());
-    assert_eq!(me(&board)["error"], "ada is banned on this server");
+    assert_eq!(me(&board)["error"], "the user ada is banned on this server");
     assert!(board.admin(&["unban", "ada"]).status.success());
     let body = r#"{"solution_code":"//","problem":"leaky-relu","gpu_type":"MI300X","endpoint":"checker"}"#;
     let id = board.request("POST", "/api/submissions", &key, body)["id"].as_str().unwrap().to_owned();

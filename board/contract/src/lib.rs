@@ -10,13 +10,16 @@ mod account;
 mod counters;
 mod debug;
 mod device;
+mod discussion;
 mod endpoint;
 mod event;
 mod leaderboard;
 mod named;
 mod problem;
+mod ranking;
 mod result;
 pub mod route;
+mod share;
 mod status;
 mod submission;
 mod typescript;
@@ -25,17 +28,20 @@ pub use account::{AccountLimits, Budget, Health, Me};
 pub use counters::{Counter, Counters, LIMITS};
 pub use debug::{DebugInfo, Difference, ElementKind, OutputDifferences};
 pub use device::{DeviceInfo, DeviceState, Devices, Estimate, EstimateBody, Queue, QueueEntry};
+pub use discussion::{Comment, Discussion, Editorial, MarkdownBody};
 pub use endpoint::Endpoint;
 pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
 pub use leaderboard::{Leaderboard, LeaderboardEntry};
 pub use problem::{
-    CasePlace, CaseSet, ParameterDirection, ProblemCase, ProblemDetail, ProblemParameter, ProblemSummary,
-    ProblemTolerance, Problems, Starter,
+    CasePlace, CaseSet, ParameterDirection, ProblemCase, ProblemDetail, ProblemExample, ProblemParameter,
+    ProblemSummary, ProblemTolerance, Problems, Starter,
 };
+pub use ranking::{Leader, Profile, Ranking, RankingEntry, SolvedProblem, Standing};
 pub use result::{
     BenchmarkResult, Isa, IsaLine, IsaListing, KernelFacts, Roofline, SampleArray, SampleNumber,
     SampleResult, SampleValue, SampleValues, TestResult, Verdict,
 };
+pub use share::{Share, ShareBody};
 pub use status::Status;
 pub use submission::{
     CaseResult, Comparison, ErrorBody, State, SubmissionDetail, SubmissionSummary, Submissions, SubmitBody,

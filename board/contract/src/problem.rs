@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::SampleValue;
 use crate::named::named;
 
 named! {
@@ -117,6 +118,19 @@ pub struct ProblemTolerance {
     pub atol: f64,
 }
 
+/// The sample case of a problem in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct ProblemExample {
+    /// Element type.
+    pub dtype: String,
+    /// Name of the case.
+    pub case: String,
+    /// Inputs by name.
+    pub input: BTreeMap<String, SampleValue>,
+    /// Expected outputs by name.
+    pub output: BTreeMap<String, SampleValue>,
+}
+
 /// Details of a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ProblemDetail {
@@ -143,4 +157,7 @@ pub struct ProblemDetail {
     /// Bytes read and written as a formula over the sizes of a case.
     #[schema(required)]
     pub bytes_formula: Option<String>,
+    /// An example; null for a problem without a sample.
+    #[schema(required)]
+    pub example: Option<ProblemExample>,
 }

@@ -1,4 +1,5 @@
-//! Addresses of the HTTP interface. `{id}` and `{slug}` stand for a submission and a problem.
+//! Addresses of the HTTP interface. `{id}` and `{slug}` stand for a submission or comment and a problem,
+//! `{name}` for a user and `{token}` for the secret of a share link.
 
 macro_rules! routes {
     ($($(#[$doc:meta])* $name:ident = $path:literal;)*) => {
@@ -36,6 +37,26 @@ routes! {
     PROBLEM = "/api/problems/{slug}";
     /// Leaderboard of a problem; with `.csv` after the slug as a CSV file.
     LEADERBOARD = "/api/leaderboards/{slug}";
+    /// Overall ranking of a device.
+    RANKING = "/api/ranking";
+    /// Profile of a user.
+    USER = "/api/users/{name}";
+    /// Creates or revokes the share link of a submission.
+    SUBMISSION_SHARE = "/api/submissions/{id}/share";
+    /// The submission of a share link.
+    SHARED = "/api/shared/{token}";
+    /// Disassembly of the submission of a share link.
+    SHARED_ISA = "/api/shared/{token}/isa";
+    /// Leaderboard of a problem, for a frame on another site.
+    EMBED_LEADERBOARD = "/embed/leaderboard/{slug}";
+    /// Result of the submission of a share link, for a frame on another site.
+    EMBED_RESULT = "/embed/result/{token}";
+    /// Editorial of a problem.
+    EDITORIAL = "/api/problems/{slug}/editorial";
+    /// Discussion of a problem.
+    DISCUSSION = "/api/problems/{slug}/discussion";
+    /// Removes a comment.
+    COMMENT_REMOVE = "/api/comments/{id}/remove";
     /// All devices.
     DEVICES = "/api/devices";
     /// Estimate of cost and time.

@@ -236,6 +236,9 @@ pub struct SubmissionDetail {
     /// Expected time until it starts, while it waits.
     #[schema(required)]
     pub expected_wait_s: Option<f64>,
+    /// Secret of its share link, if there is one; visible to its author.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
 }
 
 /// A page of submissions.

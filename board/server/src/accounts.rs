@@ -19,6 +19,11 @@ pub fn valid_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
+/// Returns whether a user writes editorials and removes comments. A board without keys belongs to its only user.
+pub fn moderates(user: &User) -> bool {
+    user.moderator || user.name == LOCAL
+}
+
 /// Returns random bytes in hexadecimal.
 pub fn random_hex(bytes: usize) -> String {
     let mut buffer = vec![0u8; bytes];
@@ -39,6 +44,7 @@ pub fn new_user(name: &str) -> User {
         name: name.to_owned(),
         created_at: now(),
         banned: false,
+        moderator: false,
         daily_budget_usd: None,
         max_price_usd: None,
         per_minute: None,

@@ -145,6 +145,11 @@ impl Admin {
         Ok(self.runtime.block_on(self.store.set_banned(name, banned))?)
     }
 
+    /// Makes a user a moderator, who writes editorials and removes comments, or no longer.
+    pub fn promote(&self, name: &str, moderator: bool) -> Result<()> {
+        Ok(self.runtime.block_on(self.store.set_moderator(name, moderator))?)
+    }
+
     /// Queues the named submissions, or all finished ones of a problem, to be judged again. Returns their number.
     pub fn rejudge(&self, ids: &[String], problem: Option<&str>) -> Result<usize> {
         self.runtime.block_on(async {

@@ -16,6 +16,7 @@ use crate::error::Refusal;
 use crate::histogram::Histogram;
 use crate::hub::Hub;
 use crate::queue::{self, Turns};
+use crate::ranking;
 use crate::store::{Store, StoreError, Submission, Waiting};
 
 /// A running server.
@@ -35,6 +36,8 @@ pub struct App {
     /// Serializes the acceptance of submissions.
     pub gate: tokio::sync::Mutex<()>,
     pub stopping: watch::Sender<bool>,
+    /// Overall rankings; locked while they are computed, so that concurrent requests compute them once.
+    pub ranking: tokio::sync::Mutex<ranking::Cached>,
     pub started: Instant,
     pub counters: Counters,
 }
@@ -70,6 +73,7 @@ impl App {
             wake: Notify::new(),
             gate: tokio::sync::Mutex::default(),
             stopping: watch::Sender::new(false),
+            ranking: tokio::sync::Mutex::default(),
             started: Instant::now(),
             counters: Counters::default(),
         }
@@ -84,6 +88,14 @@ impl App {
             Refusal::new(StatusCode::BAD_REQUEST, format!("this server has no GPU \"{gpu_type}\""))
                 .details(format!("Available: {}.", names.join(", ")))
         })
+    }
+
+    /// Finds a device by name; the first device without a name.
+    pub fn device_or_first(&self, gpu_type: Option<&str>) -> Result<&Arc<Device>, Refusal> {
+        match gpu_type.filter(|gpu| !gpu.is_empty()) {
+            Some(gpu) => self.device(gpu),
+            None => self.devices.first().ok_or_else(|| Refusal::not_found("this server has no devices")),
+        }
     }
 
     /// Returns the usual seconds of such submissions on a device, for this problem if there were any; a default if there were none yet.

@@ -126,6 +126,16 @@ pub struct Limits {
     pub compile_ahead: usize,
     /// Extra time for the judge to report that its own time limit was reached.
     pub margin: Duration,
+    /// Size of a comment.
+    pub comment_bytes: usize,
+    /// Comments of a user per minute.
+    pub comments_per_minute: i64,
+    /// Comments of a user per day.
+    pub comments_per_day: i64,
+    /// Size of an editorial.
+    pub editorial_bytes: usize,
+    /// How long the overall ranking is kept before it is computed again.
+    pub ranking_age: Duration,
     /// Limits that are passed to the judge.
     pub job: board_judge::Limits,
 }
@@ -142,6 +152,11 @@ impl Default for Limits {
             attempts: 3,
             compile_ahead: 1,
             margin: Duration::from_secs(30),
+            comment_bytes: 8 << 10,
+            comments_per_minute: 5,
+            comments_per_day: 100,
+            editorial_bytes: 64 << 10,
+            ranking_age: Duration::from_secs(5),
             job: board_judge::Limits {
                 compile_s: 60.0,
                 run_s: 60.0,

@@ -3,9 +3,13 @@
 mod account;
 mod boards;
 mod devices;
+mod discussion;
+mod embed;
 mod openapi;
 mod pages;
 mod problems;
+mod ranking;
+mod shares;
 mod submissions;
 
 use std::sync::Arc;
@@ -44,6 +48,17 @@ pub fn router(app: Arc<App>) -> Router {
         .route(route::PROBLEMS, get(problems::list))
         .route(route::PROBLEM, get(problems::detail))
         .route(route::LEADERBOARD, get(boards::leaderboard))
+        .route(route::RANKING, get(ranking::overall))
+        .route(route::USER, get(ranking::profile))
+        .route(route::SUBMISSION_SHARE, post(shares::share))
+        .route(route::SHARED, get(shares::shared))
+        .route(route::SHARED_ISA, get(shares::shared_isa))
+        .route(route::EMBED_LEADERBOARD, get(embed::leaderboard))
+        .route(route::EMBED_RESULT, get(embed::result))
+        .route(embed::STYLE, get(embed::style))
+        .route(route::EDITORIAL, get(discussion::editorial).post(discussion::set_editorial))
+        .route(route::DISCUSSION, get(discussion::list).post(discussion::add))
+        .route(route::COMMENT_REMOVE, post(discussion::remove))
         .route(route::DEVICES, get(devices::list))
         .route(route::ESTIMATE, post(devices::estimate))
         .route(route::QUEUE, get(devices::queue))
@@ -62,9 +77,20 @@ async fn wrong_method() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed for this address")
 }
 
-/// Counts responses and adds security headers to all of them.
+/// Marker of a response that other sites may show in a frame. It has its own policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Framed;
+
+/// Refuses requests of foreign web pages, counts responses and adds security headers to all of them.
 async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    let mut response = if !request.method().is_safe() && is_foreign(request.headers()) {
+        Refusal::new(StatusCode::FORBIDDEN, "this request comes from another site")
+            .details("Web pages of other sites may not change anything here. Use the board's own pages, or a program with an API key.")
+            .into_response()
+    } else {
+        next.run(request).await
+    };
+    let framed = response.extensions().get::<Framed>().is_some();
     app.counters.requests.fetch_add(1, Ordering::Relaxed);
     let refused = response.status().is_client_error() || response.status().is_server_error();
     app.counters.refused.fetch_add(u64::from(refused), Ordering::Relaxed);
@@ -72,7 +98,6 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "same-origin"),
-        ("x-frame-options", "DENY"),
         // Resources only from this origin, and nothing inline.
         (
             "content-security-policy",
@@ -83,7 +108,24 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     ] {
         headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
+    if !framed {
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
     response
+}
+
+/// Returns whether a browser sends a request for a page of another site. On a board without keys such a page could otherwise act as the
+/// user. Programs send neither header.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        // `none` is an action of the user, such as a bookmark.
+        return site != "same-origin" && site != "none";
+    }
+    // Browsers leave the header above out for plain HTTP to other machines than this one.
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let from = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    from.is_none() || from != host
 }
 
 /// Extractor for the caller; `None` for an anonymous request.
@@ -106,7 +148,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Refusal> {
         match identify(&parts.headers, app).await? {
             Some(user) if user.banned => {
-                Err(Refusal::new(StatusCode::FORBIDDEN, format!("{} is banned on this server", user.name)))
+                Err(Refusal::new(StatusCode::FORBIDDEN, format!("the user {} is banned on this server", user.name)))
             }
             Some(user) => Ok(Caller(user)),
             None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "this request needs an API key").details(
@@ -240,6 +282,39 @@ mod tests {
         }
         for host in ["example.com", "127.0.0.1.example.com:3000", "10.0.0.1", "", "[2001:db8::1]:3000"] {
             assert!(!from_here(&headers(host)), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_foreign_and_programs_are_not() {
+        let headers = |pairs: &[(&'static str, &str)]| {
+            let pair = |(name, value): &(&'static str, &str)| {
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            };
+            HeaderMap::from_iter(pairs.iter().map(pair))
+        };
+        let host = ("host", "board.example:3000");
+        for own in [
+            vec![host],
+            vec![host, ("origin", "http://board.example:3000")],
+            // A proxy may change the host, but not what the browser says about the site.
+            vec![
+                ("host", "10.0.0.1"),
+                ("origin", "https://board.example"),
+                ("sec-fetch-site", "same-origin"),
+            ],
+            vec![host, ("sec-fetch-site", "none")],
+        ] {
+            assert!(!is_foreign(&headers(&own)), "{own:?}");
+        }
+        for foreign in [
+            vec![host, ("origin", "http://evil.example")],
+            vec![host, ("origin", "null")],
+            vec![host, ("origin", "http://board.example")],
+            vec![host, ("sec-fetch-site", "cross-site")],
+            vec![host, ("sec-fetch-site", "same-site"), ("origin", "http://board.example:3000")],
+        ] {
+            assert!(is_foreign(&headers(&foreign)), "{foreign:?}");
         }
     }
 

@@ -104,7 +104,7 @@ async fn turn(app: &Arc<App>, attempts: &mut JoinSet<()>) -> Result<(), StoreErr
     }
     let drained = app.store.drained().await?;
     for device in &app.devices {
-        device.set_draining(drained.contains(&device.config.gpu_type));
+        device.set_draining(drained.iter().any(|gpu| gpu.eq_ignore_ascii_case(&device.config.gpu_type)));
     }
     let mut waiting = app.store.waiting().await?;
     app.turns.lock().forget_all_but(waiting.iter().map(|one| one.user_id.as_str()));

@@ -83,20 +83,43 @@ pub fn html(markdown: &str) -> String {
     sanitise(&rendered)
 }
 
+/// Longest formula that is rendered. Editorials are written on the page, and a parser of formulas may take long or fail on hostile text.
+const FORMULA: usize = 2000;
+
 fn formula(text: &str, display_mode: DisplayMode) -> CowStr<'static> {
+    let rendered = (text.len() <= FORMULA).then(|| std::panic::catch_unwind(|| mathml(text, display_mode)));
+    match rendered {
+        Some(Ok(Some(rendered))) => rendered.into(),
+        // A formula that cannot be rendered is shown as source text.
+        _ => format!("<code>{}</code>", ammonia::clean_text(text)).into(),
+    }
+}
+
+/// Texts of rendered formulas that are replaced.
+const ESCAPES: [(&str, &str); 8] = [
+    ("\\_", "_"),
+    ("\\%", "%"),
+    ("\\#", "#"),
+    ("\\$", "$"),
+    ("\\{", "{"),
+    ("\\}", "}"),
+    ("\\&amp;", "&amp;"),
+    ("\u{b5}", "\u{3bc}"),
+];
+
+fn mathml(text: &str, display_mode: DisplayMode) -> Option<String> {
     let storage = Storage::new();
     let events: Result<Vec<_>, _> = Formulas::new(text, &storage).collect();
     let mut rendered = String::new();
     let config = RenderConfig { display_mode, ..RenderConfig::default() };
-    let done = events.is_ok_and(|events| {
-        let events = events.into_iter().map(Ok::<_, std::convert::Infallible>);
-        push_mathml(&mut rendered, events, config).is_ok()
-    });
-    if !done {
-        // A formula that cannot be rendered is shown as source text.
-        rendered = format!("<code>{}</code>", ammonia::clean_text(text));
+    let events = events.ok()?.into_iter().map(Ok::<_, std::convert::Infallible>);
+    push_mathml(&mut rendered, events, config).ok()?;
+    // The renderer copies text as it is, with the backslashes of escaped characters; and writes the micro sign, which has no italic form,
+    // for the letter mu.
+    for (written, shown) in ESCAPES {
+        rendered = rendered.replace(written, shown);
     }
-    rendered.into()
+    Some(rendered)
 }
 
 fn sanitise(rendered: &str) -> String {
@@ -106,6 +129,8 @@ fn sanitise(rendered: &str) -> String {
         cleaner.add_tag_attributes(tag, ATTRIBUTES.iter().copied());
     }
     cleaner.add_tag_attributes("code", ["class"]);
+    // The policy of the pages would refuse images of other hosts, and there are no others.
+    cleaner.rm_tags(["img"]);
     cleaner.clean(rendered).to_string()
 }
 
@@ -128,6 +153,56 @@ mod tests {
         let page = html("$\\frac{a$ and text");
         assert!(page.contains("text"), "{page}");
         assert!(!page.contains("merror"), "{page}");
+    }
+
+    #[test]
+    fn a_long_formula_is_shown_as_written() {
+        let text = format!("{}x", "x+".repeat(FORMULA / 2));
+        assert!(html(&format!("${text}$")).starts_with("<p><code>x"));
+        assert!(html(&format!("${}$", &text[2..])).starts_with("<p><math"));
+    }
+
+    #[test]
+    fn escaped_characters_in_the_text_of_a_formula_lose_their_backslash() {
+        let page = html("$\\text{min\\_weight} = 5\\%$");
+        assert!(page.contains("min_weight") && !page.contains('\\'), "{page}");
+    }
+
+    /// Returns the text of the formulas of all statements, with their problems.
+    fn formulas() -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        for problem in board_problems::all() {
+            let page = html(&problem.statement);
+            for math in page.split("<math").skip(1) {
+                let math = math.split("</math>").next().unwrap_or_default();
+                let text = math.split('>').skip(1).map(|part| part.split('<').next().unwrap_or_default());
+                found.push((problem.slug.as_str(), text.collect()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn statements_show_no_backslashes() {
+        for problem in board_problems::all() {
+            let page = html(&problem.statement);
+            assert!(!page.contains('\\'), "{}: {page}", problem.slug);
+        }
+    }
+
+    #[test]
+    fn the_math_font_of_the_pages_has_every_character_of_the_formulas() {
+        let font = include_str!("../../ui/build/math.txt");
+        for (slug, text) in formulas() {
+            let text =
+                text.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ");
+            // Browsers draw invisible operators without a glyph.
+            let missing: String = text
+                .chars()
+                .filter(|letter| !font.contains(*letter) && !('\u{2061}'..='\u{2064}').contains(letter))
+                .collect();
+            assert!(missing.is_empty(), "{slug}: {missing:?} are not in board/ui/build/math.txt");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 mod accounts;
 mod boards;
+mod discussion;
 mod schema;
+mod shares;
 mod submissions;
 
 use std::path::Path;
@@ -19,7 +21,8 @@ use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, Executor};
 
 pub use accounts::{Key, User};
-pub use boards::ProblemCount;
+pub use boards::{Activity, BestResult, ProblemCount};
+pub use discussion::{StoredComment, StoredEditorial};
 pub use submissions::{Ending, Filter, NewSubmission, StoredEvent, Submission, Waiting};
 
 /// Number of the PostgreSQL advisory lock that the active server of a database holds.
@@ -124,6 +127,11 @@ impl Store {
     pub async fn ping(&self) -> Result<()> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
+    }
+
+    /// Returns the current time, made strictly increasing, so that what happens within one millisecond keeps its order.
+    pub fn moment(&self) -> i64 {
+        later(&self.queued)
     }
 
     /// Begins a write transaction. Its first statement must be a write: SQLite fails a read transaction that writes later, whereas one that

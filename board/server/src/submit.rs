@@ -106,7 +106,7 @@ pub fn dtype_of(problem: &Problem, name: Option<&str>) -> Result<&'static str, R
     match name {
         None => Ok(names.first().copied().unwrap_or_default()),
         Some(name) => names.iter().find(|known| **known == name).copied().ok_or_else(|| {
-            Refusal::bad_request(format!("{} does not support the type \"{name}\"", problem.slug))
+            Refusal::bad_request(format!("the problem {} does not support the type \"{name}\"", problem.slug))
                 .details(format!("It supports {}.", names.join(", ")))
         }),
     }

@@ -1,6 +1,8 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import AxeBuilder from "@axe-core/playwright";
 import { expect, fits, paste, picture, test, type } from "./board";
-import { broken, endless, right, rightToo, wrong } from "./solutions";
+import { broken, endless, outside, right, rightToo, wrong } from "./solutions";
 
 test.describe.configure({ mode: "serial" });
 
@@ -53,6 +55,16 @@ test("a program that does not compile leads to its line", async ({ page }) => {
   await expect(page.locator(".cm-lit")).toContainText("inptu");
   await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
   await picture(page, "does-not-compile");
+});
+
+test("a memory fault marks its line", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, outside);
+  await page.getByRole("button", { name: /^Submit/ }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Run-time error");
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
+  await expect(page.locator(".cm-lintRange-error")).toHaveText("output");
+  await picture(page, "memory-fault");
 });
 
 test("a wrong answer shows where it is wrong", async ({ page }) => {
@@ -134,6 +146,90 @@ test("two submissions are compared, and ranked apart from GPUs", async ({ page }
   await picture(page, "queue");
 });
 
+test("the list is sorted by its headings", async ({ page }) => {
+  await page.goto("/");
+  const first = page.locator("table.problems tbody tr").first();
+  await page.getByRole("button", { name: "accepted" }).click();
+  await expect(first).toContainText("Leaky ReLU");
+  await expect(page.locator("th[aria-sort=descending]")).toContainText("accepted");
+  await page.getByRole("button", { name: "problem", exact: true }).click();
+  const titles = await page.locator("table.problems .problem-title").allInnerTexts();
+  expect(titles).toEqual([...titles].sort((one, two) => one.localeCompare(two, "en")));
+});
+
+test("the ranking leads to a profile and to the leaderboards", async ({ page }) => {
+  await page.goto("/");
+  await page.getByRole("navigation").getByRole("link", { name: "Ranking" }).click();
+  const overall = page.locator("section", { has: page.getByRole("heading", { name: "Overall" }) });
+  await expect(overall.locator("tbody tr")).toHaveCount(1);
+  await expect(overall.locator("tbody tr")).toContainText("200");
+  await picture(page, "ranking");
+  await overall.getByRole("link", { name: "local" }).click();
+  await expect(page).toHaveURL("/users/local");
+  await expect(page.getByRole("link", { name: "Leaky ReLU" }).first()).toBeVisible();
+  await picture(page, "profile", true);
+});
+
+test("a share link shows a submission until it is revoked, and its result fits a frame", async ({ page, browser, board }) => {
+  await page.goto("/submissions?status=BENCHMARKED");
+  await page.locator("table.submissions .problem-title").first().click();
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "Create a link" }).click();
+  const link = await page.getByLabel("Link").inputValue();
+  await picture(page, "share");
+  // Another browser has neither cookies nor storage of this one.
+  const other = await browser.newContext();
+  const guest = await other.newPage();
+  await guest.goto(link);
+  await expect(guest.locator(".code")).toContainText("fmaxf");
+  await expect(guest.getByRole("button", { name: "Share" })).toHaveCount(0);
+  await picture(guest, "shared");
+  // A page of another site: the frame works there, the page itself does not.
+  const frames = `<iframe id=good src="${link.replace("/s/", "/embed/result/")}"></iframe><iframe src="${board.url}/"></iframe>`;
+  const site = createServer((_, response) => response.setHeader("content-type", "text/html").end(frames));
+  await new Promise<void>((resolve) => site.listen(0, "127.0.0.1", resolve));
+  await guest.goto(`http://127.0.0.1:${(site.address() as AddressInfo).port}/`);
+  await expect(guest.frameLocator("#good").getByText("Accepted")).toBeVisible();
+  await expect.poll(() => guest.frames().map((frame) => frame.url())).toContain("chrome-error://chromewebdata/");
+  site.close();
+  for (const [path, name] of [
+    [link.replace("/s/", "/embed/result/"), "embed-result"],
+    [`${board.url}/embed/leaderboard/leaky-relu?theme=dark`, "embed-leaderboard"],
+  ] as const) {
+    await guest.setViewportSize({ width: 420, height: 300 });
+    await guest.goto(path);
+    await expect(guest.locator("h1")).toHaveText("Leaky ReLU");
+    await picture(guest, name);
+  }
+  await page.getByRole("button", { name: "Revoke" }).click();
+  await expect(page.getByRole("button", { name: "Create a link" })).toBeVisible();
+  await guest.goto(link);
+  await expect(guest.getByText("does not exist or was revoked")).toBeVisible();
+  await other.close();
+});
+
+test("a discussion renders Markdown and runs nothing, and comments are removed", async ({ page }) => {
+  await page.goto(`${PROBLEM}?tab=discussion`);
+  await page.getByLabel("Comment").fill("Mind the **last** block: `i < n * m`\n\n<img src=x onerror=\"window.ran = true\"> [x](javascript:window.ran=true)");
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  const comment = page.locator(".comment");
+  await expect(comment.locator("strong").filter({ hasText: "last" })).toBeVisible();
+  await expect(comment).toContainText("<img src=x");
+  await expect(comment.locator("img, a[href^=javascript]")).toHaveCount(0);
+  await picture(page, "discussion");
+  expect(await page.evaluate(() => "ran" in window)).toBe(false);
+  page.once("dialog", (dialog) => void dialog.accept());
+  await page.getByRole("button", { name: "Remove" }).click();
+  await expect(comment).toHaveCount(0);
+  await page.getByRole("button", { name: "Editorial" }).click();
+  await page.getByRole("button", { name: "Write the editorial" }).click();
+  await page.getByLabel("Editorial", { exact: true }).fill("## Idea\n\nOne thread per element: $i < nm$.");
+  await page.getByRole("button", { name: "Save" }).click();
+  // Solved, so it is shown at once.
+  await expect(page.locator(".prose math").first()).toBeVisible();
+  await picture(page, "editorial");
+});
+
 test("dark and light follow the system until they are switched", async ({ page }) => {
   const root = page.locator("html");
   await page.emulateMedia({ colorScheme: "dark" });
@@ -181,6 +277,11 @@ for (const [width, name, colorScheme] of [
       submission: `/submissions/${first}`,
       compare: `/compare?a=${first}&b=${second}`,
       leaderboard: "/leaderboard/leaky-relu",
+      ranking: "/ranking",
+      profile: "/users/local",
+      discussion: `${PROBLEM}?tab=discussion`,
+      editorial: `${PROBLEM}?tab=editorial`,
+      unshared: "/s/0",
       queue: "/queue",
       missing: "/nowhere",
     };

@@ -12,6 +12,9 @@ export const rightToo = each("    output[i] = fmaxf(input[i], alpha * input[i]);
 export const wrong = each(`    bool last = i % m == m - 1;
     output[i] = input[i] > 0.0f || last ? input[i] : alpha * input[i];`);
 
+/** Writes far outside of its output. */
+export const outside = each("    output[i + 100000000] = input[i];");
+
 export const broken = each("    output[i] = inptu[i];");
 
 /** Endless in a way that no compiler may leave out. */

@@ -5,6 +5,8 @@ import {
   type Comparison,
   type DeviceInfo,
   type Devices,
+  type Discussion,
+  type Editorial,
   type Endpoint,
   type Estimate,
   type Isa,
@@ -14,9 +16,12 @@ import {
   type ProblemDetail,
   type ProblemSummary,
   type Problems,
+  type Profile,
   type Queue,
   type QueueEntry,
+  type Ranking,
   ROUTES,
+  type Share,
   type SubmissionDetail,
   type Submissions,
   type SubmitBody,
@@ -97,6 +102,7 @@ export interface Filter {
   status?: string;
   gpu?: string;
   mine?: string;
+  user?: string;
   limit?: number;
   before?: string;
 }
@@ -125,3 +131,27 @@ export const compare = async (ids: string[]): Promise<SubmissionDetail[]> =>
   (await ask<Comparison>(`${ROUTES.compare}?ids=${ids.map(encodeURIComponent).join(",")}`)).submissions;
 
 export const me = (): Promise<Me> => ask(ROUTES.me);
+
+export const ranking = (gpu: string): Promise<Ranking> => ask(`${ROUTES.ranking}${query({ gpu })}`);
+
+export const profile = (name: string): Promise<Profile> => ask(at(ROUTES.user, name));
+
+export const share = async (id: string, shared: boolean): Promise<string | null> =>
+  (await ask<Share>(at(ROUTES.submission_share, id), { shared })).token;
+
+export const sharedSubmission = (token: string): Promise<SubmissionDetail> => ask(at(ROUTES.shared, token));
+
+export const sharedIsa = async (token: string): Promise<IsaListing[]> =>
+  (await ask<Isa>(at(ROUTES.shared_isa, token))).kernels;
+
+export const discussion = (slug: string, before?: string): Promise<Discussion> =>
+  ask(`${at(ROUTES.discussion, slug)}${query({ before })}`);
+
+export const comment = (slug: string, markdown: string): Promise<unknown> => ask(at(ROUTES.discussion, slug), { markdown });
+
+export const removeComment = (id: string): Promise<unknown> => ask(at(ROUTES.comment_remove, id), {});
+
+export const editorial = (slug: string): Promise<Editorial> => ask(at(ROUTES.editorial, slug));
+
+export const writeEditorial = (slug: string, markdown: string): Promise<Editorial> =>
+  ask(at(ROUTES.editorial, slug), { markdown });

@@ -7,12 +7,16 @@ import { offer, shortcuts } from "./keys";
 import mark from "./mark.svg";
 import { dismiss, notices } from "./notice";
 import { ComparePage } from "./page/compare";
+import { me } from "./me";
 import { LeaderboardPage } from "./page/leaderboard";
 import { ProblemPage } from "./page/problem";
 import { ProblemsPage } from "./page/problems";
 import { QueuePage } from "./page/queue";
+import { RankingPage } from "./page/ranking";
+import { SharedPage } from "./page/shared";
 import { SubmissionPage } from "./page/submission";
 import { SubmissionsPage } from "./page/submissions";
+import { UserPage } from "./page/user";
 import { Dialog } from "./part/dialog";
 import { Icon } from "./part/icon";
 import { KeyDialog } from "./part/key";
@@ -28,6 +32,7 @@ export function App() {
       offer([
         { keys: "?", label: "Show these shortcuts", run: () => (helping.value = true) },
         { keys: "g p", label: "Go to the problems", run: () => navigate("/") },
+        { keys: "g r", label: "Go to the ranking", run: () => navigate("/ranking") },
         { keys: "g s", label: "Go to the submissions", run: () => navigate("/submissions") },
         { keys: "g q", label: "Go to the queue", run: () => navigate("/queue") },
         { keys: "t", label: "Switch between dark and light", run: toggle },
@@ -84,8 +89,11 @@ function Bar({ at }: { at: Route }) {
         <span>Remora</span>
       </a>
       <nav aria-label="Pages">
-        <a href="/" aria-current={current(["problems", "problem", "leaderboard"])}>
+        <a href="/" aria-current={current(["problems", "problem"])}>
           Problems
+        </a>
+        <a href="/ranking" aria-current={current(["ranking", "leaderboard"])}>
+          Ranking
         </a>
         <a href="/submissions" aria-current={current(["submissions", "submission", "compare"])}>
           Submissions
@@ -95,6 +103,18 @@ function Bar({ at }: { at: Route }) {
         </a>
       </nav>
       <span class="space" />
+      {me.value !== null && (
+        <a
+          class="button plain profile-link"
+          href={`/users/${encodeURIComponent(me.value.user)}`}
+          title="Your profile"
+          aria-current={at.page === "user" && at.name === me.value.user ? "page" : undefined}
+        >
+          <Icon name="user" />
+          <span class="user-name">{me.value.user}</span>
+          <span class="hidden-visually">Your profile</span>
+        </a>
+      )}
       <button type="button" class="button plain" onClick={() => (asking.value = true)} title="API key">
         <Icon name="key" />
         <span class="key-name">{key.value === "" ? "API key" : key.value.split("_").slice(0, 2).join("_")}</span>
@@ -111,7 +131,7 @@ function Bar({ at }: { at: Route }) {
       </button>
       <button
         type="button"
-        class="button plain icon"
+        class="button plain icon shortcuts"
         aria-label="Keyboard shortcuts"
         title="Keyboard shortcuts (?)"
         onClick={() => (helping.value = true)}
@@ -136,6 +156,12 @@ function Page({ at }: { at: Route }) {
       return <ComparePage />;
     case "leaderboard":
       return <LeaderboardPage key={at.slug} slug={at.slug} />;
+    case "ranking":
+      return <RankingPage />;
+    case "user":
+      return <UserPage key={at.name} name={at.name} />;
+    case "shared":
+      return <SharedPage key={at.token} token={at.token} />;
     case "queue":
       return <QueuePage />;
     case "missing":

@@ -85,6 +85,20 @@ export type CaseResult = TestResult & {
 /** What a case is for. */
 export type CaseSet = "sample" | "check" | "bench";
 
+/** A comment. */
+export interface Comment {
+  /** Id of the comment. */
+  id: string;
+  /** Name of the author. */
+  user: string;
+  /** Milliseconds since the Unix epoch. */
+  created_at: number;
+  /** Sanitised HTML, rendered from Markdown. */
+  html: string;
+  /** Whether the caller may remove it. */
+  removable: boolean;
+}
+
 /** Submissions to compare. */
 export interface Comparison {
   /** Their details, in the requested order. */
@@ -180,6 +194,32 @@ export interface Difference {
   diff: string;
   /** What the solution wrote. */
   kind: ElementKind;
+}
+
+/** A page of a problem's discussion. */
+export interface Discussion {
+  /** Comments, newest first. */
+  comments: Comment[];
+  /** Number of comments on the problem. */
+  total: number;
+  /** Value of `before` for the next page. */
+  next: string | null;
+  /** Most bytes of a comment. */
+  limit_bytes: number;
+}
+
+/** Editorial of a problem. */
+export interface Editorial {
+  /** Sanitised HTML; formulas are MathML. Empty if there is no editorial. */
+  html: string;
+  /** The text in Markdown, for the editor; null for callers who may not edit it. */
+  markdown: string | null;
+  /** Name of the last author; null if there is no editorial. */
+  user: string | null;
+  /** Milliseconds since the Unix epoch. */
+  updated_at: number | null;
+  /** Whether the caller may edit it. */
+  editable: boolean;
 }
 
 /** What a solution wrote instead of the expected number. */
@@ -459,6 +499,20 @@ export interface KernelFacts {
   dynamic_lds_bytes: number;
 }
 
+/** The first rank of a problem's leaderboard, in the problem's first element type. */
+export interface Leader {
+  /** Slug of the problem. */
+  problem: string;
+  /** Title of the problem. */
+  title: string;
+  /** Users who share the first rank, fastest first. */
+  users: string[];
+  /** Geometric mean of the fastest one's run times. */
+  avg_runtime_ms: number;
+  /** Number of users on the leaderboard. */
+  entries: number;
+}
+
 /** The best submissions of a problem on a device in an element type, fastest first. */
 export interface Leaderboard {
   /** Slug of the problem. */
@@ -575,7 +629,20 @@ export type ProblemDetail = ProblemSummary & {
   flops_formula: string | null;
   /** Bytes read and written as a formula over the sizes of a case. */
   bytes_formula: string | null;
+  example: null | ProblemExample;
 };
+
+/** The sample case of a problem in numbers. */
+export interface ProblemExample {
+  /** Element type. */
+  dtype: string;
+  /** Name of the case. */
+  case: string;
+  /** Inputs by name. */
+  input: Record<string, SampleValue>;
+  /** Expected outputs by name. */
+  output: Record<string, SampleValue>;
+}
 
 /** A parameter of a solution. */
 export interface ProblemParameter {
@@ -623,6 +690,22 @@ export interface Problems {
   problems: ProblemSummary[];
 }
 
+/** Profile of a user: what leaderboards and lists show anyway, in one place. */
+export interface Profile {
+  /** Name. */
+  user: string;
+  /** Whether it is the caller's own. */
+  mine: boolean;
+  /** Number of submissions. */
+  submissions: number;
+  /** Number of correct submissions. */
+  accepted: number;
+  /** Ranks by device. */
+  standings: Standing[];
+  /** Solved problems by device and title. */
+  solved: SolvedProblem[];
+}
+
 /** Running submissions, then waiting ones in the order they will start. */
 export interface Queue {
   /** The submissions. */
@@ -653,6 +736,36 @@ export interface QueueEntry {
   queued_at: number;
   /** Whether it runs. */
   running: boolean;
+}
+
+/** The overall ranking of a device. */
+export interface Ranking {
+  /** Device. */
+  gpu: string;
+  /** Whether it is a software GPU. Its results are never ranked together with those of real GPUs. */
+  emulated: boolean;
+  /** Number of problems of the board. */
+  problems: number;
+  /** Number of ranked users; the list has the first 500. */
+  users: number;
+  /** Users, best first. */
+  entries: RankingEntry[];
+  /** The first ranks of all leaderboards with an entry, by title. */
+  leaders: Leader[];
+}
+
+/** A user in the overall ranking. */
+export interface RankingEntry {
+  /** Rank, counted from 1. Users with equal points share one: 1, 1, 3. */
+  rank: number;
+  /** Name of the user. */
+  user: string;
+  /** Points over all problems. */
+  points: number;
+  /** Number of solved problems. */
+  solved: number;
+  /** Number of problems on whose leaderboard the user has the first rank. */
+  first_ranks: number;
 }
 
 /** Roofline of a case: lower bounds of its run time that hold for every kernel. */
@@ -700,6 +813,50 @@ export interface SampleResult {
 /** An argument of a sample. */
 export type SampleValue = SampleArray | SampleNumber;
 
+/** Share link of a submission. */
+export interface Share {
+  /** The secret of the link, for the pages `/s/{token}` and `/embed/result/{token}`; null if there is no link. */
+  token: string | null;
+}
+
+/** A problem that a user has solved on a device, with the submission that gives the most points. */
+export interface SolvedProblem {
+  /** Slug of the problem. */
+  problem: string;
+  /** Title of the problem. */
+  title: string;
+  /** easy, medium or hard. */
+  difficulty: string;
+  /** Device. */
+  gpu: string;
+  /** Whether it is a software GPU. */
+  emulated: boolean;
+  /** Element type of the submission. */
+  dtype: string;
+  /** Id of the submission. */
+  submission_id: string;
+  /** Geometric mean of the run times. */
+  avg_runtime_ms: number;
+  /** Rank on the leaderboard of this problem, device and element type. */
+  rank: number;
+  /** Points for this problem. */
+  points: number;
+  /** Milliseconds since the Unix epoch. */
+  created_at: number;
+}
+
+/** Rank of a user on a device. */
+export interface Standing {
+  /** Device. */
+  gpu: string;
+  /** Whether it is a software GPU. */
+  emulated: boolean;
+  /** Place in the overall ranking of the device. */
+  entry: RankingEntry;
+  /** Number of ranked users. */
+  users: number;
+}
+
 /** Starter code of both shapes. */
 export interface Starter {
   /** A kernel, which the judge launches. */
@@ -728,6 +885,8 @@ export type SubmissionDetail = SubmissionSummary & {
   position: number | null;
   /** Expected time until it starts, while it waits. */
   expected_wait_s: number | null;
+  /** Secret of its share link, if there is one; visible to its author. */
+  share?: string;
 };
 
 /** Record of a submission, without its source and events. */
@@ -854,6 +1013,16 @@ export const ROUTES = {
   problems: "/api/problems",
   problem: "/api/problems/{slug}",
   leaderboard: "/api/leaderboards/{slug}",
+  ranking: "/api/ranking",
+  user: "/api/users/{name}",
+  submission_share: "/api/submissions/{id}/share",
+  shared: "/api/shared/{token}",
+  shared_isa: "/api/shared/{token}/isa",
+  embed_leaderboard: "/embed/leaderboard/{slug}",
+  embed_result: "/embed/result/{token}",
+  editorial: "/api/problems/{slug}/editorial",
+  discussion: "/api/problems/{slug}/discussion",
+  comment_remove: "/api/comments/{id}/remove",
   devices: "/api/devices",
   estimate: "/api/estimate",
   queue: "/api/queue",

@@ -70,6 +70,16 @@ export function whole(value: number | null | undefined): string {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u2009");
 }
 
+/** Formats a number of things: 1 user, 2 users. */
+export function count(value: number, noun: string): string {
+  return `${whole(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+/** Returns the number of bytes of a text. */
+export function utf8(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
 /** Formats bytes with powers of 1024. */
 export function bytes(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return MISSING;
@@ -101,6 +111,20 @@ export function error(value: unknown): string {
   if (number === 0) return "0";
   const size = Math.abs(number);
   return size >= 0.001 && size < 10_000 ? significant(number, 3) : number.toExponential(1);
+}
+
+/**
+ * Capitalises an error message, which is lower case at its origin. A first word that may be an identifier keeps its case: only plain
+ * lower-case words change, `leaky-relu`, `problem_def` and `hipMalloc` do not.
+ */
+export function sentence(text: string): string {
+  return /^[a-z]+(?=[\s,:]|$)/.test(text) ? text[0]!.toUpperCase() + text.slice(1) : text;
+}
+
+/** Formats how many cases fail: 3 of 4 cases fail. */
+export function failing(failed: number, total: number): string {
+  const noun = total === 1 ? "case" : "cases";
+  return `${failed} of ${total} ${noun} ${failed === 1 ? "fails" : "fail"}`;
 }
 
 /** Formats how long ago a time was. */

@@ -46,7 +46,8 @@ export function listen(): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = (event.target as Element | null)?.closest?.("a");
     if (!link || link.target !== "" || link.hasAttribute("download") || link.origin !== location.origin) return;
-    if (link.pathname.startsWith("/api/")) return;
+    // Not pages of the application: the server answers these itself.
+    if (/^\/(api|embed|auth)\//.test(link.pathname)) return;
     event.preventDefault();
     navigate(link.pathname + link.search);
   });

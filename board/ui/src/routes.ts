@@ -7,6 +7,9 @@ export type Route =
   | { page: "submission"; id: string }
   | { page: "compare" }
   | { page: "leaderboard"; slug: string }
+  | { page: "ranking" }
+  | { page: "user"; name: string }
+  | { page: "shared"; token: string }
   | { page: "queue" }
   | { page: "missing" };
 
@@ -18,12 +21,15 @@ export function parse(path: string): Route {
     if (first === "problems") return { page: "problems" };
     if (first === "submissions") return { page: "submissions" };
     if (first === "compare") return { page: "compare" };
+    if (first === "ranking") return { page: "ranking" };
     if (first === "queue") return { page: "queue" };
   }
   if (parts.length === 2 && second !== undefined) {
     const name = decode(second);
     if (first === "problems") return { page: "problem", slug: name };
     if (first === "submissions") return { page: "submission", id: name };
+    if (first === "users") return { page: "user", name };
+    if (first === "s") return { page: "shared", token: name };
     if (first === "leaderboard") return { page: "leaderboard", slug: name };
   }
   return { page: "missing" };

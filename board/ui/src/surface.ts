@@ -165,7 +165,9 @@ export function create(root: ShadowRoot, text: string, listener: Listener): Surf
 function toMark(state: EditorState, diagnostic: Diagnostic): Mark[] {
   if (diagnostic.line < 1 || diagnostic.line > state.doc.lines) return [];
   const line = state.doc.line(diagnostic.line);
-  const from = Math.min(line.to, line.from + Math.max(0, diagnostic.column - 1));
+  const column = Math.min(line.to, line.from + Math.max(0, diagnostic.column - 1));
+  // Where only the line is known, the mark begins at its first word.
+  const from = column + (/^\s*/.exec(state.sliceDoc(column, line.to))?.[0].length ?? 0);
   const word = /^\w+/.exec(state.sliceDoc(from, line.to))?.[0].length ?? 1;
   return [
     {

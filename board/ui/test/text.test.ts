@@ -3,10 +3,10 @@ import { diagnostics, pieces } from "../src/compiler";
 import type { Difference, ElementKind } from "../src/contract";
 import { digits, KINDS, kinds as kindsOf, lines, place } from "../src/difference";
 import { address, census, family, weights, words } from "../src/isa";
-import { signature } from "../src/part/statement";
 import { differs, kind, rows, shown } from "../src/sample";
 import { parse } from "../src/routes";
 import { fitting } from "../src/search";
+import { signature } from "../src/signature";
 import { Frames } from "../src/sse";
 
 describe("compiler output", () => {

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use board_contract::{ErrorBody, Leaderboard, route};
+use board_problems::Problem;
 use serde::Deserialize;
 
 use super::{Query, cell, csv};
@@ -35,20 +36,11 @@ pub async fn leaderboard(
         Some(slug) => (slug, true),
         None => (name.as_str(), false),
     };
-    let problem = board_problems::find(slug)
-        .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
-    let device = match query.gpu.as_deref().filter(|gpu| !gpu.is_empty()) {
-        Some(gpu) => app.device(gpu)?,
-        None => app.devices.first().ok_or_else(|| Refusal::not_found("this server has no devices"))?,
-    };
-    let dtype = submit::dtype_of(problem, query.dtype.as_deref().filter(|dtype| !dtype.is_empty()))?;
-    let (gpu, emulated) = (&device.config.gpu_type, device.config.emulated);
-    let entries = app.store.leaderboard(&problem.slug, gpu, dtype, emulated).await?;
+    let (problem, board) = find(&app, slug, &query).await?;
     if !table {
-        let (problem, dtype) = (problem.slug.clone(), dtype.to_owned());
-        let board = Leaderboard { problem, gpu: gpu.clone(), dtype, emulated, entries };
         return Ok(Json(board).into_response());
     }
+    let Leaderboard { gpu, dtype, emulated, entries, .. } = board;
     let mut text =
         "rank,user,submission_id,dtype,avg_runtime_ms,ci_low_ms,ci_high_ms,avg_gflops,instructions,\
                     deterministic,created_at,emulated\n"
@@ -71,4 +63,21 @@ pub async fn leaderboard(
         );
     }
     Ok(csv(&format!("{}-{gpu}-{dtype}.csv", problem.slug), text))
+}
+
+/// Returns a problem and its leaderboard for the device and element type of a query.
+pub async fn find(
+    app: &App,
+    slug: &str,
+    query: &BoardQuery,
+) -> Result<(&'static Problem, Leaderboard), Refusal> {
+    let problem = board_problems::find(slug)
+        .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
+    let device = app.device_or_first(query.gpu.as_deref())?;
+    let dtype = submit::dtype_of(problem, query.dtype.as_deref().filter(|dtype| !dtype.is_empty()))?;
+    let (gpu, emulated) = (device.config.gpu_type.clone(), device.config.emulated);
+    let entries = app.store.leaderboard(&problem.slug, &gpu, dtype, emulated).await?;
+    let board =
+        Leaderboard { problem: problem.slug.clone(), gpu, dtype: dtype.to_owned(), emulated, entries };
+    Ok((problem, board))
 }

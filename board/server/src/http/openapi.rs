@@ -5,7 +5,7 @@ use board_contract::route;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use super::{account, boards, devices, problems, submissions};
+use super::{account, boards, devices, discussion, embed, problems, ranking, shares, submissions};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -25,6 +25,18 @@ use super::{account, boards, devices, problems, submissions};
         problems::list,
         problems::detail,
         boards::leaderboard,
+        ranking::overall,
+        ranking::profile,
+        shares::share,
+        shares::shared,
+        shares::shared_isa,
+        embed::leaderboard,
+        embed::result,
+        discussion::editorial,
+        discussion::set_editorial,
+        discussion::list,
+        discussion::add,
+        discussion::remove,
         devices::list,
         devices::estimate,
         devices::queue,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::{Query, Visitor};
 use crate::app::App;
 use crate::error::Refusal;
-use crate::statement;
+use crate::{example, statement};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct ProblemsQuery {
@@ -145,5 +145,6 @@ fn describe(problem: &Problem) -> ProblemDetail {
         tolerance: tolerance.collect(),
         flops_formula: problem.flops.as_ref().map(|formula| formula.text().to_owned()),
         bytes_formula: problem.bytes.as_ref().map(|formula| formula.text().to_owned()),
+        example: example::of(problem),
     }
 }

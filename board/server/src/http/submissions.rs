@@ -69,6 +69,8 @@ pub struct ListQuery {
     gpu: Option<String>,
     /// Set to 1 for the caller's own submissions only.
     mine: Option<String>,
+    /// Name of an author.
+    user: Option<String>,
     /// Page size, at most 500; 50 by default.
     limit: Option<i64>,
     /// The `next` of the previous page.
@@ -105,6 +107,7 @@ pub async fn list(
         status: query.status.filter(|text| !text.is_empty()),
         gpu: query.gpu.filter(|text| !text.is_empty()),
         user_id,
+        user: query.user.filter(|text| !text.is_empty()),
         before,
         limit: limit + 1,
     };
@@ -125,17 +128,20 @@ pub async fn detail(
     Path(id): Path<String>,
 ) -> Result<Json<SubmissionDetail>, Refusal> {
     let submission = app.store.submission(&id).await?;
-    detail_of(&app, user.as_ref(), submission).await.map(Json)
+    detail_of(&app, user.as_ref(), submission, false).await.map(Json)
 }
 
-async fn detail_of(
+/// Returns the details of a submission. `open` shows its source and events to others than its author.
+pub(super) async fn detail_of(
     app: &App,
     user: Option<&User>,
     submission: Submission,
+    open: bool,
 ) -> Result<SubmissionDetail, Refusal> {
     let mine = user.is_some_and(|user| user.id == submission.user_id);
     let Submission { summary, source, .. } = submission;
-    let open = mine || summary.public;
+    let open = open || mine || summary.public;
+    let share = if mine { app.store.share_of(&summary.id).await? } else { None };
     let mut events: Vec<EventRecord> = Vec::new();
     for event in app.store.events_after(&summary.id, 0).await? {
         match serde_json::from_str(&event.data) {
@@ -159,6 +165,7 @@ async fn detail_of(
         events: if open { events } else { Vec::new() },
         position,
         expected_wait_s,
+        share,
     })
 }
 
@@ -184,7 +191,7 @@ async fn open_submission(app: &App, user: Option<&User>, id: &str) -> Result<Sub
 }
 
 /// Returns a submission if it belongs to the caller.
-async fn own_submission(app: &App, user: &User, id: &str) -> Result<Submission, Refusal> {
+pub(super) async fn own_submission(app: &App, user: &User, id: &str) -> Result<Submission, Refusal> {
     let submission = app.store.submission(id).await?;
     if submission.user_id == user.id {
         return Ok(submission);
@@ -281,7 +288,7 @@ pub async fn export_json(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let submission = open_submission(&app, user.as_ref(), &id).await?;
-    let detail = detail_of(&app, user.as_ref(), submission).await?;
+    let detail = detail_of(&app, user.as_ref(), submission, false).await?;
     let name = format!("attachment; filename=\"{id}.json\"");
     Ok(([(header::CONTENT_DISPOSITION, name)], Json(detail)).into_response())
 }
@@ -295,7 +302,7 @@ pub async fn export_csv(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let submission = open_submission(&app, user.as_ref(), &id).await?;
-    let detail = detail_of(&app, user.as_ref(), submission).await?;
+    let detail = detail_of(&app, user.as_ref(), submission, false).await?;
     let mut text = format!("{}\n", CaseResult::columns().collect::<Vec<&str>>().join(","));
     for result in &detail.results {
         let cells: Vec<String> = result.cells().iter().map(|text| cell(text)).collect();
@@ -325,7 +332,7 @@ pub async fn compare(
     let mut submissions = Vec::new();
     for id in ids {
         let submission = app.store.submission(id).await?;
-        submissions.push(detail_of(&app, user.as_ref(), submission).await?);
+        submissions.push(detail_of(&app, user.as_ref(), submission, false).await?);
     }
     Ok(Json(Comparison { submissions }))
 }

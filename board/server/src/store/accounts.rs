@@ -15,6 +15,8 @@ pub struct User {
     pub created_at: i64,
     /// Whether all requests are refused.
     pub banned: bool,
+    /// Whether the user writes editorials and removes comments of others.
+    pub moderator: bool,
     /// Daily budget; `None` for no limit.
     pub daily_budget_usd: Option<f64>,
     /// Highest allowed device price, in dollars per hour.
@@ -123,6 +125,16 @@ impl Store {
         }
         transaction.commit().await?;
         Ok(())
+    }
+
+    /// Makes a user a moderator, or no longer.
+    pub async fn set_moderator(&self, name: &str, moderator: bool) -> Result<()> {
+        let done = sqlx::query("UPDATE users SET moderator = $2 WHERE name = $1")
+            .bind(name)
+            .bind(i64::from(moderator))
+            .execute(&self.pool)
+            .await?;
+        found(done.rows_affected(), "user", name)
     }
 
     /// Returns whether any valid key exists. Until then a local server requires none.
@@ -240,6 +252,7 @@ fn user(row: &AnyRow) -> sqlx::Result<User> {
         name: text(row, "name")?,
         created_at: integer(row, "created_at")?,
         banned: integer(row, "banned")? != 0,
+        moderator: integer(row, "moderator")? != 0,
         daily_budget_usd: maybe_real(row, "daily_budget_usd")?,
         max_price_usd: maybe_real(row, "max_price_usd")?,
         per_minute: maybe_integer(row, "per_minute")?,

@@ -18,6 +18,38 @@ pub struct ProblemCount {
     pub solved: bool,
 }
 
+/// A user's best result on one leaderboard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestResult {
+    /// Slug of the problem.
+    pub problem: String,
+    /// Device.
+    pub gpu: String,
+    /// Whether the device is a software GPU.
+    pub emulated: bool,
+    /// Element type.
+    pub dtype: String,
+    /// The entry of the leaderboard, not yet ranked.
+    pub entry: LeaderboardEntry,
+}
+
+/// Numbers of a user's submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Number of submissions.
+    pub submissions: i64,
+    /// Number of correct submissions.
+    pub accepted: i64,
+}
+
+/// Condition for submissions that leaderboards rank.
+fn ranked() -> String {
+    let (measured, full) = (Status::Benchmarked, Endpoint::Full);
+    format!(
+        "s.status = '{measured}' AND s.endpoint = '{full}' AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0"
+    )
+}
+
 impl Store {
     /// Returns the best measured submission without flags of each user, fastest first. Submissions that are not deterministic have no
     /// flag for that: sums in any order are correct.
@@ -28,15 +60,14 @@ impl Store {
         dtype: &str,
         emulated: bool,
     ) -> Result<Vec<LeaderboardEntry>> {
-        let (measured, full) = (Status::Benchmarked, Endpoint::Full);
+        let ranked = ranked();
         let sql = format!(
             "SELECT * FROM (
                 SELECT u.name AS user_name, s.id, s.avg_runtime_ms, s.ci_low_ms, s.ci_high_ms, s.avg_gflops, s.instructions,
                        s.deterministic, s.created_at, s.public,
                        ROW_NUMBER() OVER (PARTITION BY s.user_id ORDER BY s.avg_runtime_ms, s.created_at) AS place
                 FROM submissions s JOIN users u ON u.id = s.user_id
-                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.dtype = $4 AND s.status = '{measured}'
-                      AND s.endpoint = '{full}' AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0
+                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.dtype = $4 AND {ranked}
              ) best WHERE place = 1 ORDER BY avg_runtime_ms, created_at LIMIT 500"
         );
         let query = sqlx::query(&sql).bind(problem).bind(gpu).bind(i64::from(emulated)).bind(dtype);
@@ -45,6 +76,49 @@ impl Store {
         let mut entries = entries?;
         LeaderboardEntry::rank(&mut entries);
         Ok(entries)
+    }
+
+    /// Returns the best result of each user on every leaderboard, fastest first within each leaderboard.
+    pub async fn best_results(&self) -> Result<Vec<BestResult>> {
+        let ranked = ranked();
+        let rows = sqlx::query(&format!(
+            "SELECT * FROM (
+                SELECT s.problem, s.gpu, s.emulated, s.dtype, u.name AS user_name, s.id, s.avg_runtime_ms, s.ci_low_ms,
+                       s.ci_high_ms, s.avg_gflops, s.instructions, s.deterministic, s.created_at, s.public,
+                       ROW_NUMBER() OVER (PARTITION BY s.user_id, s.problem, s.gpu, s.emulated, s.dtype
+                                          ORDER BY s.avg_runtime_ms, s.created_at) AS place
+                FROM submissions s JOIN users u ON u.id = s.user_id WHERE {ranked}
+             ) best WHERE place = 1 ORDER BY avg_runtime_ms, created_at"
+        ))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(BestResult {
+                    problem: text(row, "problem")?,
+                    gpu: text(row, "gpu")?,
+                    emulated: integer(row, "emulated")? != 0,
+                    dtype: text(row, "dtype")?,
+                    entry: entry(row)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Returns the numbers of a user's submissions; `None` for a name that does not exist or is banned.
+    pub async fn activity(&self, name: &str) -> Result<Option<Activity>> {
+        let correct = format!("s.status IN ('{}', '{}')", Status::Checked, Status::Benchmarked);
+        let row = sqlx::query(&format!(
+            "SELECT COUNT(s.id) AS n, COUNT(CASE WHEN {correct} THEN 1 END) AS accepted
+             FROM users u LEFT JOIN submissions s ON s.user_id = u.id WHERE u.name = $1 AND u.banned = 0 GROUP BY u.id"
+        ))
+        .bind(name)
+        .fetch_optional(&self.pool)
+        .await?;
+        let activity = |row: &AnyRow| {
+            Ok(Activity { submissions: integer(row, "n")?, accepted: integer(row, "accepted")? })
+        };
+        row.as_ref().map(activity).transpose()
     }
 
     /// Returns the submission counts of every problem.

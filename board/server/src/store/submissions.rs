@@ -127,6 +127,8 @@ pub struct Filter {
     pub gpu: Option<String>,
     /// Only of this author.
     pub user_id: Option<String>,
+    /// Only of the author with this name, unless banned.
+    pub user: Option<String>,
     /// Only submissions older than this one (creation time and id of the last one seen).
     pub before: Option<(i64, String)>,
     /// At most this number.
@@ -140,7 +142,7 @@ macro_rules! columns {
         const COLUMNS: &str =
             concat!($("s.", stringify!($seen), ", ",)* $("s.", stringify!($own), ", ",)* "u.name AS user_name");
 
-        fn submission(row: &AnyRow) -> sqlx::Result<Submission> {
+        pub(super) fn submission(row: &AnyRow) -> sqlx::Result<Submission> {
             let problem = text(row, "problem")?;
             let title = board_problems::find(&problem).map(|problem| problem.title.clone()).unwrap_or_default();
             let user = text(row, "user_name")?;
@@ -189,7 +191,7 @@ columns! {
 }
 
 /// Returns a query for submissions with their sources.
-fn select(rest: &str) -> String {
+pub(super) fn select(rest: &str) -> String {
     format!("SELECT {COLUMNS}, s.source FROM submissions s JOIN users u ON u.id = s.user_id {rest}")
 }
 
@@ -205,7 +207,7 @@ const WAITING: &str =
 impl Store {
     /// Queues a submission, with its first events.
     pub async fn enqueue(&self, new: &NewSubmission, events: Vec<Event>) -> Result<()> {
-        let moment = later(&self.queued);
+        let moment = self.moment();
         let mut transaction = self.begin().await?;
         sqlx::query(
             "INSERT INTO submissions (id, user_id, problem, dtype, gpu, endpoint, source, seed, state, status, emulated,
@@ -442,6 +444,7 @@ impl Store {
             ("s.status", &filter.status),
             ("s.gpu", &filter.gpu),
             ("s.user_id", &filter.user_id),
+            ("u.banned = 0 AND u.name", &filter.user),
         ] {
             if let Some(value) = value {
                 texts.push(value);

@@ -1,5 +1,6 @@
 //! Tests of the server as users and operators see it. They are one program, because linking takes longer than running.
 
+mod community;
 mod dstack;
 mod events;
 mod queue;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use board_contract::{Endpoint, Event, Isa, IsaListing, State};
 use board_server::accounts;
-use board_server::store::{Ending, Filter, NewSubmission, Store, StoreError, User};
+use board_server::store::{Ending, Filter, NewSubmission, Store, StoreError, StoredComment, User};
+use serde_json::json;
 
 /// Runs a test case by name.
 async fn all(store: &Store, case: &str) {
@@ -21,6 +22,9 @@ async fn all(store: &Store, case: &str) {
         "money adds up" => money(store).await,
         "nothing said stays nothing" => nothing(store).await,
         "text survives" => text(store).await,
+        "a submission has one share link" => shares(store).await,
+        "the best result of each leaderboard is found" => best(store).await,
+        "comments and editorials are kept" => discussion(store).await,
         _ => panic!("{case}"),
     }
 }
@@ -35,6 +39,9 @@ const CASES: &[&str] = &[
     "money adds up",
     "nothing said stays nothing",
     "text survives",
+    "a submission has one share link",
+    "the best result of each leaderboard is found",
+    "comments and editorials are kept",
 ];
 
 async fn user(store: &Store, name: &str) -> User {
@@ -228,6 +235,75 @@ async fn nothing(store: &Store) {
     assert_eq!(store.drained().await.unwrap(), ["MI210"]);
     store.set_drained("MI210", false).await.unwrap();
     assert!(store.drained().await.unwrap().is_empty());
+}
+
+async fn shares(store: &Store) {
+    let owner = user(store, "sharer").await;
+    let id = enqueue(store, &owner, "shared").await;
+    assert_eq!(store.share(&id, "one").await.unwrap(), "one");
+    assert_eq!(store.share(&id, "two").await.unwrap(), "one");
+    assert_eq!(store.shared("one").await.unwrap().unwrap().source, "shared");
+    assert!(store.shared("two").await.unwrap().is_none());
+    store.unshare(&id).await.unwrap();
+    assert!(store.shared("one").await.unwrap().is_none() && store.share_of(&id).await.unwrap().is_none());
+}
+
+async fn best(store: &Store) {
+    let owner = user(store, "fast").await;
+    for ms in [3.0, 2.0, 4.0] {
+        let id = enqueue(store, &owner, "").await;
+        let claimed = store.claim(&id).await.unwrap().unwrap();
+        let event = json!({ "status": "BENCHMARKED", "test_results": [], "avg_runtime_ms": ms, "total_tests": 1, "emulated": true });
+        let ending = Ending::new(serde_json::from_value(event).unwrap(), 1.0, 0.0);
+        store.finish(&id, claimed.attempt, ending).await.unwrap().unwrap();
+    }
+    let results = store.best_results().await.unwrap();
+    let own: Vec<_> = results.iter().filter(|result| result.entry.user == "fast").collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    assert_eq!((own[0].entry.avg_runtime_ms, own[0].emulated, own[0].problem.as_str()), (2.0, true, "relu"));
+    let activity = store.activity("fast").await.unwrap().unwrap();
+    assert_eq!((activity.submissions, activity.accepted), (3, 3));
+    assert_eq!(store.activity("nobody").await.unwrap(), None);
+}
+
+async fn discussion(store: &Store) {
+    let (author, other) = (user(store, "author").await, user(store, "other").await);
+    for id in ["a", "b", "c"] {
+        let comment = StoredComment {
+            id: id.to_owned(),
+            problem: "relu".to_owned(),
+            user_id: author.id.clone(),
+            user: author.name.clone(),
+            created_at: store.moment(),
+            markdown: "ä'\"; DROP TABLE comments; --".to_owned(),
+        };
+        store.add_comment(&comment).await.unwrap();
+        assert_eq!(store.comment(id).await.unwrap(), comment);
+    }
+    let ids = async |before: Option<&(i64, String)>, limit| {
+        let found = store.comments("relu", before, limit).await.unwrap();
+        found.into_iter().map(|comment| (comment.created_at, comment.id)).collect::<Vec<_>>()
+    };
+    let newest = ids(None, 2).await;
+    assert_eq!(newest.iter().map(|(_, id)| id.as_str()).collect::<Vec<_>>(), ["c", "b"]);
+    assert_eq!(ids(newest.last(), 2).await[0].1, "a");
+    store.remove_comment("b", &other.id).await.unwrap();
+    assert_eq!(store.comment_count("relu").await.unwrap(), 2);
+    assert_eq!(
+        store.commented(&author.id, 0).await.unwrap().0,
+        3,
+        "removed comments count for the rate limit"
+    );
+    assert!(store.editorial("relu").await.unwrap().is_none());
+    for (writer, text) in [(&author, "one"), (&other, "two")] {
+        store.set_editorial("relu", &writer.id, text).await.unwrap();
+    }
+    let found = store.editorial("relu").await.unwrap().unwrap();
+    assert_eq!((found.user.as_str(), found.markdown.as_str()), ("other", "two"));
+    store.set_editorial("relu", &author.id, "").await.unwrap();
+    assert!(store.editorial("relu").await.unwrap().is_none());
+    store.set_moderator("other", true).await.unwrap();
+    assert!(store.user_named("other").await.unwrap().moderator);
 }
 
 async fn text(store: &Store) {

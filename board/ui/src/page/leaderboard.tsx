@@ -8,7 +8,9 @@ import { tied } from "../interval";
 import { useLoad } from "../load";
 import { Download } from "../part/download";
 import { Empty, Refused, SkeletonRows } from "../part/state";
+import { EmbedLeaderboard } from "../part/embed";
 import { Emulated, NotDeterministic } from "../part/status";
+import { User } from "../part/user";
 import { amend, parameter } from "../route";
 import { useTitle } from "../title";
 
@@ -35,6 +37,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
           </p>
         </div>
         <div class="row">
+          {board != null && <EmbedLeaderboard board={board} />}
           {board != null && (
             <Download
               path={`${api.at(ROUTES.leaderboard, `${slug}.csv`)}?gpu=${encodeURIComponent(board.gpu)}&dtype=${board.dtype}`}
@@ -89,7 +92,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
   );
 }
 
-function boards(devices: DeviceInfo[]): { gpu: string; emulated: boolean }[] {
+export function boards(devices: DeviceInfo[]): { gpu: string; emulated: boolean }[] {
   const found = new Map<string, boolean>();
   for (const one of devices) found.set(one.gpu_type, (found.get(one.gpu_type) ?? true) && one.emulated);
   return [...found.entries()]
@@ -129,13 +132,13 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
                 {entry.rank}
               </td>
               <td>
-                <a class="quiet problem-title" href={`/submissions/${entry.submission_id}`}>
-                  {entry.user}
-                </a>
+                <User name={entry.user} />
                 {entry.public && <span class="dtypes">code is public</span>} {!entry.deterministic && <NotDeterministic />}
               </td>
               <td class="right number">
-                {format.time(entry.avg_runtime_ms)}
+                <a class="quiet" href={`/submissions/${entry.submission_id}`}>
+                  {format.time(entry.avg_runtime_ms)}
+                </a>
                 <span class="small dim interval-below">{format.range(entry.ci_low_ms, entry.ci_high_ms)}</span>
               </td>
               <td class="right number dim interval-column">{format.range(entry.ci_low_ms, entry.ci_high_ms) || "–"}</td>

@@ -7,6 +7,7 @@ import { diagnostics } from "../compiler";
 import type { DeviceInfo, Endpoint, ProblemDetail, Starter } from "../contract";
 import * as device from "../device";
 import * as drafts from "../drafts";
+import { fault, marks } from "../fault";
 import { Followed } from "../follow";
 import * as format from "../format";
 import { offer } from "../keys";
@@ -16,7 +17,7 @@ import { Editor } from "../part/editor";
 import { Icon } from "../part/icon";
 import { Outcome } from "../part/outcome";
 import { Split } from "../part/split";
-import { Refused, sentence, Skeleton } from "../part/state";
+import { Refused, Skeleton } from "../part/state";
 import { Statement } from "../part/statement";
 import { amend, parameter } from "../route";
 import { useTitle } from "../title";
@@ -120,7 +121,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
       pane.value = "result";
     } catch (cause) {
       const refusal = cause instanceof api.Refusal ? cause : new api.Refusal(0, String(cause));
-      tell(sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
+      tell(format.sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
     } finally {
       sending.value = false;
     }
@@ -166,6 +167,23 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
   useEffect(() => {
     if (said !== "") editor.current?.mark(diagnostics(said));
   }, [said, run?.id]);
+
+  // A memory fault marks the line that its instruction was compiled from.
+  const failed = run?.end?.status === "RUNTIME_ERROR" ? fault(run.end.details ?? "") : null;
+  useEffect(() => {
+    if (failed === null || run === null) return;
+    let gone = false;
+    api
+      .isa(run.id)
+      .then((isa) => {
+        if (!gone) editor.current?.mark(marks(failed, isa));
+      })
+      // Without a disassembly there is no line to mark; the message is shown anyway.
+      .catch(() => undefined);
+    return () => {
+      gone = true;
+    };
+  }, [failed?.kernel, failed?.offset, run?.id]);
 
   const choose = (number: number) => {
     line.value = number;
@@ -292,7 +310,7 @@ function DeviceChoice({ devices, chosen }: { devices: DeviceInfo[]; chosen: Devi
   if (devices.length === 0) return <Skeleton width="9em" height="34px" />;
   return (
     <label class="device-choice">
-      <span class="hidden-visually">DeviceInfo</span>
+      <span class="hidden-visually">Device</span>
       <select
         class={`field${chosen?.emulated ? " emulated" : ""}`}
         value={chosen?.gpu_type}

@@ -11,13 +11,17 @@ import { Empty, Refused, SkeletonRows } from "../part/state";
 import { Depth } from "../part/status";
 import { amend, parameter } from "../route";
 import { type Choice, fitting } from "../search";
+import { type Column, next, order, sorted } from "../sort";
 import { useTitle } from "../title";
 
 const DIFFICULTIES = ["easy", "medium", "hard"];
 
+/** Counts change while others submit. */
+const REFRESH_MS = 15_000;
+
 export function ProblemsPage() {
   useTitle("Problems");
-  const load = useLoad(api.problems, []);
+  const load = useLoad(api.problems, [], REFRESH_MS);
   const search = useRef<HTMLInputElement>(null);
   useEffect(
     () => offer([{ keys: "/", label: "Search the problems", run: () => search.current?.select() }]),
@@ -31,7 +35,8 @@ export function ProblemsPage() {
     tag: parameter("tag"),
     unsolved: parameter("unsolved") === "1",
   };
-  const shown = fitting(all, choice);
+  const by = parameter("sort");
+  const shown = sorted(fitting(all, choice), order(by));
   const counts = new Map<string, number>();
   for (const problem of all) for (const tag of problem.tags) counts.set(tag, (counts.get(tag) ?? 0) + 1);
   const tags = [...counts.keys()].sort();
@@ -125,15 +130,16 @@ export function ProblemsPage() {
                 <th class="mark-column">
                   <span class="hidden-visually">solved</span>
                 </th>
-                <th>problem</th>
-                <th>difficulty</th>
+                <Heading column="title" label="problem" by={by} />
+                <Heading column="difficulty" label="difficulty" by={by} />
                 <th class="tags-column">tags</th>
-                <th class="right count-column">accepted</th>
+                <Heading column="accepted" label="accepted" by={by} kind="right count-column" />
+                <Heading column="submissions" label="submitted" by={by} kind="right count-column" />
               </tr>
             </thead>
             <tbody>
               {now.value === null ? (
-                <SkeletonRows rows={12} columns={5} />
+                <SkeletonRows rows={12} columns={6} />
               ) : (
                 shown.map((problem) => <Row key={problem.slug} problem={problem} />)
               )}
@@ -145,6 +151,23 @@ export function ProblemsPage() {
         {now.state === "here" ? `${shown.length} problems` : ""}
       </p>
     </main>
+  );
+}
+
+/** Heading that sorts the list by its column. */
+function Heading({ column, label, by, kind }: { column: Column; label: string; by: string; kind?: string }) {
+  const now = order(by);
+  const active = now?.column === column;
+  const direction = !active ? "none" : now.descending ? "descending" : "ascending";
+  return (
+    <th class={kind} aria-sort={direction}>
+      <button type="button" class="sort" title="Sort" onClick={() => amend({ sort: next(by, column) })}>
+        {label}
+        <span class="arrow" aria-hidden="true">
+          {!active ? "" : now.descending ? "↓" : "↑"}
+        </span>
+      </button>
+    </th>
   );
 }
 
@@ -181,10 +204,11 @@ function Row({ problem }: { problem: ProblemSummary }) {
         {problem.submissions === 0 ? (
           <span class="dim">–</span>
         ) : (
-          <>
-            {format.whole(problem.accepted)} <span class="dim">of {format.whole(problem.submissions)}</span>
-          </>
+          format.whole(problem.accepted)
         )}
+      </td>
+      <td class="right number count-column">
+        {problem.submissions === 0 ? <span class="dim">–</span> : format.whole(problem.submissions)}
       </td>
     </tr>
   );

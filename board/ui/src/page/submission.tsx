@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import * as api from "../api";
-import { type BenchmarkResult, COUNTERS, ROUTES, type SubmissionDetail } from "../contract";
+import { type BenchmarkResult, COUNTERS, type IsaListing, ROUTES, type SubmissionDetail } from "../contract";
 import * as drafts from "../drafts";
 import { Followed } from "../follow";
 import * as format from "../format";
@@ -15,8 +15,10 @@ import { Code } from "../part/code";
 import { Download } from "../part/download";
 import { Isa } from "../part/isa";
 import { Empty, Refused, Skeleton } from "../part/state";
+import { ShareButton } from "../part/share";
 import { Emulated, Status } from "../part/status";
 import { Stepper } from "../part/stepper";
+import { User } from "../part/user";
 import { Verdict } from "../part/verdict";
 import { Roofline } from "../plot/roofline";
 import { Spread } from "../plot/spread";
@@ -24,6 +26,14 @@ import { navigate } from "../route";
 import { recall, type Run } from "../run";
 import { useTitle } from "../title";
 import { Wide } from "../part/wide";
+
+/** Where the parts of a submission come from: its own address, or a share link. */
+export interface Source {
+  detail: SubmissionDetail;
+  isa: () => Promise<IsaListing[]>;
+  /** Whether to follow its events; a share link shows what is stored. */
+  live: boolean;
+}
 
 export function SubmissionPage({ id }: { id: string }) {
   const load = useLoad(() => api.submission(id), [id]);
@@ -47,14 +57,16 @@ export function SubmissionPage({ id }: { id: string }) {
       </main>
     );
   }
-  return <Loaded detail={now.value} again={load.again} />;
+  const source = { detail: now.value, isa: () => api.isa(id), live: true };
+  return <Loaded source={source} again={load.again} />;
 }
 
-function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void }) {
+export function Loaded({ source, again }: { source: Source; again: () => void }) {
+  const { detail } = source;
   const followed = useSignal<Followed | null>(null);
   const recalled = recall(detail);
   useEffect(() => {
-    if (recalled.end !== null || detail.code === null) return;
+    if (recalled.end !== null || detail.code === null || !source.live) return;
     const live = new Followed(detail.id, detail.endpoint);
     followed.value = live;
     // After the submission has ended, the server has more data than the events.
@@ -82,11 +94,13 @@ function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void
             <span>{detail.gpu}</span>
             {emulated && <Emulated />}
             <span class="dim">{detail.dtype}</span>
-            <span class="dim">by {detail.user}</span>
+            <span class="dim">
+              by <User name={detail.user} />
+            </span>
             <span class="dim">{format.ago(detail.created_at)}</span>
           </div>
         </div>
-        <Actions detail={detail} />
+        {source.live && <Actions detail={detail} />}
       </div>
       <div class="stack">
         <section class="card padded" aria-label="Verdict">
@@ -131,7 +145,7 @@ function Loaded({ detail, again }: { detail: SubmissionDetail; again: () => void
             <Tests tests={run.tests} total={run.totalTests} busy={run.end === null} />
           </section>
         )}
-        <Program detail={detail} run={run} />
+        <Program source={source} run={run} />
       </div>
     </main>
   );
@@ -185,6 +199,7 @@ function Actions({ detail }: { detail: SubmissionDetail }) {
           {open.value ? "Make private" : "Make public"}
         </button>
       )}
+      {detail.mine && <ShareButton id={detail.id} start={detail.share ?? null} />}
       {detail.code !== null && (
         <>
           <Download path={api.at(ROUTES.submission_json, detail.id)} name={`${detail.id}.json`} label="JSON" />
@@ -240,10 +255,11 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
 }
 
 /** The source next to its disassembly. */
-function Program({ detail, run }: { detail: SubmissionDetail; run: Run }) {
+function Program({ source, run }: { source: Source; run: Run }) {
+  const { detail } = source;
   const chosen = useSignal<number | null>(null);
   const load = useLoad(
-    async () => (detail.code !== null && run.kernels.length > 0 && run.end !== null ? await api.isa(detail.id) : []),
+    async () => (detail.code !== null && run.kernels.length > 0 && run.end !== null ? await source.isa() : []),
     [detail.id, run.end !== null, run.kernels.length],
   );
   const isa = load.now.value.value ?? [];

@@ -8,6 +8,7 @@ import type { Status as StatusName, SubmissionSummary } from "../contract";
 import * as format from "../format";
 import { Refused, SkeletonRows, Empty } from "../part/state";
 import { Emulated, Status } from "../part/status";
+import { User } from "../part/user";
 import { amend, navigate, parameter } from "../route";
 import { useTitle } from "../title";
 
@@ -36,6 +37,7 @@ export function SubmissionsPage() {
     problem: parameter("problem"),
     status: parameter("status"),
     mine: parameter("mine"),
+    user: parameter("user"),
   };
   const more = async (before?: string) => {
     try {
@@ -50,7 +52,7 @@ export function SubmissionsPage() {
   useEffect(() => {
     list.value = null;
     void more();
-  }, [filter.problem, filter.status, filter.mine, key.value, turn.value]);
+  }, [filter.problem, filter.status, filter.mine, filter.user, key.value, turn.value]);
   const toggle = (id: string) => {
     picked.value = picked.value.includes(id)
       ? picked.value.filter((other) => other !== id)
@@ -94,6 +96,14 @@ export function SubmissionsPage() {
             ))}
           </select>
         </label>
+        {filter.user !== "" && (
+          <span class="chip busy">
+            {filter.user}
+            <button type="button" class="chip-close" aria-label="All users" onClick={() => amend({ user: "" })}>
+              ×
+            </button>
+          </span>
+        )}
         {filter.problem !== "" && (
           <span class="chip busy">
             {filter.problem}
@@ -155,7 +165,9 @@ export function SubmissionsPage() {
                     <td class="device-column">
                       {one.gpu} {one.emulated && <Emulated />}
                     </td>
-                    <td class="user-column">{one.user}</td>
+                    <td class="user-column">
+                      <User name={one.user} />
+                    </td>
                     <td class="right small dim when-column">{format.ago(one.created_at)}</td>
                   </tr>
                 ))

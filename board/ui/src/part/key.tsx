@@ -27,6 +27,13 @@ export function KeyDialog() {
               : "\u00a0"}{" "}
           <span class="dim">The operator of the board issues keys. They are stored only in this browser.</span>
         </p>
+        {who.state === "here" && (
+          <p>
+            <a href={`/users/${encodeURIComponent(who.value.user)}`} onClick={() => (asking.value = false)}>
+              Your profile
+            </a>
+          </p>
+        )}
         <label>
           <span class="hidden-visually">API key</span>
           <input

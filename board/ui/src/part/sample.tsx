@@ -2,6 +2,7 @@
 
 import type { SampleArray, SampleValue } from "../contract";
 import type { BoardEvent } from "../event";
+import * as format from "../format";
 import { differs, kind, rows, shown } from "../sample";
 import { Wide } from "./wide";
 
@@ -21,7 +22,8 @@ interface Properties {
   against?: Record<string, SampleValue>;
 }
 
-function Block({ title, values, against }: Properties) {
+/** One column of a sample: the values by name, with differing elements coloured. */
+export function Block({ title, values, against }: Properties) {
   if (values === undefined) return null;
   return (
     <div class="sample-block">
@@ -53,6 +55,7 @@ function isArray(value: SampleValue): value is SampleArray {
 function Matrix({ label, value, against }: { label: string; value: SampleArray; against?: SampleValue }) {
   const expected = against !== undefined && isArray(against) ? against.values : null;
   const columns = value.shape.at(-1) ?? 1;
+  const size = value.shape.reduce((product, extent) => product * extent, 1);
   return (
     <Wide label={label} kind="matrix">
       <table>
@@ -71,6 +74,11 @@ function Matrix({ label, value, against }: { label: string; value: SampleArray; 
           ))}
         </tbody>
       </table>
+      {value.values.length < size && (
+        <p class="small dim">
+          the first {format.whole(value.values.length)} of {format.whole(size)} elements
+        </p>
+      )}
     </Wide>
   );
 }

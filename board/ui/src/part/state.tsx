@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { asking } from "../account";
 import type { Refusal } from "../api";
+import { sentence } from "../format";
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
@@ -35,10 +36,6 @@ export function Refused({ refusal, again }: { refusal: Refusal; again?: () => vo
   );
 }
 
-/** Capitalises an error message, which is lower case at its origin. */
-export function sentence(text: string): string {
-  return text === "" ? text : text[0]!.toUpperCase() + text.slice(1);
-}
 
 export function Skeleton({ width, height }: { width: string; height?: string }) {
   return <span class="skeleton" aria-hidden="true" style={{ width, ...(height ? { height } : {}) }} />;

@@ -2,7 +2,12 @@
 
 import type { ProblemDetail, Starter } from "../contract";
 import * as format from "../format";
+import { amend, parameter } from "../route";
+import { signature } from "../signature";
+import { Discussion } from "./discussion";
+import { Editorial } from "./editorial";
 import { Icon } from "./icon";
+import { Block } from "./sample";
 import { Depth } from "./status";
 
 interface Properties {
@@ -13,10 +18,14 @@ interface Properties {
   solved: boolean;
 }
 
+const TABS: [string, string][] = [
+  ["", "Problem"],
+  ["editorial", "Editorial"],
+  ["discussion", "Discussion"],
+];
+
 export function Statement({ problem, dtype, shape, emulated, solved }: Properties) {
-  const tolerance = tolerances(problem, dtype);
-  const place = emulated ? "emulated" : "real";
-  const measured = problem.cases.filter((one) => one.set === "bench" && (one.place === null || one.place === place));
+  const tab = parameter("tab");
   return (
     <section class="statement-pane" aria-label="Problem">
       <header>
@@ -35,8 +44,44 @@ export function Statement({ problem, dtype, shape, emulated, solved }: Propertie
           ))}
         </div>
       </header>
+      <div class="segments statement-tabs" role="group" aria-label="About this problem">
+        {TABS.map(([name, label]) => (
+          <button type="button" key={name} aria-pressed={tab === name} onClick={() => amend({ tab: name })}>
+            {label}
+          </button>
+        ))}
+      </div>
+      {tab === "editorial" ? (
+        <Editorial slug={problem.slug} solved={solved} />
+      ) : tab === "discussion" ? (
+        <Discussion slug={problem.slug} />
+      ) : (
+        <Task problem={problem} dtype={dtype} shape={shape} emulated={emulated} />
+      )}
+    </section>
+  );
+}
+
+function Task({ problem, dtype, shape, emulated }: Omit<Properties, "solved">) {
+  const tolerance = tolerances(problem, dtype);
+  const place = emulated ? "emulated" : "real";
+  const measured = problem.cases.filter((one) => one.set === "bench" && (one.place === null || one.place === place));
+  return (
+    <>
       {/* Safe: the server renders and sanitises the statement from its own files; it contains no user text. */}
       <div class="prose" dangerouslySetInnerHTML={{ __html: problem.statement_html }} />
+      {problem.example !== null && (
+        <section class="example" aria-labelledby="example">
+          <h2 id="example">Example</h2>
+          <p class="small dim">
+            {problem.example.dtype}, {problem.example.case}: what <em>Sample</em> runs
+          </p>
+          <div class="sample-run">
+            <Block title="input" values={problem.example.input} />
+            <Block title="expected output" values={problem.example.output} />
+          </div>
+        </section>
+      )}
       <div class="prose">
         <h2>Signature</h2>
         <pre class="block">{signature(problem.starters[dtype]?.[shape]) ?? problem.signature}</pre>
@@ -63,14 +108,8 @@ export function Statement({ problem, dtype, shape, emulated, solved }: Propertie
           {format.whole(problem.accepted)} of {format.whole(problem.submissions)} accepted
         </span>
       </nav>
-    </section>
+    </>
   );
-}
-
-/** Extracts the signature from the starter code. */
-export function signature(starter: string | undefined): string | null {
-  const found = /extern\s+"C"[^{;]*\)/.exec(starter ?? "");
-  return found === null ? null : found[0].replace(/\s+/g, " ");
 }
 
 function tolerances(problem: ProblemDetail, dtype: string): string {

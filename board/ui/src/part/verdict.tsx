@@ -6,7 +6,6 @@ import type { Run } from "../run";
 import { Console } from "./console";
 import { Differences } from "./difference";
 import { Sample } from "./sample";
-import { sentence } from "./state";
 import { Emulated, NotDeterministic } from "./status";
 
 interface Properties {
@@ -26,7 +25,7 @@ export function Verdict({ run, goTo }: Properties) {
     <>
       {run.notes.map((note) => (
         <p key={note} class="small note">
-          {sentence(note)}
+          {format.sentence(note)}
         </p>
       ))}
       {end === null ? (
@@ -67,9 +66,7 @@ function Ended({ run, goTo }: Properties) {
           </>
         )}
         {end.status === "WRONG_ANSWER" && failed > 0 && (
-          <span>
-            {failed} of {run.tests.length} cases
-          </span>
+          <span>{format.failing(failed, run.tests.length)}</span>
         )}
         {end.emulated && <Emulated />}
         {!end.emulated && end.device !== undefined && <span class="small dim">{end.device}</span>}
@@ -86,7 +83,7 @@ function Ended({ run, goTo }: Properties) {
         </span>
       </div>
       {!explained && end.status !== "BENCHMARKED" && end.status !== "COMPILE_ERROR" && (end.message ?? end.error) && (
-        <p>{sentence(end.message ?? end.error ?? "")}</p>
+        <p>{format.sentence(end.message ?? end.error ?? "")}</p>
       )}
       {hint !== undefined && <p class="dim">{hint}</p>}
       {end.rule !== undefined && (
