@@ -53,7 +53,7 @@ fn a_strided_copy_is_estimated_slower_than_a_coalesced_one() {
         assert!(strided.time_ns > 3.0 * even.time_ns, "{arch:?} {} {}", strided.time_ns, even.time_ns);
         // Every lane of the strided copy fetches a line of its own.
         assert!(time_of(&strided, Resource::L1) > 8.0 * time_of(&even, Resource::L1), "{arch:?}");
-        assert!(strided.hbm_bytes > 4 * even.hbm_bytes, "{arch:?} {} {}", strided.hbm_bytes, even.hbm_bytes);
+        assert!(strided.hbm_bytes > 3 * even.hbm_bytes, "{arch:?} {} {}", strided.hbm_bytes, even.hbm_bytes);
     }
 }
 

@@ -12,7 +12,7 @@ use super::coalesce;
 use super::site::{Dropped, Programs, Site};
 use crate::exec::format::sopp;
 use crate::observe::Step;
-use crate::observe::accesses::Space;
+use crate::observe::accesses::{Access, Space};
 use crate::observe::profile::conflicts;
 use crate::{Flow, Wave};
 
@@ -172,7 +172,9 @@ impl Recorder {
                 AccessKind::Store => TouchKind::Store,
                 AccessKind::Atomic => TouchKind::Atomic,
             };
-            let place = private_place(access.space, self.linear, wave.index, wave.private_size);
+            let own = own_shift(step, access);
+            let private = private_place(access.space, self.linear, wave.index, wave.private_size);
+            let place = |lane, address: u64| private(lane, address.wrapping_add(own));
             let start = record.touches.len();
             record.touches.push(0);
             count.blocks += coalesce::runs(access, place, &mut record.touches);
@@ -199,6 +201,16 @@ fn continues(step: &Step, wave: &Wave, flow: Flow) -> u64 {
         Flow::Jump => u64::MAX,
         _ => end,
     }
+}
+
+/// Distance to the place that an access to a buffer of the dispatch itself has for the caches. The host allocates such a buffer
+/// anywhere in a page, which must not change the estimate.
+fn own_shift(step: &Step, access: &Access) -> u64 {
+    const REGION: u64 = 1 << 49;
+    const EACH: u64 = 1 << 32;
+    let Some((_, address)) = access.iter().next().filter(|_| access.space == Space::Global) else { return 0 };
+    let own = step.launch.own.iter().enumerate().find(|(_, own)| address >= own.start && address < own.end);
+    own.map_or(0, |(index, own)| (REGION + index as u64 * EACH).wrapping_sub(own.start))
 }
 
 /// Where private memory is for the caches: a region of each wave, in which a dword of all lanes is followed by the next dword.

@@ -101,14 +101,14 @@ fn stalls(text: &mut String, estimate: &KernelEstimate) {
     }
     line!(text, "\nwaves wait, share of their time");
     for stall in estimate.stalls.iter().take(TOP).filter(|stall| stall.share >= 0.005) {
-        let source = stall.source.as_deref().map_or("", file_name);
+        let source = shortened(stall.source.as_deref().map_or("", file_name), 32);
         line!(
             text,
-            "{:>6.1}%  {:<14} {:<6}{:<44} {source}",
+            "{:>6.1}%  {:<14} {:<6}{:<36} {source}",
             100.0 * stall.share,
             stall.wait.name(),
             offset(stall.offset),
-            shortened(&stall.text, 44)
+            shortened(&stall.text, 36)
         );
     }
 }
