@@ -24,7 +24,7 @@ export interface BenchmarkResult {
   test_id: number;
   /** Name of the case. */
   name: string;
-  /** Median run time. */
+  /** Median run time; on a software GPU the performance model's estimate for the real one. */
   runtime_ms: number;
   /** Lower end of the 95 % confidence interval of the median. */
   ci_low_ms: number;
@@ -48,6 +48,10 @@ export interface BenchmarkResult {
   floor_ms: number;
   roofline: Roofline;
   counts?: Counters;
+  /** Whether the times are the performance model's estimate. */
+  estimated: boolean;
+  /** The resource that limits the slowest kernel, by the performance model. */
+  limited_by?: string;
   /** Whether the cache was flushed before each sample. */
   cold_cache: boolean;
 }
@@ -135,6 +139,24 @@ export interface Counters {
   bytes_written: number;
   /** Conflicts of accesses to banks of local memory. */
   bank_conflicts: number;
+  /** Estimated time on the real GPU, by the performance model; 0 if there is none. */
+  estimated_ns: number;
+  /** Number of the resource in [`LIMITS`] that limits the slowest kernel, counted from 1; 0 if there is none. */
+  limit: number;
+  /** Hits of the modelled L1 caches. */
+  l1_hits: number;
+  /** Accesses of the modelled L1 caches. */
+  l1_accesses: number;
+  /** Hits of the modelled L2 caches. */
+  l2_hits: number;
+  /** Accesses of the modelled L2 caches. */
+  l2_accesses: number;
+  /** Hits of the modelled Infinity Cache. */
+  infinity_hits: number;
+  /** Accesses of the modelled Infinity Cache. */
+  infinity_accesses: number;
+  /** Bytes between the modelled GPU and its memory. */
+  hbm_bytes: number;
 }
 
 /** Debug information on the first failing case. */
@@ -1076,4 +1098,13 @@ export const COUNTERS = {
   bytes_read: { unit: "bytes", label: "bytes read" },
   bytes_written: { unit: "bytes", label: "written" },
   bank_conflicts: { unit: "conflicts", label: "bank conflicts" },
+  estimated_ns: { unit: "ns", label: "estimate" },
+  limit: { unit: "number", label: "limit" },
+  l1_hits: { unit: "hits", label: "L1 hits" },
+  l1_accesses: { unit: "accesses", label: "L1" },
+  l2_hits: { unit: "hits", label: "L2 hits" },
+  l2_accesses: { unit: "accesses", label: "L2" },
+  infinity_hits: { unit: "hits", label: "Infinity Cache hits" },
+  infinity_accesses: { unit: "accesses", label: "Infinity Cache" },
+  hbm_bytes: { unit: "bytes", label: "HBM" },
 } as const;

@@ -18,6 +18,7 @@ const bench: BenchmarkResult = {
   gbytes_per_s: 1,
   floor_ms: 1,
   cold_cache: false,
+  estimated: false,
   roofline: { flops: 8e9, bytes: 4e9, intensity: 2, peak_flops: 100e12, peak_unit: "float32", peak_bytes_per_s: 5e12 },
 };
 

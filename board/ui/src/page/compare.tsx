@@ -121,7 +121,7 @@ function Both({ first, second }: { first: SubmissionDetail; second: SubmissionDe
       )}
       {mixed && <p class="note">One ran on the software GPU, the other on a GPU: their times must not be compared.</p>}
       {first.emulated && second.emulated && (
-        <p class="note">Both ran on the software GPU: its times are not those of a GPU. Compare the counts.</p>
+        <p class="note">Both ran on the software GPU: times are estimates of its performance model; counts are exact.</p>
       )}
       <section class="card" aria-labelledby="numbers">
         <header>

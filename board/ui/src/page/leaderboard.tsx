@@ -73,8 +73,8 @@ export function LeaderboardPage({ slug }: { slug: string }) {
       </div>
       {board?.emulated && (
         <p class="note emulated-note">
-          <Emulated /> These ran on the software GPU. Instruction counts are exact; times are not those of a GPU, and are
-          never ranked with them.
+          <Emulated /> These ran on the software GPU. Instruction counts are exact. Times are estimates for the real GPU by
+          a performance model, and are never ranked with measured ones.
         </p>
       )}
       <div class={`card${board?.emulated ? " emulated" : ""}`}>

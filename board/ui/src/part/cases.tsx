@@ -61,26 +61,47 @@ interface BenchProperties {
   busy: boolean;
 }
 
+/** Hit rates of the modelled caches: heading and counters. */
+const CACHES = [
+  ["L1 hits", "l1_hits", "l1_accesses"],
+  ["L2 hits", "l2_hits", "l2_accesses"],
+  ["Infinity Cache hits", "infinity_hits", "infinity_accesses"],
+] as const;
+
+function share(hits: number | undefined, accesses: number | undefined): string {
+  return accesses === undefined || accesses === 0 ? "–" : format.percent((hits ?? 0) / accesses);
+}
+
 export function Benches({ benches, total, busy }: BenchProperties) {
   const missing = busy ? Math.max(0, (total ?? 0) - benches.length) : 0;
   if (benches.length === 0 && missing === 0) return null;
   const counted = benches.some((bench) => bench.counts != null);
   const flops = benches.some((bench) => bench.gflops != null);
+  const estimated = benches.some((bench) => bench.estimated);
   return (
     <Wide label="Measured cases">
       <table class="cases" aria-label="Measured cases">
         <thead>
           <tr>
             <th>measured</th>
-            <th class="right">median</th>
-            <th class="right" title="95 % confidence interval of the median">
-              interval
-            </th>
+            <th class="right">{estimated ? "estimate" : "median"}</th>
+            {estimated ? (
+              <th title="What limits the slowest kernel, by the performance model">limited by</th>
+            ) : (
+              <th class="right" title="95 % confidence interval of the median">
+                interval
+              </th>
+            )}
             {flops && <th class="right">FLOP/s</th>}
             <th class="right">bytes/s</th>
             <th class="right" title="Shortest time that the device's roofline allows, divided by the measured time">
               of the roof
             </th>
+            {estimated && CACHES.map(([name]) => (
+              <th key={name} class="right">
+                {name}
+              </th>
+            ))}
             {counted && <th class="right">instructions</th>}
           </tr>
         </thead>
@@ -89,9 +110,13 @@ export function Benches({ benches, total, busy }: BenchProperties) {
             <tr key={bench.test_id}>
               <td>{bench.name}</td>
               <td class="right number">{format.time(bench.runtime_ms)}</td>
-              <td class="right number dim">
-                {format.time(bench.ci_low_ms)} – {format.time(bench.ci_high_ms)}
-              </td>
+              {estimated ? (
+                <td>{bench.limited_by ?? "–"}</td>
+              ) : (
+                <td class="right number dim">
+                  {format.time(bench.ci_low_ms)} – {format.time(bench.ci_high_ms)}
+                </td>
+              )}
               {flops && (
                 <td class="right number">{format.metric(bench.gflops == null ? null : bench.gflops * 1e9)}</td>
               )}
@@ -99,6 +124,11 @@ export function Benches({ benches, total, busy }: BenchProperties) {
               <td class="right number">
                 {bench.runtime_ms > 0 && bench.floor_ms > 0 ? format.percent(bench.floor_ms / bench.runtime_ms) : "–"}
               </td>
+              {estimated && CACHES.map(([name, hits, accesses]) => (
+                <td key={name} class="right number">
+                  {share(bench.counts?.[hits], bench.counts?.[accesses])}
+                </td>
+              ))}
               {counted && <td class="right number">{format.whole(bench.counts?.instructions)}</td>}
             </tr>
           ))}
@@ -107,7 +137,7 @@ export function Benches({ benches, total, busy }: BenchProperties) {
               <td>
                 <Skeleton width="9em" />
               </td>
-              <td colSpan={counted ? 5 : 4} />
+              <td colSpan={4 + (counted ? 1 : 0) + (flops ? 1 : 0) + (estimated ? CACHES.length : 0)} />
             </tr>
           ))}
         </tbody>

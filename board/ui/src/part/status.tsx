@@ -9,7 +9,7 @@ export function Status({ name }: { name: StatusName }) {
 
 export function Emulated() {
   return (
-    <span class="chip emulated" title="Run on the software GPU: counts are exact, times are not those of a GPU.">
+    <span class="chip emulated" title="Run on the software GPU: counts are exact, times are estimates of its performance model.">
       emulated
     </span>
   );

@@ -58,9 +58,15 @@ function Ended({ run, goTo }: Properties) {
         {end.status === "BENCHMARKED" && (
           <>
             <span class="big number">{format.time(end.avg_runtime_ms)}</span>
-            <span class="number dim" title="95 % confidence interval of the geometric mean">
-              {format.range(end.ci_low_ms, end.ci_high_ms)}
-            </span>
+            {run.benches.some((bench) => bench.estimated) ? (
+              <span class="dim" title="The performance model's estimate for the real GPU">
+                estimate
+              </span>
+            ) : (
+              <span class="number dim" title="95 % confidence interval of the geometric mean">
+                {format.range(end.ci_low_ms, end.ci_high_ms)}
+              </span>
+            )}
             {end.avg_gflops != null && <span class="number">{format.metric(end.avg_gflops * 1e9, "FLOP/s")}</span>}
             <span class="small dim">geometric mean</span>
           </>

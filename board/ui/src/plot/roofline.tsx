@@ -123,7 +123,7 @@ export function Roofline({ series, emulated }: { series: Series[]; emulated: boo
         ) : (
           <span class="dim">
             {emulated
-              ? "The roofs are those of the emulated device; the times are those of the software GPU, so the dots lie far below."
+              ? "The roofs are those of the emulated device; the times are estimates of the performance model."
               : "Hover over a case to see its distance from the roof."}
           </span>
         )}
