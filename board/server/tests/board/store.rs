@@ -87,6 +87,7 @@ fn ended(seconds: f64, usd: f64) -> Ending {
         emulated: true,
         device: None,
         deterministic: true,
+        output: String::new(),
         flags: Vec::new(),
     };
     Ending::new(event, seconds, usd)

@@ -85,7 +85,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
             <a href={`/problems/${slug}`}>Be the first</a>
           </Empty>
         ) : (
-          <Entries entries={board?.entries ?? null} />
+          <Entries entries={board?.entries ?? null} estimated={board?.emulated ?? false} />
         )}
       </div>
     </main>
@@ -100,7 +100,7 @@ export function boards(devices: DeviceInfo[]): { gpu: string; emulated: boolean 
     .sort((one, two) => Number(one.emulated) - Number(two.emulated) || one.gpu.localeCompare(two.gpu));
 }
 
-function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
+function Entries({ entries, estimated }: { entries: LeaderboardEntry[] | null; estimated: boolean }) {
   const best = entries?.[0]?.avg_runtime_ms ?? null;
   const counted = entries?.some((entry) => entry.instructions != null) ?? false;
   return (
@@ -109,10 +109,12 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
         <tr>
           <th class="right rank-column">#</th>
           <th>by</th>
-          <th class="right">runtime</th>
-          <th class="right interval-column" title="95 % confidence interval of the run time">
-            interval
-          </th>
+          <th class="right">{estimated ? "estimate" : "runtime"}</th>
+          {!estimated && (
+            <th class="right interval-column" title="95 % confidence interval of the run time">
+              interval
+            </th>
+          )}
           <th class="bar-column">
             <span class="hidden-visually">speed relative to the best</span>
           </th>
@@ -139,9 +141,15 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
                 <a class="quiet" href={`/submissions/${entry.submission_id}`}>
                   {format.time(entry.avg_runtime_ms)}
                 </a>
-                <span class="small dim interval-below">{format.range(entry.ci_low_ms, entry.ci_high_ms)}</span>
+                {!estimated && (
+                  <span class="small dim interval-below">{format.range(entry.ci_low_ms, entry.ci_high_ms)}</span>
+                )}
               </td>
-              <td class="right number dim interval-column">{format.range(entry.ci_low_ms, entry.ci_high_ms) || "–"}</td>
+              {!estimated && (
+                <td class="right number dim interval-column">
+                  {format.range(entry.ci_low_ms, entry.ci_high_ms) || "–"}
+                </td>
+              )}
               <td class="bar-column">
                 {best !== null && entry.avg_runtime_ms != null && (
                   <span class="speed" style={{ width: `${Math.max(2, (best / entry.avg_runtime_ms) * 100)}%` }} />

@@ -80,6 +80,7 @@ export function Loaded({ source, again }: { source: Source; again: () => void })
   }, [detail.id, recalled.end !== null]);
   const run: Run = recalled.end === null ? (followed.value?.run.value ?? recalled) : recalled;
   const emulated = run.end?.emulated ?? detail.emulated;
+  const estimated = run.benches.some((bench) => bench.estimated);
   return (
     <main class="page">
       <div class="page-head">
@@ -112,7 +113,9 @@ export function Loaded({ source, again }: { source: Source; again: () => void })
             <section class="card" aria-labelledby="measured">
               <header>
                 <h2 id="measured">Measured</h2>
-                <span class="small dim">medians, with their 95 % confidence intervals</span>
+                <span class="small dim">
+                  {estimated ? "estimates for the real GPU" : "medians, with their 95 % confidence intervals"}
+                </span>
               </header>
               <Benches benches={run.benches} total={run.totalBenches} busy={run.end === null} />
             </section>
@@ -125,15 +128,17 @@ export function Loaded({ source, again }: { source: Source; again: () => void })
                 <Roofline series={[{ name: "this", benches: run.benches }]} emulated={emulated} />
               </div>
             </section>
-            <section class="card" aria-labelledby="spread">
-              <header>
-                <h2 id="spread">Spread of the samples</h2>
-                <span class="small dim">band: 95 % interval of the median</span>
-              </header>
-              <div class="body">
-                <Spread benches={run.benches} />
-              </div>
-            </section>
+            {!estimated && (
+              <section class="card" aria-labelledby="spread">
+                <header>
+                  <h2 id="spread">Spread of the samples</h2>
+                  <span class="small dim">band: 95 % interval of the median</span>
+                </header>
+                <div class="body">
+                  <Spread benches={run.benches} />
+                </div>
+              </section>
+            )}
             <CountsOf benches={run.benches} />
           </>
         )}
