@@ -64,6 +64,13 @@ functions! {
     event_record = "hipEventRecord": fn(*mut c_void, *mut c_void) -> c_int;
     event_elapsed = "hipEventElapsedTime": fn(*mut f32, *mut c_void, *mut c_void) -> c_int;
     synchronize = "hipDeviceSynchronize": fn() -> c_int;
+    reserve = "hipMemAddressReserve": fn(*mut *mut c_void, usize, usize, *mut c_void, u64) -> c_int;
+    give_back = "hipMemAddressFree": fn(*mut c_void, usize) -> c_int;
+    create = "hipMemCreate": fn(*mut *mut c_void, usize, *const MemoryProperties, u64) -> c_int;
+    release = "hipMemRelease": fn(*mut c_void) -> c_int;
+    map = "hipMemMap": fn(*mut c_void, usize, usize, *mut c_void, u64) -> c_int;
+    unmap = "hipMemUnmap": fn(*mut c_void, usize) -> c_int;
+    set_access = "hipMemSetAccess": fn(*mut c_void, usize, *const MemoryAccess, usize) -> c_int;
     ipc_handle = "hipIpcGetMemHandle": fn(*mut [u8; HANDLE_BYTES], *mut c_void) -> c_int;
 }
 
@@ -75,6 +82,50 @@ impl std::fmt::Debug for Hip {
 
 /// An address on the device.
 pub(crate) type Address = u64;
+
+/// Granularity of physical memory: that of all GPUs.
+const GRANULARITY: u64 = 2 << 20;
+/// Values of HIP's enumerations.
+const PINNED: c_int = 1;
+const FILE_DESCRIPTOR: c_int = 1;
+const DEVICE: c_int = 1;
+const READ_WRITE: c_int = 3;
+
+/// `hipMemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    kind: c_int,
+    id: c_int,
+}
+
+/// `hipMemAllocationProp`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct MemoryProperties {
+    kind: c_int,
+    handle_types: c_int,
+    location: Location,
+    /// Only for Windows.
+    window: usize,
+    flags: u32,
+}
+
+/// `hipMemAccessDesc`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct MemoryAccess {
+    location: Location,
+    flags: c_int,
+}
+
+/// Memory that another process can map.
+#[derive(Debug)]
+pub(crate) struct Shareable {
+    pub address: Address,
+    bytes: usize,
+    physical: Handle,
+}
 
 /// A HIP handle.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +181,39 @@ impl Hip {
     pub fn free(&self, address: Address) -> HipResult<()> {
         // SAFETY: the address was allocated by `malloc` and is not used afterwards.
         self.check("hipFree", unsafe { (self.free)(address as *mut c_void) })
+    }
+
+    /// Allocates memory that another process can map. Memory of `hipMalloc` cannot be shared on every GPU.
+    pub fn allocate_shareable(&self, bytes: u64) -> HipResult<Shareable> {
+        let bytes = bytes.next_multiple_of(GRANULARITY) as usize;
+        let location = Location { kind: DEVICE, id: 0 };
+        let properties =
+            MemoryProperties { kind: PINNED, handle_types: FILE_DESCRIPTOR, location, window: 0, flags: 0 };
+        let access = MemoryAccess { location, flags: READ_WRITE };
+        let (mut physical, mut address) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: writes a handle to a valid pointer; the structure is HIP's.
+        self.check("hipMemCreate", unsafe { (self.create)(&mut physical, bytes, &properties, 0) })?;
+        // SAFETY: reserves new addresses, maps the new memory there, and permits access by this device only.
+        unsafe {
+            self.check(
+                "hipMemAddressReserve",
+                (self.reserve)(&mut address, bytes, 0, std::ptr::null_mut(), 0),
+            )?;
+            self.check("hipMemMap", (self.map)(address, bytes, 0, physical, 0))?;
+            self.check("hipMemSetAccess", (self.set_access)(address, bytes, &access, 1))?;
+        }
+        Ok(Shareable { address: address as Address, bytes, physical: Handle(physical) })
+    }
+
+    /// Frees memory that [`Hip::allocate_shareable`] has allocated.
+    pub fn free_shareable(&self, memory: Shareable) -> HipResult<()> {
+        let address = memory.address as *mut c_void;
+        // SAFETY: what was allocated together, and is not used afterwards.
+        unsafe {
+            self.check("hipMemUnmap", (self.unmap)(address, memory.bytes))?;
+            self.check("hipMemRelease", (self.release)(memory.physical.0))?;
+            self.check("hipMemAddressFree", (self.give_back)(address, memory.bytes))
+        }
     }
 
     /// Returns the handle with which another process maps an allocation.

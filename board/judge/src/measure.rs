@@ -18,6 +18,8 @@ const LEAST_SAMPLES: usize = 10;
 const MOST_SAMPLES: usize = 200;
 /// Total device time of the samples, in ms, unless the time limit is reached first.
 const ENOUGH_MS: f64 = 200.0;
+/// Time after which few samples suffice. New inputs of large cases take the host longer than the device.
+const LONG: Duration = Duration::from_secs(8);
 /// Relative standard error of the mean at which sampling stops.
 const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
@@ -70,6 +72,7 @@ pub(crate) struct Measured {
 impl Measurement<'_> {
     pub fn run(&self, session: &mut Session) -> Result<Measured, MeasureError> {
         session.allow(self.time);
+        let start = Instant::now();
         // Global variables of the check do not exist any more.
         session.reload()?;
         let mut sets = Vec::new();
@@ -92,7 +95,6 @@ impl Measurement<'_> {
         };
         let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
         let mut samples = Vec::new();
-        let start = Instant::now();
         let mut last = 0;
         while !self.is_enough(&samples, start.elapsed()) {
             let round = samples.len() as u64;
@@ -208,7 +210,11 @@ impl Measurement<'_> {
         let known = samples.len() >= LEAST_SAMPLES
             && total >= ENOUGH_MS
             && statistics::relative_error(samples) < ENOUGH_ERROR;
-        long || known || samples.len() >= MOST_SAMPLES || (elapsed > self.time / 2 && samples.len() >= 3)
+        let slow = elapsed > LONG && samples.len() >= LEAST_SAMPLES;
+        long || known
+            || slow
+            || samples.len() >= MOST_SAMPLES
+            || (elapsed > self.time / 2 && samples.len() >= 3)
     }
 
     fn describe(

@@ -81,9 +81,10 @@ pub(crate) enum Request {
     Call(Call),
     /// Loads the code again.
     Reload,
-    /// Returns the handle with which another process maps a buffer.
+    /// Allocates a buffer that another process can map. Returns the handle for that.
     Share {
         buffer: u32,
+        bytes: u64,
     },
     /// Does what precedes a call: fills, flushes the caches, and waits.
     Prepare {
@@ -177,9 +178,10 @@ impl Request {
                 put_slots(&mut out, &call.slots);
             }
             Request::Reload => out.push(RELOAD),
-            Request::Share { buffer } => {
+            Request::Share { buffer, bytes } => {
                 out.push(SHARE);
                 out.extend(buffer.to_le_bytes());
+                out.extend(bytes.to_le_bytes());
             }
             Request::Prepare { flush, fills } => {
                 out.push(PREPARE);
@@ -208,7 +210,7 @@ impl Request {
             READ => Request::Read { buffer: fields.u32()?, offset: fields.u64()?, bytes: fields.u64()? },
             FILL => Request::Fill(fields.fills()?),
             RELOAD => Request::Reload,
-            SHARE => Request::Share { buffer: fields.u32()? },
+            SHARE => Request::Share { buffer: fields.u32()?, bytes: fields.u64()? },
             PREPARE => Request::Prepare { flush: fields.u64()?, fills: fields.fills()? },
             CALL => {
                 let mut numbers = [0; 8];
@@ -393,7 +395,7 @@ mod tests {
             Request::Read { buffer: 7, offset: 9, bytes: 100 },
             Request::Fill(vec![fill; 2]),
             Request::Reload,
-            Request::Share { buffer: 7 },
+            Request::Share { buffer: 7, bytes: 1 << 40 },
             Request::Prepare { flush: 8, fills: vec![fill] },
             Request::Call(Call {
                 grid: [1, 2, 3],

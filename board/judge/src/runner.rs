@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::hip::{Address, Handle, Hip, HipError, HipResult};
+use crate::hip::{Address, Handle, Hip, HipError, HipResult, Shareable};
 use crate::message::{
     self, Call, CallReport, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
 };
@@ -82,10 +82,18 @@ struct Runner {
     code: Option<(Vec<u8>, CString)>,
     /// The loaded module and its kernel.
     kernel: Option<(Handle, Handle)>,
-    buffers: HashMap<u32, (Address, u64)>,
+    buffers: HashMap<u32, Buffer>,
     /// Scratch buffer, written to flush the caches.
     scratch: Option<(Address, u64)>,
     events: Option<(Handle, Handle)>,
+}
+
+/// A buffer on the device.
+struct Buffer {
+    address: Address,
+    bytes: u64,
+    /// Its physical memory, if other processes can map it.
+    shared: Option<Shareable>,
 }
 
 impl Runner {
@@ -100,13 +108,13 @@ impl Runner {
             }
             Request::Allocate { buffer, bytes } => {
                 let address = self.hip.allocate(bytes)?;
-                self.buffers.insert(buffer, (address, bytes));
+                self.buffers.insert(buffer, Buffer { address, bytes, shared: None });
             }
-            Request::Free { buffer } => {
-                if let Some((address, _)) = self.buffers.remove(&buffer) {
-                    self.hip.free(address)?;
-                }
-            }
+            Request::Free { buffer } => match self.buffers.remove(&buffer) {
+                Some(Buffer { shared: Some(shared), .. }) => self.hip.free_shareable(shared)?,
+                Some(Buffer { address, .. }) => self.hip.free(address)?,
+                None => {}
+            },
             Request::Write { buffer, offset, bytes } => {
                 let address = self.place(buffer, offset, bytes.len() as u64)?;
                 self.hip.write(address, &bytes)?;
@@ -122,7 +130,12 @@ impl Runner {
             Request::Fill(fills) => self.fill(&fills)?,
             Request::Call(call) => self.call(&call)?.encode(reply),
             Request::Reload => self.reload()?,
-            Request::Share { buffer } => reply.extend(self.hip.share(self.place(buffer, 0, 0)?)?),
+            Request::Share { buffer, bytes } => {
+                let shared = self.hip.allocate_shareable(bytes)?;
+                let address = shared.address;
+                self.buffers.insert(buffer, Buffer { address, bytes, shared: Some(shared) });
+                reply.extend(self.hip.share(address)?);
+            }
             Request::Prepare { flush, fills } => {
                 self.fill(&fills)?;
                 self.flush(flush)?;
@@ -145,9 +158,9 @@ impl Runner {
 
     /// Returns the address of a range in a buffer.
     fn place(&self, buffer: u32, offset: u64, bytes: u64) -> Result<Address, Refusal> {
-        let inside = self.buffers.get(&buffer).and_then(|(address, size)| {
+        let inside = self.buffers.get(&buffer).and_then(|it| {
             let end = offset.checked_add(bytes)?;
-            (end <= *size).then(|| address + offset)
+            (end <= it.bytes).then(|| it.address + offset)
         });
         inside.ok_or_else(|| Refusal::Other("the range is outside of the buffer".to_owned()))
     }

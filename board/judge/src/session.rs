@@ -114,12 +114,11 @@ impl Session {
 
     /// Allocates a buffer. Its contents are undefined: a solution may have written to it when it was mapped.
     pub fn allocate(&mut self, buffer: u32, bytes: u64) -> Result<(), Fault> {
-        self.ask(&Request::Allocate { buffer, bytes })?;
-        if self.solution.is_some() {
-            let handle = self.ask(&Request::Share { buffer })?;
-            self.solution.as_mut().map_or(Ok(()), |solution| solution.open(buffer, &handle))?;
+        if self.solution.is_none() {
+            return self.ask(&Request::Allocate { buffer, bytes }).map(drop);
         }
-        Ok(())
+        let handle = self.ask(&Request::Share { buffer, bytes })?;
+        self.solution.as_mut().map_or(Ok(()), |solution| solution.open(buffer, &handle))
     }
 
     pub fn free(&mut self, buffer: u32) -> Result<(), Fault> {

@@ -41,9 +41,18 @@ impl Handle {
 
 /// Shares the allocation that contains an address.
 fn share(runtime: &Runtime, address: u64) -> Result<[u8; 64], hipError_t> {
-    let found = runtime.memory.find(address).filter(|it| it.kind == Kind::Device);
-    let found = found.ok_or(hipErrorInvalidValue)?;
-    let token = runtime.call(&wire::ShareAllocation { address: found.start })?.token;
+    let found = runtime.memory.find(address).ok_or(hipErrorInvalidValue)?;
+    let token = match found.kind {
+        Kind::Device => runtime.call(&wire::ShareAllocation { address: found.start })?.token,
+        // Memory of hipMemCreate, the only kind that real GPUs share.
+        Kind::Virtual => {
+            let memory = runtime.retain_physical(address)?;
+            let shared = runtime.call(&wire::ShareMemory { memory });
+            runtime.release_physical(memory)?;
+            shared?.token
+        }
+        _ => return Err(hipErrorInvalidValue),
+    };
     let handle = Handle { token, offset: address - found.start, session: runtime.session };
     Ok(handle.to_bytes())
 }
