@@ -170,6 +170,8 @@ fn orphans_end_after_their_timeout() {
     assert!(worker.processes().iter().any(|(_, command)| command.ends_with("keeper")));
     let orphans = worker.kill_supervisor();
     eventually("no process is left", || orphans.processes().is_empty());
+    // Before its input is closed: between two calls it would end well.
+    eventually("the program ends", || steady.has_ended());
     assert_eq!(steady.finish().status.code(), Some(1));
 }
 
@@ -185,6 +187,7 @@ fn sessions_end_with_a_killed_supervisor_if_they_are_not_to_outlive_it() {
         assert!(!worker.processes().iter().any(|(_, command)| command.ends_with("keeper")));
         let orphans = worker.kill_supervisor();
         eventually("no process is left", || orphans.processes().is_empty());
+        eventually("the program ends", || steady.has_ended());
         assert_eq!(steady.finish().status.code(), Some(1));
     }
 }
