@@ -36,7 +36,7 @@ pub struct Counters {
     pub estimated_ns: u64,
     /// Number of the resource that limits the kernel with the longest estimate, counted from 1; 0 if there is none.
     pub limit: u64,
-    /// Hits and accesses of the modelled caches.
+    /// Hits of the modelled L1 caches.
     pub l1_hits: u64,
     /// Accesses of the L1 caches.
     pub l1_accesses: u64,
@@ -53,7 +53,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds the counters of another device that works at the same time: the estimate is that of the slower one.
+    /// Adds the counters of another device that runs in parallel. Counts are summed; the estimate and its cache counts are those of the slower
+    /// device.
     pub fn join(&mut self, other: &Counters) {
         let slower = if other.estimated_ns > self.estimated_ns { *other } else { *self };
         let (own, more) = (self.numbers(), other.numbers());

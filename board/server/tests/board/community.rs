@@ -113,7 +113,7 @@ async fn a_share_link_shows_a_submission_until_it_is_revoked() {
     assert_eq!(status, 200, "{share}");
     let token = share["token"].as_str().unwrap().to_owned();
     assert!(token.len() >= 32, "{token}");
-    // A second request returns the same link. Only the author is told the link.
+    // A second request returns the same link. Only the author sees the link in a reply.
     assert_eq!(rig.post_as(&ada, &path, &json!({ "shared": true })).await.1["token"], token);
     assert_eq!(rig.get_as(&ada, &format!("/api/submissions/{id}")).await.1["share"], token);
     assert_eq!(rig.get_as(&ben, &format!("/api/submissions/{id}")).await.1.get("share"), None);

@@ -1,4 +1,4 @@
-//! The observer of a session: another process that measures the session's work and that the session's program cannot influence.
+//! Serves the observer of a session: a second client that measures the session's work. The session's program cannot influence it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
