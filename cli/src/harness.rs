@@ -50,14 +50,14 @@ pub fn print(arguments: &Arguments) -> Result<()> {
         }
     };
     if arguments.starter {
-        out!("{}", problem.starter(dtype, Shape::Kernel));
+        out!("{}", problem.starter(dtype, problem.shape()));
         return Ok(());
     }
     let source = arguments.solution.as_deref().map(read).transpose()?;
     if let (Some(path), Some(source)) = (&arguments.solution, &source)
-        && Shape::of(source).is_none()
+        && Shape::of(source).is_none_or(|shape| !problem.permits(shape))
     {
-        bail!("{} does not define `{}`", path.display(), problem.signature(dtype, Shape::Kernel));
+        bail!("{} does not define `{}`", path.display(), problem.signature(dtype, problem.shape()));
     }
     out!("{}", board_problems::harness(problem, dtype, source.as_deref())?);
     Ok(())

@@ -182,6 +182,7 @@ fn worker(text: &str, environment: &Environment) -> Result<DeviceConfig> {
     let status = inspect(&endpoint, environment).with_context(|| format!("--worker {text}"))?;
     let name = status.devices.first().map_or_else(|| gpu.to_owned(), |device| device.name.clone());
     check_name(gpu, &name).with_context(|| format!("--worker {text}"))?;
+    let alike = status.devices.iter().filter(|device| device.name == name).count();
     let token = environment.token(None)?.map(|token| String::from_utf8_lossy(&token).into_owned());
     Ok(DeviceConfig {
         gpu_type: gpu.to_uppercase(),
@@ -190,6 +191,7 @@ fn worker(text: &str, environment: &Environment) -> Result<DeviceConfig> {
         emulated: status.backend == "emulator",
         price_per_hour: 0.0,
         slots: 1,
+        gpus: u32::try_from(alike).unwrap_or(1).max(1),
     })
 }
 

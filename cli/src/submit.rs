@@ -12,12 +12,14 @@ use board_contract::{Endpoint, Status, SubmitBody};
 
 use crate::env::Environment;
 use crate::os;
+use crate::output::out;
 use report::Report;
 
 /// Maximum size of a source in bytes; the server rejects larger ones.
 const LARGEST: u64 = 1 << 20;
 /// Exit status if there is no verdict, also because of an error of this program: scripts must not take that for a rejected kernel.
 pub const NOT_JUDGED: u8 = 2;
+const CANCELLED: u8 = 130;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,6 +32,7 @@ Environment:
 
 Examples:
   remora submit kernel.hip --problem leaky-relu --gpu MI300X
+  remora submit kernel.hip --problem leaky-relu --gpu MI300X --gpu MI210
   remora submit kernel.hip --problem softmax --endpoint checker --server http://board.example:3000"
 )]
 pub struct Arguments {
@@ -38,9 +41,9 @@ pub struct Arguments {
     /// Problem that the kernel solves; not needed for --endpoint sandbox
     #[arg(long, value_name = "SLUG")]
     problem: Option<String>,
-    /// GPU to run the kernel on
+    /// GPU to run the kernel on; given several times, all of them, and their results are compared
     #[arg(long, default_value = "MI300X")]
-    gpu: String,
+    gpu: Vec<String>,
     /// Element type [default: the problem's first type]
     #[arg(long)]
     dtype: Option<String>,
@@ -66,17 +69,18 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         solution_code: Some(read(&arguments.source)?),
         problem: arguments.problem.clone(),
         problem_def: None,
-        gpu_type: Some(arguments.gpu.clone()),
+        gpu_type: None,
         dtype: arguments.dtype.clone(),
         language: Some("hip".to_owned()),
         endpoint: Some(arguments.endpoint.clone()),
     };
     let mut report = Report::new(os::standard_output::is_terminal() && !arguments.json);
-    let last = client.run(&body, |progress| {
+    let several = arguments.gpu.len() > 1;
+    let ended = client.run(&body, &arguments.gpu, |progress| {
         let text = match progress {
             Progress::Event { json, .. } if arguments.json => format!("{json}\n"),
             _ if arguments.json => String::new(),
-            Progress::Accepted { id } => report.accepted(id),
+            Progress::Accepted { submitted } => report.accepted(submitted, several),
             Progress::Event { record, .. } => report.event(record),
             Progress::Away => report.note("the server does not respond, reconnecting"),
             Progress::Cancelling => report.note("cancelling"),
@@ -85,7 +89,12 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         // A closed pipe does not stop the submission.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     })?;
-    Ok(ExitCode::from(exit_status(last.event.status())))
+    if several && !arguments.json {
+        out!("{}", report.comparison(&ended));
+    }
+    // The worst one decides: not judged, then rejected.
+    let statuses = ended.iter().map(|(_, last)| exit_status(last.event.status()));
+    Ok(ExitCode::from(statuses.max_by_key(|status| severity(*status)).unwrap_or(NOT_JUDGED)))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -99,10 +108,18 @@ fn read(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// Orders exit statuses of several submissions.
+fn severity(status: u8) -> u8 {
+    match status {
+        CANCELLED => 3,
+        status => status,
+    }
+}
+
 fn exit_status(last: Status) -> u8 {
     match last {
         Status::Error => NOT_JUDGED,
-        Status::Cancelled => 130,
+        Status::Cancelled => CANCELLED,
         status if status.is_success() => 0,
         _ => 1,
     }

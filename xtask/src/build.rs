@@ -35,8 +35,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     let mut cargo = repo.cargo();
     if arguments.tests {
         // Dev-dependencies enable other features of some libraries, so everything that uses them would be compiled again. When
-        // tests are wanted, this builds everything once, including the program and the library.
-        cargo.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
+        // tests are wanted, this builds everything once, including the program and the library. Cargo has compiled this program
+        // in the dev profile already, and tests it there.
+        cargo.args(["build", "--workspace", "--exclude", "xtask", "--lib", "--bins", "--tests"]);
     } else {
         cargo.args(["build", "--package", "remora", "--package", "hip-client", "--package", "provider"]);
     }

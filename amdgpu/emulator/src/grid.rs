@@ -241,6 +241,7 @@ impl Grid {
                 lds_bytes,
                 own: &own,
                 timing: config.timing,
+                peers: &dispatch.peers,
             })
         });
         // Observers see every instruction, and native code does not report them.

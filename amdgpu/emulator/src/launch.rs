@@ -11,7 +11,7 @@ use crate::hostcall::Output;
 use crate::memory::Memory;
 use crate::module::LoadedKernel;
 use crate::observe::Observer;
-use crate::observe::model::GpuTiming;
+use crate::observe::model::{GpuTiming, PeerMemory};
 use crate::{Compilation, Level};
 
 /// Configuration of a software GPU.
@@ -83,6 +83,8 @@ pub struct Dispatch {
     pub stack_bytes: Option<u32>,
     /// Observer of the execution (trace, profile, checks). It makes the dispatch much slower.
     pub observer: Option<Arc<Observer>>,
+    /// Memory of other devices. Only the performance model distinguishes it.
+    pub peers: Arc<PeerMemory>,
     /// Accumulates the CPU time, in nanoseconds, of the pool threads that help the calling thread.
     pub helpers_time: Option<Arc<AtomicU64>>,
 }
@@ -121,6 +123,7 @@ impl Dispatch {
             heap: None,
             stack_bytes: None,
             observer: None,
+            peers: Arc::default(),
             helpers_time: None,
         }
     }

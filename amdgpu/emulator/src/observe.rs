@@ -44,7 +44,7 @@ use check::{Check, Checker};
 use global_shadow::GlobalShadow;
 use listing::Listing;
 use local_shadow::LocalShadow;
-use model::{GpuTiming, KernelEstimate, Model, ModelLaunch, Recorder};
+use model::{GpuTiming, KernelEstimate, Model, ModelLaunch, PeerMemory, Recorder};
 use profile::{Counts, Profile};
 use trace::{Trace, Tracer};
 
@@ -161,7 +161,8 @@ impl Observer {
         let model = self.model.is_some().then(|| {
             let groups = launched.workgroups.iter().map(|count| u64::from(*count)).product();
             let block = launched.workgroup_size.iter().product();
-            ModelLaunch::new(launched.timing, &listing, groups, block, launched.lds_bytes)
+            let peers = Arc::clone(launched.peers);
+            ModelLaunch::new(launched.timing, &listing, groups, block, launched.lds_bytes, peers)
         });
         Some(ObservedLaunch {
             observer: Arc::clone(self),
@@ -203,6 +204,8 @@ pub(crate) struct Launched<'a> {
     pub own: &'a [Range],
     /// Hardware parameters of the device.
     pub timing: &'static GpuTiming,
+    /// Memory of other devices.
+    pub peers: &'a Arc<PeerMemory>,
 }
 
 /// An observed launch.

@@ -288,7 +288,7 @@ pub fn exports(soname: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Remora's own functions that the runtime exports in addition to AMD's, and their separate version node.
-const EXTENSIONS: [&str; 2] = ["remoraCountersBegin", "remoraCountersEnd"];
+const EXTENSIONS: [&str; 3] = ["remoraCountersBegin", "remoraCountersEnd", "remoraSession"];
 const EXTENSION_NODE: &str = "remora_1";
 
 /// Linker version script of a library, by its soname: `libamdhip64.so.6`, `libhiprtc.so.7`.

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use board_contract::{Endpoint, ErrorBody, EventRecord, Status, SubmitBody, Submitted, route};
+use board_contract::{
+    Batch, BatchBody, Endpoint, ErrorBody, EventRecord, Status, SubmitBody, Submitted, route,
+};
 use reqwest::StatusCode;
 
 /// How long to retry while the server is unreachable.
@@ -55,8 +57,8 @@ pub enum ClientError {
 pub enum Progress<'a> {
     /// The server accepted the submission.
     Accepted {
-        /// Id of the submission.
-        id: &'a str,
+        /// The submission.
+        submitted: &'a Submitted,
     },
     /// An event of the submission.
     Event {
@@ -87,44 +89,76 @@ impl Client {
         Ok(Client { url: url.trim_end_matches('/').to_owned(), key: key.map(str::to_owned), http })
     }
 
-    /// Submits and follows the events; returns the terminal event. Ctrl-C cancels the submission.
-    pub fn run(&self, body: &SubmitBody, tell: impl FnMut(Progress)) -> Result<EventRecord, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(self.submit_and_follow(body, tell))
-    }
-
-    async fn submit_and_follow(
+    /// Submits to one device or to several, and follows the events; returns the terminal event of each. Ctrl-C cancels all.
+    pub fn run(
         &self,
         body: &SubmitBody,
+        gpus: &[String],
         mut tell: impl FnMut(Progress),
-    ) -> Result<EventRecord, ClientError> {
-        let answer = self.send(self.http.post(self.at(route::SUBMISSIONS)).json(body)).await?;
-        let accepted: Submitted =
-            answer.json().await.map_err(|error| ClientError::InvalidReply(error.to_string()))?;
-        let id = accepted.id.as_str();
-        tell(Progress::Accepted { id });
-        let name = body.endpoint.as_deref().unwrap_or(Endpoint::Full.name()).to_ascii_lowercase();
-        let endpoint = Endpoint::from_name(&name)
-            .ok_or_else(|| ClientError::InvalidReply(format!("an unknown endpoint \"{name}\"")))?;
-        let mut follower = Follower { client: self, id, endpoint, seen: 0, tell: &mut tell };
+    ) -> Result<Vec<(Submitted, EventRecord)>, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let batch = self.submit(body, gpus).await?;
+            let name = body.endpoint.as_deref().unwrap_or(Endpoint::Full.name()).to_ascii_lowercase();
+            let endpoint = Endpoint::from_name(&name)
+                .ok_or_else(|| ClientError::InvalidReply(format!("an unknown endpoint \"{name}\"")))?;
+            let mut ended = Vec::new();
+            let mut cancelled = false;
+            for submitted in batch {
+                tell(Progress::Accepted { submitted: &submitted });
+                if cancelled {
+                    self.cancel(&submitted.id).await?;
+                }
+                let follower =
+                    Follower { client: self, id: &submitted.id, endpoint, seen: 0, tell: &mut tell };
+                let last = self.follow(follower, &mut cancelled).await?;
+                ended.push((submitted, last));
+            }
+            Ok(ended)
+        })
+    }
+
+    async fn submit(&self, body: &SubmitBody, gpus: &[String]) -> Result<Vec<Submitted>, ClientError> {
+        let invalid = |error: reqwest::Error| ClientError::InvalidReply(error.to_string());
+        if let [gpu] = gpus {
+            let body = SubmitBody { gpu_type: Some(gpu.clone()), ..body.clone() };
+            let answer = self.send(self.http.post(self.at(route::SUBMISSIONS)).json(&body)).await?;
+            return Ok(vec![answer.json().await.map_err(invalid)?]);
+        }
+        let body = BatchBody { submission: body.clone(), gpu_types: gpus.to_vec() };
+        let answer = self.send(self.http.post(self.at(route::BATCHES)).json(&body)).await?;
+        let batch: Batch = answer.json().await.map_err(invalid)?;
+        Ok(batch.submissions)
+    }
+
+    async fn cancel(&self, id: &str) -> Result<(), ClientError> {
         let cancel = route::of_submission(route::SUBMISSION_CANCEL, id);
+        match self.send(self.http.post(self.at(&cancel))).await {
+            // A submission that has just ended has its terminal event.
+            Ok(_) | Err(ClientError::Refused { status: 409, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Follows a submission to its terminal event. Ctrl-C cancels it.
+    async fn follow<F: FnMut(Progress)>(
+        &self,
+        mut follower: Follower<'_, F>,
+        cancelled: &mut bool,
+    ) -> Result<EventRecord, ClientError> {
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
-        let mut cancelled = false;
         let mut since: Option<std::time::Instant> = None;
         loop {
-            let end = if cancelled {
+            let end = if *cancelled {
                 follower.follow().await
             } else {
                 tokio::select! {
                     end = follower.follow() => end,
                     _ = &mut interrupt => {
-                        cancelled = true;
+                        *cancelled = true;
                         (follower.tell)(Progress::Cancelling);
-                        match self.send(self.http.post(self.at(&cancel))).await {
-                            // The submission has just ended; its terminal event follows.
-                            Ok(_) | Err(ClientError::Refused { status: 409, .. }) => continue,
-                            Err(error) => return Err(error),
-                        }
+                        self.cancel(follower.id).await?;
+                        continue;
                     }
                 }
             };

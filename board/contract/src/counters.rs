@@ -58,7 +58,7 @@ macro_rules! for_each_counter {
 }
 
 /// Resources that can limit a kernel, in the order of the performance model.
-pub const LIMITS: [&str; 12] = [
+pub const LIMITS: [&str; 14] = [
     "VALU issue",
     "MFMA throughput",
     "SALU issue",
@@ -71,6 +71,8 @@ pub const LIMITS: [&str; 12] = [
     "HBM bandwidth",
     "latency: not enough waves",
     "launch overhead",
+    "link bandwidth between GPUs",
+    "link bandwidth to the host",
 ];
 
 /// Name, unit and column heading of a counter.

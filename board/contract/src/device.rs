@@ -38,6 +38,8 @@ pub struct DeviceInfo {
     pub running: usize,
     /// Number of submissions that run at the same time.
     pub slots: usize,
+    /// Number of GPUs, which problems for several GPUs need.
+    pub gpus: u32,
     /// Expected time until a new submission starts.
     pub expected_wait_s: f64,
     /// Whether it accepts work.

@@ -44,7 +44,7 @@ pub use result::{
 pub use share::{Share, ShareBody};
 pub use status::Status;
 pub use submission::{
-    CaseResult, Comparison, ErrorBody, State, SubmissionDetail, SubmissionSummary, Submissions, SubmitBody,
-    Submitted, VisibilityBody,
+    Batch, BatchBody, CaseResult, Comparison, ErrorBody, State, SubmissionDetail, SubmissionSummary,
+    Submissions, SubmitBody, Submitted, VisibilityBody,
 };
 pub use typescript::typescript;

@@ -56,6 +56,8 @@ pub struct ProblemSummary {
     pub tags: Vec<String>,
     /// Supported element types.
     pub dtypes: Vec<String>,
+    /// Number of GPUs.
+    pub gpus: u32,
     /// Whether the caller has solved it.
     pub solved: bool,
     /// Number of submissions.
@@ -82,12 +84,14 @@ pub struct ProblemParameter {
     pub c_type: String,
     /// Extents as formulas over the sizes of a case.
     pub shape: Vec<String>,
+    /// Ordinal of the GPU whose memory holds it.
+    pub gpu: u32,
 }
 
 /// Starter code of both shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Starter {
-    /// A kernel, which the judge launches.
+    /// A kernel, which the judge launches; empty for a problem for several GPUs.
     pub kernel: String,
     /// A host function, which launches kernels itself.
     pub host: String,
@@ -141,7 +145,7 @@ pub struct ProblemDetail {
     pub statement_html: String,
     /// Parameters of a solution, in order.
     pub parameters: Vec<ProblemParameter>,
-    /// Signature of the kernel shape, for the first dtype.
+    /// Signature of the usual shape, for the first dtype.
     pub signature: String,
     /// Starter code by dtype.
     pub starters: BTreeMap<String, Starter>,

@@ -15,6 +15,8 @@ routes! {
     STREAM_SUBMIT = "/api/amd/submit";
     /// Lists submissions, or submits a source.
     SUBMISSIONS = "/api/submissions";
+    /// Submits a source for several devices.
+    BATCHES = "/api/batches";
     /// One submission.
     SUBMISSION = "/api/submissions/{id}";
     /// Event stream of a submission.

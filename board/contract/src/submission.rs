@@ -50,11 +50,33 @@ pub struct SubmitBody {
     pub endpoint: Option<String>,
 }
 
+/// A request to judge a source on several devices.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, utoipa::ToSchema)]
+pub struct BatchBody {
+    /// The submission, without `gpu_type`.
+    #[serde(flatten)]
+    pub submission: SubmitBody,
+    /// Devices of `/api/devices`, each once.
+    #[serde(alias = "gpuTypes")]
+    pub gpu_types: Vec<String>,
+}
+
+/// Accepted submissions of one source on several devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Batch {
+    /// The submissions, in the order of the devices.
+    pub submissions: Vec<Submitted>,
+    /// Address of the page that shows them side by side.
+    pub page: String,
+}
+
 /// An accepted submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Submitted {
     /// Id of the submission.
     pub id: String,
+    /// Device.
+    pub gpu: String,
     /// Address of its event stream.
     pub events: String,
     /// Queue position, counted from 1.

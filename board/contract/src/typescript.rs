@@ -34,6 +34,8 @@ use crate::{Counter, Counters, Endpoint, Status, route};
     crate::Submissions,
     crate::SubmitBody,
     crate::Submitted,
+    crate::BatchBody,
+    crate::Batch,
 )))]
 struct Types;
 

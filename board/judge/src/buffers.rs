@@ -1,7 +1,8 @@
 //! Device buffers for the arguments of a case: payloads between guard regions, poisoned outputs, and the checks of both after a call.
 
-use board_problems::{Prepared, Value};
+use board_problems::{Generator, Prepared, Value};
 
+use crate::generator;
 use crate::message::{Fill, Slot};
 use crate::session::{Fault, Session};
 
@@ -60,8 +61,10 @@ enum Kind {
 pub(crate) struct Buffers {
     places: Vec<Place>,
     names: Vec<String>,
-    /// Contents of inputs, and initial contents of in-out arguments.
+    /// Contents of inputs, and initial contents of in-out arguments, as far as they are known.
     contents: Vec<Option<Vec<u8>>>,
+    /// Whether the device has generated the contents since the last call.
+    generated: bool,
     guard: u32,
 }
 
@@ -74,7 +77,8 @@ impl Buffers {
         seed: u64,
     ) -> Result<Buffers, Fault> {
         let guard = guard_pattern(seed);
-        let mut it = Buffers { places: Vec::new(), names: Vec::new(), contents: Vec::new(), guard };
+        let mut it =
+            Buffers { places: Vec::new(), names: Vec::new(), contents: Vec::new(), generated: false, guard };
         for (index, argument) in prepared.arguments.iter().enumerate() {
             it.names.push(argument.name.clone());
             let kind = match &argument.value {
@@ -91,10 +95,10 @@ impl Buffers {
             };
             let id = first + index as u32;
             let bytes = argument.value.size() as u64;
-            session.allocate(id, region(bytes))?;
+            session.allocate(argument.device, id, region(bytes))?;
             session.fill(vec![Fill { buffer: id, offset: 0, words: region(bytes) / 4, pattern: guard }])?;
             it.places.push(Place::Buffer { id, bytes, kind });
-            it.contents.push(argument.value.bytes().map(<[u8]>::to_vec));
+            it.contents.push(argument.value.bytes().filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec));
             if kind == Kind::Input
                 && let Some(content) = it.contents[index].as_deref()
             {
@@ -114,6 +118,39 @@ impl Buffers {
             }
             self.contents[index] = content;
         }
+        self.generated = false;
+        Ok(())
+    }
+
+    /// Has the device generate new inputs from a seed. They are unknown to the host.
+    pub fn generate(
+        &mut self,
+        session: &mut Session,
+        generators: &[Option<Generator>],
+        seed: u64,
+    ) -> Result<(), Fault> {
+        for (index, generator) in generators.iter().enumerate() {
+            let (Place::Buffer { id, .. }, Some(generator)) = (&self.places[index], generator) else {
+                continue;
+            };
+            let own = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            session.generate(generator::request(generator, *id, GUARD, own))?;
+            self.contents[index] = None;
+        }
+        self.generated = true;
+        Ok(())
+    }
+
+    /// Reads the generated inputs, before a call, and stores them in `prepared`.
+    pub fn learn(&mut self, session: &mut Session, prepared: &mut Prepared) -> Result<(), Fault> {
+        for index in 0..self.places.len() {
+            let Place::Buffer { id, bytes, kind: Kind::Input | Kind::InOut } = self.places[index] else {
+                continue;
+            };
+            let content = session.read(id, GUARD, bytes)?;
+            prepared.arguments[index].value.set_bytes(content.clone());
+            self.contents[index] = Some(content);
+        }
         Ok(())
     }
 
@@ -132,15 +169,17 @@ impl Buffers {
         self.places.iter().map(slot).collect()
     }
 
-    /// Returns the fills that poison the outputs. Restores the contents of in-out arguments first.
-    pub fn poison(&self, session: &mut Session, pattern: u32) -> Result<Vec<Fill>, Fault> {
+    /// Returns the fills that poison the outputs. Restores the contents of in-out arguments first, unless they are new.
+    pub fn poison(&mut self, session: &mut Session, pattern: u32) -> Result<Vec<Fill>, Fault> {
         let mut fills = Vec::new();
+        let generated = std::mem::take(&mut self.generated);
         for (index, (id, bytes, kind)) in self.buffers() {
             match kind {
                 Kind::Input => {}
                 Kind::Output => {
                     fills.push(Fill { buffer: id, offset: GUARD, words: bytes / 4, pattern });
                 }
+                Kind::InOut if generated => {}
                 Kind::InOut => {
                     session.write(id, GUARD, self.contents[index].as_deref().unwrap_or_default())?
                 }
@@ -158,6 +197,7 @@ impl Buffers {
             let payload = &all[GUARD as usize..(GUARD + bytes) as usize];
             forbidden = forbidden.or_else(|| self.guards(index, bytes, &all));
             if kind == Kind::Input {
+                // Of contents that are not known, nothing can be compared.
                 let expected = self.contents[index].as_deref().unwrap_or_default();
                 let changed = payload.iter().zip(expected).position(|(found, expected)| found != expected);
                 let name = || self.names[index].clone();

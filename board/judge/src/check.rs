@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::buffers::{self, Buffers, ForbiddenWrite};
 use crate::host_solution::HostWork;
-use crate::message::{Call, CallReport};
+use crate::message::{Call, CallReport, Preparation};
 use crate::session::{Called, Fault, Session};
 
 /// Arguments of less bytes may be copied between host and device: a count, a flag, a small table.
@@ -73,6 +73,33 @@ impl<'a> PlacedCase<'a> {
         Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
     }
 
+    /// Places a case on the device, for inputs that [`PlacedCase::renew`] provides.
+    pub fn outline(
+        session: &mut Session,
+        spec: CheckSpec<'a>,
+        case: &'a Case,
+        launch: Launch,
+        (round, place): (u64, u32),
+    ) -> Result<PlacedCase<'a>, Fault> {
+        let seed = spec.seed(case, round);
+        let prepared = spec.problem.outline(case, spec.dtype);
+        let buffers = Buffers::place(session, &prepared, place * 256, seed)?;
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+    }
+
+    /// Gives the case inputs that no call has seen: the device generates them if it can. They are known, so that a call can be verified,
+    /// if `known` is set.
+    pub fn renew(&mut self, session: &mut Session, round: u64, known: bool) -> Result<(), Fault> {
+        let CheckSpec { problem, dtype, .. } = self.spec;
+        let seed = self.spec.seed(self.case, round);
+        let Some(generators) = problem.generators(self.case, dtype) else {
+            return self.refresh(session, problem.prepare(self.case, dtype, seed));
+        };
+        self.expected = None;
+        self.buffers.generate(session, &generators, seed)?;
+        if known { self.buffers.learn(session, &mut self.prepared) } else { Ok(()) }
+    }
+
     /// Gives the case other inputs, which are secret until the call.
     pub fn refresh(&mut self, session: &mut Session, prepared: Prepared) -> Result<(), Fault> {
         self.buffers.rewrite(session, &prepared)?;
@@ -83,7 +110,7 @@ impl<'a> PlacedCase<'a> {
 
     /// Calls the solution. Each round uses another poison pattern for the outputs.
     pub fn call(
-        &self,
+        &mut self,
         session: &mut Session,
         round: u64,
         flush: u64,
@@ -91,15 +118,14 @@ impl<'a> PlacedCase<'a> {
     ) -> Result<CallReport, Fault> {
         let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let fills = self.buffers.poison(session, pattern)?;
-        let Called { report, work } = session.call(Call {
+        let call = Call {
             grid: self.launch.grid,
             block: self.launch.block,
             local: self.launch.dynamic_lds,
-            flush,
             count,
-            fills,
             slots: self.buffers.slots(),
-        })?;
+        };
+        let Called { report, work } = session.call(Preparation { flush, fills }, call)?;
         work.map_or(Ok(()), |work| self.require_device_work(&work))?;
         Ok(report)
     }
@@ -138,7 +164,7 @@ impl<'a> PlacedCase<'a> {
     }
 
     /// Calls the solution and reads its outputs.
-    pub fn answer(&self, session: &mut Session, round: u64) -> Result<CallOutput, Fault> {
+    pub fn answer(&mut self, session: &mut Session, round: u64) -> Result<CallOutput, Fault> {
         let called = self.call(session, round, 0, false)?;
         let (outputs, forbidden) = self.buffers.outputs(session)?;
         Ok(CallOutput { called, outputs, forbidden })

@@ -8,6 +8,7 @@ use sandbox::{Command, Limits, SandboxError, Stop};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::generator;
 use crate::object_rules::{self, ObjectBreach};
 use crate::recipe::{self, Recipe, RecipeError, SOURCE, Side, hex};
 use crate::tools::Tools;
@@ -73,6 +74,15 @@ struct Kept {
     warnings: String,
 }
 
+/// The harness of a solution of the host shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Harness<'a> {
+    /// C++ with `main`.
+    pub text: &'a str,
+    /// Number of devices of the problem.
+    pub devices: u32,
+}
+
 /// Compiles for one target.
 #[derive(Debug)]
 pub struct Compiler<'a> {
@@ -92,7 +102,7 @@ impl<'a> Compiler<'a> {
         let recipe = Recipe::find(self.tools, self.target)?;
         recipe.precompiled(self.tools, Side::Device)?;
         recipe.precompiled(self.tools, Side::Host)?;
-        Ok(())
+        self.kernel(generator::SOURCE).map(drop)
     }
 
     /// Compiles device code only.
@@ -100,12 +110,12 @@ impl<'a> Compiler<'a> {
         self.compile(source, None)
     }
 
-    /// Compiles device code and a host program. `main` is C++ that is compiled separately and linked to the source.
-    pub fn program(&self, source: &str, main: Option<&str>) -> Result<Compiled, CompileError> {
-        self.compile(source, Some(main))
+    /// Compiles device code and a host program. A harness is compiled separately and linked to the source.
+    pub fn program(&self, source: &str, harness: Option<Harness<'_>>) -> Result<Compiled, CompileError> {
+        self.compile(source, Some(harness))
     }
 
-    fn compile(&self, source: &str, program: Option<Option<&str>>) -> Result<Compiled, CompileError> {
+    fn compile(&self, source: &str, program: Option<Option<Harness<'_>>>) -> Result<Compiled, CompileError> {
         let begun = Instant::now();
         let recipe = Recipe::find(self.tools, self.target)?;
         let folder = self.tools.cache.join("code");
@@ -117,7 +127,7 @@ impl<'a> Compiler<'a> {
         let code = work.device()?;
         let program = match program {
             None => None,
-            Some(main) => Some(work.host(&code, main)?),
+            Some(harness) => Some(work.host(&code, harness)?),
         };
         let compiled = Compiled {
             code,
@@ -160,7 +170,7 @@ impl Work<'_> {
         self.run("device link", &link, vec![("device.o", object)], None, "device.co")
     }
 
-    fn host(&mut self, code: &[u8], main: Option<&str>) -> Result<Vec<u8>, CompileError> {
+    fn host(&mut self, code: &[u8], harness: Option<Harness<'_>>) -> Result<Vec<u8>, CompileError> {
         let headers = self.precompiled(Side::Host)?;
         let bundle = bundle(self.compiler.target, code);
         let extra = ["-fcuda-include-gpubinary", "device.bundle"];
@@ -168,15 +178,15 @@ impl Work<'_> {
         let files = vec![(SOURCE, self.source.as_bytes().to_vec()), ("device.bundle", bundle)];
         let object = self.run("host code", &command, files, headers.as_deref(), "input.o")?;
         // A whole program gets no verdict, so it may do what the sandbox permits.
-        if main.is_some()
-            && let Some(breach) = object_rules::breach(&object)
+        if let Some(harness) = harness
+            && let Some(breach) = object_rules::breach(&object, harness.devices)
         {
             return Err(CompileError::Rule(breach));
         }
         let mut link = self.recipe.host_link.clone();
         let mut files = vec![("input.o", object)];
-        if let Some(main) = main {
-            files.push(("main.o", self.main(main)?));
+        if let Some(harness) = harness {
+            files.push(("main.o", self.main(harness.text)?));
             link.push("main.o".to_owned());
         }
         self.run("host link", &link, files, Some(&self.compiler.tools.libraries.clone()), "output")
@@ -258,11 +268,13 @@ impl Work<'_> {
     }
 }
 
-fn key(recipe: &str, source: &str, program: Option<Option<&str>>) -> String {
+fn key(recipe: &str, source: &str, program: Option<Option<Harness<'_>>>) -> String {
     let mut hasher = Sha256::new();
     let main = match program {
         None => "device".to_owned(),
-        Some(main) => format!("program {}", main.unwrap_or_default()),
+        Some(None) => "program".to_owned(),
+        // Other rules apply to a program for another number of devices.
+        Some(Some(harness)) => format!("program for {} {}", harness.devices, harness.text),
     };
     for text in [recipe, &main, source] {
         hasher.update((text.len() as u64).to_le_bytes());

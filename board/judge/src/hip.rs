@@ -26,6 +26,7 @@ macro_rules! functions {
             $($field: unsafe extern "C" fn($($argument),*) -> $result,)*
             begin: Option<unsafe extern "C" fn() -> c_int>,
             end: Option<unsafe extern "C" fn(*mut u64, usize) -> c_int>,
+            session: Option<unsafe extern "C" fn(*mut u64) -> c_int>,
             _library: Library,
         }
 
@@ -40,6 +41,7 @@ macro_rules! functions {
                         $($field: *library.get(concat!($name, "\0").as_bytes())?,)*
                         begin: library.get(b"remoraCountersBegin\0").ok().map(|symbol| *symbol),
                         end: library.get(b"remoraCountersEnd\0").ok().map(|symbol| *symbol),
+                        session: library.get(b"remoraSession\0").ok().map(|symbol| *symbol),
                         _library: library,
                     })
                 }
@@ -51,6 +53,8 @@ macro_rules! functions {
 functions! {
     error_name = "hipGetErrorName": fn(c_int) -> *const c_char;
     device_name = "hipDeviceGetName": fn(*mut c_char, c_int, c_int) -> c_int;
+    device_count = "hipGetDeviceCount": fn(*mut c_int) -> c_int;
+    set_device = "hipSetDevice": fn(c_int) -> c_int;
     module_load = "hipModuleLoadData": fn(*mut *mut c_void, *const c_void) -> c_int;
     module_unload = "hipModuleUnload": fn(*mut c_void) -> c_int;
     module_function = "hipModuleGetFunction": fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
@@ -153,6 +157,27 @@ impl Hip {
             .unwrap_or_default())
     }
 
+    /// Returns the id of this process's session on the worker; `None` if the library does not report it.
+    pub fn session(&self) -> Option<u64> {
+        let mut session = 0;
+        // SAFETY: Remora's own extension, which writes a number to a valid pointer.
+        let code = unsafe { (self.session?)(&mut session) };
+        (code == 0).then_some(session)
+    }
+
+    pub fn device_count(&self) -> HipResult<u32> {
+        let mut count = 0;
+        // SAFETY: writes a number to a valid pointer.
+        self.check("hipGetDeviceCount", unsafe { (self.device_count)(&mut count) })?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// Makes a device the current one of this thread.
+    pub fn set_device(&self, device: u32) -> HipResult<()> {
+        // SAFETY: the library checks the ordinal.
+        self.check("hipSetDevice", unsafe { (self.set_device)(device as c_int) })
+    }
+
     /// Unloads a module. Its kernels must not be used afterwards.
     pub fn unload(&self, module: Handle) -> HipResult<()> {
         // SAFETY: a module of this library that the caller gives up.
@@ -184,9 +209,9 @@ impl Hip {
     }
 
     /// Allocates memory that another process can map. Memory of `hipMalloc` cannot be shared on every GPU.
-    pub fn allocate_shareable(&self, bytes: u64) -> HipResult<Shareable> {
+    pub fn allocate_shareable(&self, device: u32, bytes: u64) -> HipResult<Shareable> {
         let bytes = bytes.next_multiple_of(GRANULARITY) as usize;
-        let location = Location { kind: DEVICE, id: 0 };
+        let location = Location { kind: DEVICE, id: device as c_int };
         let properties =
             MemoryProperties { kind: PINNED, handle_types: FILE_DESCRIPTOR, location, window: 0, flags: 0 };
         let access = MemoryAccess { location, flags: READ_WRITE };

@@ -74,10 +74,13 @@ static bool good(hipError_t code, const char* call) {
 #define GOOD(call) good(call, #call)
 
 static void open_buffer(Bytes bytes) {
+    int device = int(bytes.take<uint32_t>());
     Buffer buffer{bytes.take<uint32_t>(), nullptr};
     hipIpcMemHandle_t handle = bytes.take<hipIpcMemHandle_t>();
     void* address = nullptr;
+    if (!GOOD(hipSetDevice(device))) return;
     if (!GOOD(hipIpcOpenMemHandle(&address, handle, hipIpcMemLazyEnablePeerAccess))) return;
+    if (!GOOD(hipSetDevice(0))) return;
     buffer.address = static_cast<char*>(address);
     buffers.push_back(buffer);
 }
@@ -103,7 +106,12 @@ static void call(Bytes bytes) {
             if (buffer.id == id) slots[index] += uint64_t(buffer.address);
     }
     call_solution(slots);
-    if (GOOD(hipGetLastError())) GOOD(hipDeviceSynchronize());
+    if (!GOOD(hipGetLastError())) return;
+    int devices = 1;
+    if (!GOOD(hipGetDeviceCount(&devices))) return;
+    // Ends with the first device as the current one.
+    for (int device = devices - 1; device >= 0; --device)
+        if (!GOOD(hipSetDevice(device)) || !GOOD(hipDeviceSynchronize())) return;
 }
 
 static void serve(Bytes bytes) {

@@ -67,8 +67,8 @@ impl HostSolution {
     }
 
     /// Maps a buffer of the runner. Its contents must be written afterwards.
-    pub fn open(&mut self, buffer: u32, handle: &[u8]) -> Result<(), Fault> {
-        self.outside(&HostRequest::Open { buffer, handle })
+    pub fn open(&mut self, device: u32, buffer: u32, handle: &[u8]) -> Result<(), Fault> {
+        self.outside(&HostRequest::Open { device, buffer, handle })
     }
 
     /// Unmaps a buffer.

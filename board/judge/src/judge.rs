@@ -10,6 +10,7 @@ use crate::check::{CheckSpec, PlacedCase};
 use crate::code::{Code, Workgroup};
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
+use crate::generator;
 use crate::gpu::Gpu;
 use crate::job::{Grant, Job};
 use crate::measure::{MeasureError, Measurement};
@@ -85,12 +86,18 @@ impl Judge<'_> {
         }
         self.context.check_rules()?;
         let shape = Shape::of(&self.context.job.source).ok_or_else(|| {
-            let wanted = problem.signature(self.context.job.dtype, Shape::Kernel);
+            let wanted = problem.signature(self.context.job.dtype, problem.shape());
             ending::compile_error(
                 "there is no function named solution",
                 &format!("its declaration must be\n{wanted}"),
             )
         })?;
+        if !problem.permits(shape) {
+            let wanted = problem.signature(self.context.job.dtype, problem.shape());
+            let message =
+                format!("{} is for {} GPUs, but a kernel runs on one", problem.slug, problem.devices);
+            return Err(ending::compile_error(&message, &format!("the declaration must be\n{wanted}")));
+        }
         // Launch directives are checked first, before anything takes time.
         for case in &problem.cases {
             self.launch(problem, case)?;
@@ -184,6 +191,7 @@ impl Judge<'_> {
             ));
         }
         self.device = device;
+        self.require_devices(solution)?;
         match self.context.job.endpoint {
             Endpoint::Sample => self.sample(solution),
             Endpoint::Checker => {
@@ -215,6 +223,21 @@ impl Judge<'_> {
             }
             Endpoint::Sandbox | Endpoint::Compile => Ok(()),
         }
+    }
+
+    /// Ends the submission if the worker has too few GPUs for its problem.
+    fn require_devices(&mut self, solution: &mut Solution) -> Result<(), Ending> {
+        let needed = solution.problem.devices;
+        if needed == 1 {
+            return Ok(());
+        }
+        let found = solution.session.device_count();
+        let found = self.survived(found, solution)?;
+        if found >= needed {
+            return Ok(());
+        }
+        let text = format!("{} needs {needed} GPUs, but the worker has {found}", solution.problem.slug);
+        Err(ending::error("too few GPUs", &text))
     }
 
     fn spec<'p>(&self, problem: &'p Problem) -> CheckSpec<'p> {
@@ -294,6 +317,12 @@ impl Judge<'_> {
         let total_tests = cases.len();
         let message = format!("Measuring {total_tests} cases on {}", self.device_words(solution.gpu));
         (self.context.emit)(Event::Benchmarking { message, total_tests });
+        let generator = self.context.compiler(solution.gpu).kernel(generator::SOURCE);
+        let generator = generator.map_err(|error| {
+            ending::error("the generator of inputs cannot be compiled", &error.to_string())
+        })?;
+        let loaded = solution.session.load_generator(&generator.code);
+        self.survived(loaded, solution)?;
         let mut results: Vec<BenchmarkResult> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let measurement = Measurement {
@@ -369,7 +398,7 @@ impl Judge<'_> {
         let session = &mut solution.session;
         session.allow(seconds(self.context.job.limits.run_s));
         let placed = PlacedCase::new(session, spec, case, launch, 0, 0)
-            .and_then(|placed| Ok((placed.answer(session, 0)?, placed)));
+            .and_then(|mut placed| Ok((placed.answer(session, 0)?, placed)));
         let (answer, mut placed) = self.survived(placed, solution)?;
         let (result, debug_info) = placed.verdict(1, &answer);
         let mut input = SampleValues::new();

@@ -13,6 +13,7 @@ mod compile;
 mod context;
 mod ending;
 mod gate;
+mod generator;
 mod gpu;
 mod hip;
 mod host_solution;

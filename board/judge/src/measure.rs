@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use board_contract::{BenchmarkResult, Counters, DebugInfo, Roofline, TestResult};
-use board_problems::{Case, Launch, Prepared};
+use board_problems::{Case, Launch};
 
 use crate::check::{CallOutput, CheckSpec, PlacedCase};
 use crate::gpu::Gpu;
@@ -25,8 +25,9 @@ const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
 /// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
 const VERIFIED_ONE_IN: u64 = 8;
-/// Inputs up to this size in bytes are generated anew for every sample. Larger ones are rotated, which is faster.
-const MOST_FRESH_BYTES: usize = 4 << 20;
+/// Size of the arguments above which fewer samples are verified, because that takes the host seconds.
+const LARGE_BYTES: usize = 64 << 20;
+const LARGE_VERIFIED_ONE_IN: u64 = 32;
 /// Most operations of one instruction of a wave: packed multiply-add in 64 lanes, and the largest matrix instruction.
 const FLOPS_PER_VECTOR: f64 = 256.0;
 const FLOPS_PER_MATRIX: f64 = 65_536.0;
@@ -77,41 +78,42 @@ impl Measurement<'_> {
         session.reload()?;
         let mut sets = Vec::new();
         for set in 0..SETS {
-            let round = 1000 + u64::from(set);
-            sets.push(PlacedCase::new(session, self.spec, self.case, self.launch, round, 1 + set)?);
+            let place = (1000 + u64::from(set), 1 + set);
+            sets.push(PlacedCase::outline(session, self.spec, self.case, self.launch, place)?);
         }
         // Verify before anything is timed.
-        for set in &mut sets {
-            let answer = set.answer(session, 0)?;
-            self.require_correct(set, &answer)?;
-        }
+        sets[0].renew(session, 1100, true)?;
+        let answer = sets[0].answer(session, 0)?;
+        self.require_correct(&mut sets[0], &answer)?;
         let counts = if self.emulated {
+            sets[0].renew(session, 1200, false)?;
             sets[0].call(session, 1, 0, true)?.counts.map(Counters::from_array)
         } else {
             for round in 0..WARM_UPS {
-                sets[(round % u64::from(SETS)) as usize].call(session, 1 + round, 0, false)?;
+                let set = &mut sets[(round % u64::from(SETS)) as usize];
+                set.renew(session, 1200 + round, false)?;
+                set.call(session, 1 + round, 0, false)?;
             }
             None
         };
         let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
+        let large = self.spec.problem.bytes_of_arguments(self.case, self.spec.dtype) > LARGE_BYTES;
+        let one_in = if large { LARGE_VERIFIED_ONE_IN } else { VERIFIED_ONE_IN };
         let mut samples = Vec::new();
-        let mut last = 0;
         while !self.is_enough(&samples, start.elapsed()) {
             let round = samples.len() as u64;
             // The secret seed decides which addresses are used and whether the outputs are verified.
             let chance = self.spec.seed(self.case, 2000 + round);
-            last = (chance % u64::from(SETS)) as usize;
-            let set = &mut sets[last];
-            // No call has seen these inputs.
-            let inputs = self.fresh(&set.prepared, 3000 + round);
-            set.refresh(session, inputs)?;
+            let set = &mut sets[(chance % u64::from(SETS)) as usize];
+            let verified = self.emulated || (chance >> 32).is_multiple_of(one_in) || samples.len() < 2;
+            set.renew(session, 3000 + round, verified)?;
             let called = set.call(session, 100 + round, flush, false)?;
             samples.push(called.device_ms);
-            if self.emulated || (chance >> 32).is_multiple_of(VERIFIED_ONE_IN) || samples.len() <= 2 {
+            if verified {
                 self.verify(session, set)?;
             }
         }
-        let deterministic = self.repeats(session, &mut sets, last)?;
+        let deterministic = self.repeats(session, &mut sets)?;
         for set in &sets {
             set.buffers.free(session)?;
         }
@@ -136,17 +138,6 @@ impl Measurement<'_> {
         })
     }
 
-    /// Returns inputs that no call has seen.
-    fn fresh(&self, before: &Prepared, round: u64) -> Prepared {
-        let CheckSpec { problem, dtype, .. } = self.spec;
-        let seed = self.spec.seed(self.case, round);
-        let size: usize = before.arguments.iter().filter_map(|it| it.value.bytes()).map(<[u8]>::len).sum();
-        match size <= MOST_FRESH_BYTES {
-            true => problem.prepare(self.case, dtype, seed),
-            false => problem.vary(before, seed),
-        }
-    }
-
     /// Verifies the outputs of the last call.
     fn verify(&self, session: &mut Session, set: &mut PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
         let (outputs, forbidden) = set.buffers.outputs(session)?;
@@ -160,17 +151,15 @@ impl Measurement<'_> {
         Ok(outputs)
     }
 
-    /// Repeats the last sample at other addresses. Returns whether all bits of the outputs are the same. If there is no reference, the
-    /// outputs of both calls must agree within the tolerance.
-    fn repeats(
-        &self,
-        session: &mut Session,
-        sets: &mut [PlacedCase],
-        last: usize,
-    ) -> Result<bool, MeasureError> {
-        let outputs = self.verify(session, &mut sets[last])?;
-        let (inputs, other) = (sets[last].prepared.clone(), (last + 1) % sets.len());
-        let set = &mut sets[other];
+    /// Calls the solution twice with the same inputs, at different addresses. Returns whether all bits of the outputs are the same. If
+    /// there is no reference, the outputs of both calls must agree within the tolerance.
+    fn repeats(&self, session: &mut Session, sets: &mut [PlacedCase]) -> Result<bool, MeasureError> {
+        let set = &mut sets[0];
+        set.renew(session, 9000, true)?;
+        set.call(session, 9000, 0, false)?;
+        let outputs = self.verify(session, set)?;
+        let inputs = set.prepared.clone();
+        let set = &mut sets[1];
         set.refresh(session, inputs)?;
         set.call(session, 10_000, 0, false)?;
         let again = self.verify(session, set)?;
@@ -234,7 +223,8 @@ impl Measurement<'_> {
         let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
         let dtype = self.spec.dtype;
         let roof = self.gpu.roof(dtype, self.spec.problem.input_precision(dtype));
-        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / roof.flops);
+        let devices = f64::from(self.spec.problem.devices);
+        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / roof.flops) / devices;
         let floor_ms = seconds * 1e3;
         let mut flags = Vec::new();
         match &counts {
@@ -265,9 +255,9 @@ impl Measurement<'_> {
                 flops,
                 bytes,
                 intensity: flops.map(|flops| flops / bytes),
-                peak_flops: roof.flops,
+                peak_flops: roof.flops * devices,
                 peak_unit: roof.unit.to_owned(),
-                peak_bytes_per_s: self.gpu.bytes_per_s,
+                peak_bytes_per_s: self.gpu.bytes_per_s * devices,
             },
             counts,
             estimated,

@@ -30,17 +30,36 @@ pub(crate) enum Slot {
     Scalar { bytes: [u8; 8] },
 }
 
+/// What precedes a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Preparation {
+    /// Bytes to write in order to flush the caches.
+    pub flush: u64,
+    pub fills: Vec<Fill>,
+}
+
 /// One call of a solution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub local: u32,
-    /// Bytes to write before the call in order to flush the caches.
-    pub flush: u64,
     pub count: bool,
-    pub fills: Vec<Fill>,
     pub slots: Vec<Slot>,
+}
+
+/// Input that the device generates. `generator.hip` describes the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generate {
+    pub buffer: u32,
+    pub offset: u64,
+    pub bytes: u64,
+    pub count: u64,
+    pub seed: u64,
+    pub element: u32,
+    pub kind: u32,
+    pub low: u64,
+    pub span: u64,
 }
 
 /// Result of a call.
@@ -55,12 +74,18 @@ pub(crate) struct CallReport {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
+    /// Name of the first device.
     Device,
+    /// Number of devices.
+    DeviceCount,
+    /// Id of the session on the worker; 0 if it is not known.
+    SessionId,
     Load {
         code: Vec<u8>,
         kernel: String,
     },
     Allocate {
+        device: u32,
         buffer: u32,
         bytes: u64,
     },
@@ -83,14 +108,18 @@ pub(crate) enum Request {
     Reload,
     /// Allocates a buffer that another process can map. Returns the handle for that.
     Share {
+        device: u32,
         buffer: u32,
         bytes: u64,
     },
-    /// Does what precedes a call: fills, flushes the caches, and waits.
-    Prepare {
-        flush: u64,
-        fills: Vec<Fill>,
+    /// Code of the kernel that generates inputs.
+    Generator {
+        code: Vec<u8>,
     },
+    /// Generates an input.
+    Generate(Generate),
+    /// Does what precedes a call: fills, flushes the caches, and waits.
+    Prepare(Preparation),
 }
 
 /// A request to the process of a solution of the host shape.
@@ -98,8 +127,8 @@ pub(crate) enum Request {
 pub(crate) enum HostRequest<'a> {
     /// Connect to the device.
     Start,
-    /// Map a buffer of the runner.
-    Open { buffer: u32, handle: &'a [u8] },
+    /// Map a buffer of the runner, with its device as the current one.
+    Open { device: u32, buffer: u32, handle: &'a [u8] },
     /// Unmap it.
     Close { buffer: u32 },
     /// Call the solution and wait until its work has ended.
@@ -117,6 +146,10 @@ const CALL: u8 = 8;
 const SHARE: u8 = 9;
 const PREPARE: u8 = 10;
 const RELOAD: u8 = 11;
+const DEVICE_COUNT: u8 = 12;
+const SESSION_ID: u8 = 15;
+const GENERATOR: u8 = 13;
+const GENERATE: u8 = 14;
 
 /// Requests to a solution of the host shape, as in `host_main.hip`.
 const HOST_START: u8 = 1;
@@ -137,13 +170,16 @@ impl Request {
         let mut out = Vec::new();
         match self {
             Request::Device => out.push(DEVICE),
+            Request::DeviceCount => out.push(DEVICE_COUNT),
+            Request::SessionId => out.push(SESSION_ID),
             Request::Load { code, kernel } => {
                 out.push(LOAD);
                 put_bytes(&mut out, kernel.as_bytes());
                 put_bytes(&mut out, code);
             }
-            Request::Allocate { buffer, bytes } => {
+            Request::Allocate { device, buffer, bytes } => {
                 out.push(ALLOCATE);
+                out.extend(device.to_le_bytes());
                 out.extend(buffer.to_le_bytes());
                 out.extend(bytes.to_le_bytes());
             }
@@ -173,20 +209,32 @@ impl Request {
                 {
                     out.extend(number.to_le_bytes());
                 }
-                out.extend(call.flush.to_le_bytes());
-                put_fills(&mut out, &call.fills);
                 put_slots(&mut out, &call.slots);
             }
             Request::Reload => out.push(RELOAD),
-            Request::Share { buffer, bytes } => {
+            Request::Share { device, buffer, bytes } => {
                 out.push(SHARE);
+                out.extend(device.to_le_bytes());
                 out.extend(buffer.to_le_bytes());
                 out.extend(bytes.to_le_bytes());
             }
-            Request::Prepare { flush, fills } => {
+            Request::Generator { code } => {
+                out.push(GENERATOR);
+                put_bytes(&mut out, code);
+            }
+            Request::Generate(it) => {
+                out.push(GENERATE);
+                for number in [it.buffer, it.element, it.kind] {
+                    out.extend(number.to_le_bytes());
+                }
+                for number in [it.offset, it.bytes, it.count, it.seed, it.low, it.span] {
+                    out.extend(number.to_le_bytes());
+                }
+            }
+            Request::Prepare(it) => {
                 out.push(PREPARE);
-                out.extend(flush.to_le_bytes());
-                put_fills(&mut out, fills);
+                out.extend(it.flush.to_le_bytes());
+                put_fills(&mut out, &it.fills);
             }
         }
         out
@@ -196,11 +244,15 @@ impl Request {
         let mut fields = Fields(bytes);
         let request = match fields.byte()? {
             DEVICE => Request::Device,
+            DEVICE_COUNT => Request::DeviceCount,
+            SESSION_ID => Request::SessionId,
             LOAD => {
                 let kernel = String::from_utf8(fields.bytes()?.to_vec()).ok()?;
                 Request::Load { kernel, code: fields.bytes()?.to_vec() }
             }
-            ALLOCATE => Request::Allocate { buffer: fields.u32()?, bytes: fields.u64()? },
+            ALLOCATE => {
+                Request::Allocate { device: fields.u32()?, buffer: fields.u32()?, bytes: fields.u64()? }
+            }
             FREE => Request::Free { buffer: fields.u32()? },
             WRITE => Request::Write {
                 buffer: fields.u32()?,
@@ -210,16 +262,26 @@ impl Request {
             READ => Request::Read { buffer: fields.u32()?, offset: fields.u64()?, bytes: fields.u64()? },
             FILL => Request::Fill(fields.fills()?),
             RELOAD => Request::Reload,
-            SHARE => Request::Share { buffer: fields.u32()?, bytes: fields.u64()? },
-            PREPARE => Request::Prepare { flush: fields.u64()?, fills: fields.fills()? },
+            SHARE => Request::Share { device: fields.u32()?, buffer: fields.u32()?, bytes: fields.u64()? },
+            GENERATOR => Request::Generator { code: fields.bytes()?.to_vec() },
+            GENERATE => Request::Generate(Generate {
+                buffer: fields.u32()?,
+                element: fields.u32()?,
+                kind: fields.u32()?,
+                offset: fields.u64()?,
+                bytes: fields.u64()?,
+                count: fields.u64()?,
+                seed: fields.u64()?,
+                low: fields.u64()?,
+                span: fields.u64()?,
+            }),
+            PREPARE => Request::Prepare(Preparation { flush: fields.u64()?, fills: fields.fills()? }),
             CALL => {
                 let mut numbers = [0; 8];
                 for number in &mut numbers {
                     *number = fields.u32()?;
                 }
                 let [gx, gy, gz, bx, by, bz, local, count] = numbers;
-                let flush = fields.u64()?;
-                let fills = fields.fills()?;
                 let mut slots = Vec::new();
                 for _ in 0..fields.u32()?.min(256) {
                     let buffer = fields.u32()?;
@@ -233,9 +295,7 @@ impl Request {
                     grid: [gx, gy, gz],
                     block: [bx, by, bz],
                     local,
-                    flush,
                     count: count != 0,
-                    fills,
                     slots,
                 })
             }
@@ -250,8 +310,9 @@ impl HostRequest<'_> {
         let mut out = Vec::new();
         match self {
             HostRequest::Start => out.push(HOST_START),
-            HostRequest::Open { buffer, handle } => {
+            HostRequest::Open { device, buffer, handle } => {
                 out.push(HOST_OPEN);
+                out.extend(device.to_le_bytes());
                 out.extend(buffer.to_le_bytes());
                 out.extend(*handle);
             }
@@ -388,22 +449,34 @@ mod tests {
         let fill = Fill { buffer: 1, offset: 2, words: 3, pattern: 4 };
         vec![
             Request::Device,
+            Request::DeviceCount,
+            Request::SessionId,
             Request::Load { code: vec![1, 2, 3], kernel: "solution".into() },
-            Request::Allocate { buffer: 7, bytes: 1 << 40 },
+            Request::Allocate { device: 1, buffer: 7, bytes: 1 << 40 },
             Request::Free { buffer: 7 },
             Request::Write { buffer: 7, offset: 9, bytes: vec![5; 100] },
             Request::Read { buffer: 7, offset: 9, bytes: 100 },
             Request::Fill(vec![fill; 2]),
             Request::Reload,
-            Request::Share { buffer: 7, bytes: 1 << 40 },
-            Request::Prepare { flush: 8, fills: vec![fill] },
+            Request::Share { device: 1, buffer: 7, bytes: 1 << 40 },
+            Request::Generator { code: vec![1, 2, 3] },
+            Request::Generate(Generate {
+                buffer: 1,
+                offset: 2,
+                bytes: 3,
+                count: 4,
+                seed: 5,
+                element: 6,
+                kind: 7,
+                low: 8,
+                span: 9,
+            }),
+            Request::Prepare(Preparation { flush: 8, fills: vec![fill] }),
             Request::Call(Call {
                 grid: [1, 2, 3],
                 block: [4, 5, 6],
                 local: 7,
-                flush: 8,
                 count: true,
-                fills: vec![fill],
                 slots: vec![Slot::Buffer { buffer: 1, offset: 4096 }, Slot::Scalar { bytes: [9; 8] }],
             }),
         ]

@@ -25,6 +25,9 @@ struct Imports {
     names: &'static [&'static str],
 }
 
+/// Rule for problems with one device.
+const ONE_DEVICE: &str = "device-choice";
+
 const IMPORTS: &[Imports] = &[
     Imports {
         rule: "process",
@@ -131,7 +134,6 @@ const IMPORTS: &[Imports] = &[
         about: "only the judge sets up the device",
         names: &[
             "hipDeviceReset",
-            "hipSetDevice",
             "hipSetDeviceFlags",
             "hipDeviceSetLimit",
             "hipCtx*",
@@ -139,6 +141,7 @@ const IMPORTS: &[Imports] = &[
             "remora*",
         ],
     },
+    Imports { rule: ONE_DEVICE, about: "only the judge chooses the device", names: &["hipSetDevice"] },
     Imports {
         rule: "library",
         about: "a solution must not call libraries that solve the problem",
@@ -151,6 +154,7 @@ const IMPORTS: &[Imports] = &[
             "rocsolver_*",
             "hipsparse*",
             "hipfft*",
+            "nccl*",
         ],
     },
 ];
@@ -190,21 +194,22 @@ const DEFINITIONS: &[&str] = &[
     "__libc_start_main",
 ];
 
-/// Returns the first rule violation of the object file of host code.
-pub(crate) fn breach(object: &[u8]) -> Option<ObjectBreach> {
+/// Returns the first rule violation of the object file of host code. A solution for several devices may choose among them.
+pub(crate) fn breach(object: &[u8], devices: u32) -> Option<ObjectBreach> {
     let Ok(file) = ElfFile64::<object::Endianness>::parse(object) else {
         let about = "the compiler's output is not an object file";
         return Some(ObjectBreach { rule: "object", about, symbol: "input.o".to_owned() });
     };
     let symbols = || file.symbols().filter(|symbol| !symbol.is_local());
-    symbols().find_map(|symbol| of_symbol(&symbol)).or_else(|| early_code(&file))
+    symbols().find_map(|symbol| of_symbol(&symbol, devices)).or_else(|| early_code(&file))
 }
 
-fn of_symbol(symbol: &ElfSymbol64<'_, '_>) -> Option<ObjectBreach> {
+fn of_symbol(symbol: &ElfSymbol64<'_, '_>, devices: u32) -> Option<ObjectBreach> {
     let name = symbol.name().unwrap_or_default();
     let found = |rule, about| Some(ObjectBreach { rule, about, symbol: name.to_owned() });
     if symbol.is_undefined() {
-        let import = IMPORTS.iter().find(|imports| matches_any(imports.names, name))?;
+        let applies = |imports: &&Imports| devices == 1 || imports.rule != ONE_DEVICE;
+        let import = IMPORTS.iter().filter(applies).find(|imports| matches_any(imports.names, name))?;
         return found(import.rule, import.about);
     }
     // STT_GNU_IFUNC: the dynamic linker would call it before `main`.
@@ -278,6 +283,6 @@ mod tests {
 
     #[test]
     fn what_is_not_an_object_file_is_refused() {
-        assert_eq!(breach(b"no object").unwrap().rule, "object");
+        assert_eq!(breach(b"no object", 1).unwrap().rule, "object");
     }
 }

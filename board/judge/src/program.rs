@@ -4,7 +4,6 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use board_contract::{Endpoint as Request, Event};
 use board_problems::{Direction, Dtype, Problem, Shape};
@@ -13,15 +12,16 @@ use transport::{Endpoint, TransportError};
 use worker_client::WorkerAddress;
 
 use crate::code::{Code, Workgroup};
+use crate::compile::Harness;
 use crate::context::Context;
 use crate::ending::{self, Ending, seconds};
 use crate::gate::{Gate, Policy};
 use crate::gpu::Gpu;
 use crate::host_solution::HostSolution;
+use crate::session::CONNECT_TIMEOUT;
 use crate::tools::LIBRARY;
 
 const PROGRAM: &str = "program";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Compiles a solution of the host shape and starts it. Returns `None` if only the compilation was requested.
 pub(crate) fn solution(
@@ -30,10 +30,11 @@ pub(crate) fn solution(
     gpu: &Gpu,
 ) -> Result<Option<HostSolution>, Ending> {
     context.compiling();
-    let main = main_text(problem, context.job.dtype);
+    let text = main_text(problem, context.job.dtype);
+    let harness = Harness { text: &text, devices: problem.devices };
     let compiled = context
         .compiler(gpu)
-        .program(&context.job.source, Some(&main))
+        .program(&context.job.source, Some(harness))
         .map_err(|error| ending::of_compiler(&error))?;
     let code = Code::parse(&compiled.code)
         .map_err(|problem| ending::error("the compiled code cannot be read", &problem.to_string()))?;

@@ -3,16 +3,18 @@
 //! No user code runs in it. It is a separate process so that the judge can kill it and report the failure if the device hangs or the
 //! library crashes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::generator;
 use crate::hip::{Address, Handle, Hip, HipError, HipResult, Shareable};
 use crate::message::{
-    self, Call, CallReport, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
+    self, Call, CallReport, DESCRIPTOR, DONE, Fill, Generate, HIP_ERROR, MOST, OTHER_ERROR, Preparation,
+    Request, Slot,
 };
 
 /// Error that ends a runner.
@@ -34,8 +36,16 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
     // SAFETY: the caller guarantees that descriptor 3 is a socket that nothing else uses.
     let mut stream = unsafe { UnixStream::from_raw_fd(DESCRIPTOR) };
     let hip = Hip::open(library)?;
-    let mut runner =
-        Runner { hip, code: None, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
+    let mut runner = Runner {
+        hip,
+        code: None,
+        kernel: None,
+        buffers: HashMap::new(),
+        scratch: None,
+        events: None,
+        generator: Vec::new(),
+        generators: HashMap::new(),
+    };
     loop {
         let frame = match message::receive(&mut stream) {
             Ok(frame) => frame,
@@ -86,10 +96,14 @@ struct Runner {
     /// Scratch buffer, written to flush the caches.
     scratch: Option<(Address, u64)>,
     events: Option<(Handle, Handle)>,
+    /// Code of the kernel that generates inputs, and the kernel on the devices that have used it.
+    generator: Vec<u8>,
+    generators: HashMap<u32, Handle>,
 }
 
-/// A buffer on the device.
+/// A buffer on a device.
 struct Buffer {
+    device: u32,
     address: Address,
     bytes: u64,
     /// Its physical memory, if other processes can map it.
@@ -100,15 +114,16 @@ impl Runner {
     fn serve(&mut self, request: Request, reply: &mut Vec<u8>) -> Result<(), Refusal> {
         match request {
             Request::Device => reply.extend(self.hip.device_name()?.as_bytes()),
+            Request::DeviceCount => reply.extend(self.hip.device_count()?.to_le_bytes()),
             Request::Load { code, kernel } => {
                 let name = CString::new(kernel)
                     .map_err(|_| Refusal::Other("the kernel name contains a zero byte".to_owned()))?;
                 self.code = Some((code, name));
                 self.reload()?;
             }
-            Request::Allocate { buffer, bytes } => {
-                let address = self.hip.allocate(bytes)?;
-                self.buffers.insert(buffer, Buffer { address, bytes, shared: None });
+            Request::Allocate { device, buffer, bytes } => {
+                let address = self.on(device, |hip| hip.allocate(bytes))?;
+                self.buffers.insert(buffer, Buffer { device, address, bytes, shared: None });
             }
             Request::Free { buffer } => match self.buffers.remove(&buffer) {
                 Some(Buffer { shared: Some(shared), .. }) => self.hip.free_shareable(shared)?,
@@ -130,19 +145,41 @@ impl Runner {
             Request::Fill(fills) => self.fill(&fills)?,
             Request::Call(call) => self.call(&call)?.encode(reply),
             Request::Reload => self.reload()?,
-            Request::Share { buffer, bytes } => {
-                let shared = self.hip.allocate_shareable(bytes)?;
+            Request::SessionId => reply.extend(self.hip.session().unwrap_or(0).to_le_bytes()),
+            Request::Generator { code } => self.generator = code,
+            Request::Generate(generate) => self.generate(&generate)?,
+            Request::Share { device, buffer, bytes } => {
+                let shared = self.on(device, |hip| hip.allocate_shareable(device, bytes))?;
                 let address = shared.address;
-                self.buffers.insert(buffer, Buffer { address, bytes, shared: Some(shared) });
+                self.buffers.insert(buffer, Buffer { device, address, bytes, shared: Some(shared) });
                 reply.extend(self.hip.share(address)?);
             }
-            Request::Prepare { flush, fills } => {
+            Request::Prepare(Preparation { flush, fills }) => {
                 self.fill(&fills)?;
+                for device in self.devices() {
+                    self.on(device, |hip| hip.synchronize())?;
+                }
                 self.flush(flush)?;
                 self.hip.synchronize()?;
             }
         }
         Ok(())
+    }
+
+    /// Ordinals of the devices that have buffers.
+    fn devices(&self) -> BTreeSet<u32> {
+        self.buffers.values().map(|buffer| buffer.device).collect()
+    }
+
+    /// Calls a function with a device as the current one. The first device is current otherwise.
+    fn on<T>(&self, device: u32, call: impl FnOnce(&Hip) -> HipResult<T>) -> HipResult<T> {
+        if device == 0 {
+            return call(&self.hip);
+        }
+        self.hip.set_device(device)?;
+        let result = call(&self.hip);
+        self.hip.set_device(0)?;
+        result
     }
 
     /// Loads the module again: its global variables then have their initial values.
@@ -168,10 +205,31 @@ impl Runner {
     fn fill(&self, fills: &[Fill]) -> Result<(), Refusal> {
         for fill in fills {
             let address = self.place(fill.buffer, fill.offset, fill.words.saturating_mul(4))?;
+            let device = self.buffers.get(&fill.buffer).map_or(0, |buffer| buffer.device);
             if fill.words > 0 {
-                self.hip.fill(address, fill.words, fill.pattern)?;
+                self.on(device, |hip| hip.fill(address, fill.words, fill.pattern))?;
             }
         }
+        Ok(())
+    }
+
+    /// Generates an input on the device of its buffer.
+    fn generate(&mut self, it: &Generate) -> Result<(), Refusal> {
+        let address = self.place(it.buffer, it.offset, it.bytes)?;
+        let device = self.buffers.get(&it.buffer).map_or(0, |buffer| buffer.device);
+        let kernel = match self.generators.get(&device) {
+            Some(kernel) => *kernel,
+            None => {
+                let name = CString::new(generator::KERNEL).unwrap_or_default();
+                let (_, kernel) = self.on(device, |hip| hip.load(&self.generator, &name))?;
+                self.generators.insert(device, kernel);
+                kernel
+            }
+        };
+        let numbers = [address, it.count, it.seed, it.element.into(), it.kind.into(), it.low, it.span]
+            .map(u64::to_le_bytes);
+        let (grid, block) = ([generator::groups(it.count), 1, 1], [generator::BLOCK, 1, 1]);
+        self.on(device, |hip| hip.launch(kernel, grid, block, 0, &mut { numbers }))?;
         Ok(())
     }
 
@@ -184,8 +242,6 @@ impl Runner {
                 Slot::Buffer { buffer, offset } => self.place(*buffer, *offset, 0)?.to_le_bytes(),
             });
         }
-        self.fill(&call.fills)?;
-        self.flush(call.flush)?;
         let (from, to) = self.events()?;
         self.hip.synchronize()?;
         let counting = call.count && self.hip.begin_counting();

@@ -10,12 +10,17 @@ use std::time::{Duration, Instant};
 
 use board_contract::Counters;
 use sandbox::Stop;
+use transport::Endpoint;
+use worker_client::{Observer, WorkerAddress};
 
 use crate::channel::Channel;
 pub(crate) use crate::channel::Fault;
 use crate::host_solution::{HostSolution, HostWork};
-use crate::message::{CHUNK, Call, CallReport, DESCRIPTOR, Fill, Request};
+use crate::message::{CHUNK, Call, CallReport, DESCRIPTOR, Fill, Generate, Preparation, Request};
 use crate::tools::Tools;
+
+/// Timeout for connecting to the worker.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Output and exit status of an ended process.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +46,10 @@ pub(crate) struct Session {
     process: Option<RunnerProcess>,
     /// The solution, if it has the host shape.
     solution: Option<HostSolution>,
+    /// The worker, until its session is observed.
+    worker: Option<WorkerAddress>,
+    /// Observer of the runner's session.
+    observer: Option<Observer>,
 }
 
 struct RunnerProcess {
@@ -84,7 +93,8 @@ impl Session {
         drop(theirs);
         let output = drain(child.stdout.take(), limit);
         let error = drain(child.stderr.take(), limit);
-        Ok(Session { channel, process: Some(RunnerProcess { child, output, error }), solution: None })
+        let process = Some(RunnerProcess { child, output, error });
+        Ok(Session { channel, process, solution: None, worker: address(worker, token), observer: None })
     }
 
     /// Has calls go to a solution of the host shape.
@@ -103,6 +113,12 @@ impl Session {
         Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
+    pub fn device_count(&mut self) -> Result<u32, Fault> {
+        let reply = self.ask(&Request::DeviceCount)?;
+        let count = reply.try_into().map(u32::from_le_bytes);
+        count.map_err(|_| Fault::InvalidReply("invalid number of devices".to_owned()))
+    }
+
     pub fn load(&mut self, code: &[u8], kernel: &str) -> Result<(), Fault> {
         self.ask(&Request::Load { code: code.to_vec(), kernel: kernel.to_owned() }).map(drop)
     }
@@ -112,13 +128,13 @@ impl Session {
         self.ask(&Request::Reload).map(drop)
     }
 
-    /// Allocates a buffer. Its contents are undefined: a solution may have written to it when it was mapped.
-    pub fn allocate(&mut self, buffer: u32, bytes: u64) -> Result<(), Fault> {
+    /// Allocates a buffer on a device. Its contents are undefined: a solution may have written to it when it was mapped.
+    pub fn allocate(&mut self, device: u32, buffer: u32, bytes: u64) -> Result<(), Fault> {
         if self.solution.is_none() {
-            return self.ask(&Request::Allocate { buffer, bytes }).map(drop);
+            return self.ask(&Request::Allocate { device, buffer, bytes }).map(drop);
         }
-        let handle = self.ask(&Request::Share { buffer, bytes })?;
-        self.solution.as_mut().map_or(Ok(()), |solution| solution.open(buffer, &handle))
+        let handle = self.ask(&Request::Share { device, buffer, bytes })?;
+        self.solution.as_mut().map_or(Ok(()), |solution| solution.open(device, buffer, &handle))
     }
 
     pub fn free(&mut self, buffer: u32) -> Result<(), Fault> {
@@ -149,35 +165,66 @@ impl Session {
         Ok(all)
     }
 
+    /// Loads the kernel that generates inputs.
+    pub fn load_generator(&mut self, code: &[u8]) -> Result<(), Fault> {
+        self.ask(&Request::Generator { code: code.to_vec() }).map(drop)
+    }
+
+    /// Generates an input on the device.
+    pub fn generate(&mut self, generate: Generate) -> Result<(), Fault> {
+        self.ask(&Request::Generate(generate)).map(drop)
+    }
+
     pub fn fill(&mut self, fills: Vec<Fill>) -> Result<(), Fault> {
         self.ask(&Request::Fill(fills)).map(drop)
     }
 
     /// Calls the solution. Times and counters are those of the worker, and of this process.
-    pub fn call(&mut self, call: Call) -> Result<Called, Fault> {
-        if self.solution.is_none() {
-            let start = Instant::now();
-            let reply = self.ask(&Request::Call(call))?;
-            let report = CallReport::decode(&reply)
-                .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
-            // The time until the reply includes the fills.
-            let report = CallReport { host_ms: start.elapsed().as_secs_f64() * 1e3, ..report };
-            return Ok(Called { report, work: None });
-        }
-        let Call { fills, flush, slots, count, .. } = call;
-        self.ask(&Request::Prepare { flush, fills })?;
+    pub fn call(&mut self, preparation: Preparation, call: Call) -> Result<Called, Fault> {
+        self.ask(&Request::Prepare(preparation))?;
         let start = Instant::now();
-        let work = match &mut self.solution {
-            Some(solution) => solution.call(&slots, count)?,
-            None => HostWork::default(),
-        };
-        let counts = work.counters.get(..Counters::COUNT).and_then(|counts| counts.try_into().ok());
-        let report = CallReport {
-            device_ms: work.time_ns as f64 / 1e6,
-            host_ms: start.elapsed().as_secs_f64() * 1e3,
-            counts,
-        };
-        Ok(Called { report, work: Some(work) })
+        let elapsed_ms = || start.elapsed().as_secs_f64() * 1e3;
+        if let Some(solution) = &mut self.solution {
+            let work = solution.call(&call.slots, call.count)?;
+            let counts = counts(&work.counters);
+            let report = CallReport { device_ms: work.time_ns as f64 / 1e6, host_ms: elapsed_ms(), counts };
+            return Ok(Called { report, work: Some(work) });
+        }
+        self.observe()?;
+        let count = call.count;
+        if let Some(observer) = &self.observer {
+            observer.start(count).map_err(|error| Fault::Worker(error.to_string()))?;
+        }
+        // The observer counts, and so sees as many devices as the worker has.
+        let call = Call { count: count && self.observer.is_none(), ..call };
+        let reply = self.ask(&Request::Call(call))?;
+        let report = CallReport::decode(&reply)
+            .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
+        let report = CallReport { host_ms: elapsed_ms(), ..report };
+        let Some(observer) = &self.observer else { return Ok(Called { report, work: None }) };
+        let measured =
+            observer.end(0, self.channel.left()).map_err(|error| Fault::Worker(error.to_string()))?;
+        if measured.lost > 0 || measured.kernels != 1 {
+            let text = format!("the worker has times of {} kernels instead of one", measured.kernels);
+            return Err(Fault::Worker(text));
+        }
+        let device_ms = (measured.end - measured.begin) as f64 / 1e6;
+        Ok(Called {
+            report: CallReport { device_ms, counts: counts(&measured.counters), ..report },
+            work: None,
+        })
+    }
+
+    /// Observes the session of the runner, if the worker permits that. Its times are those of the kernel alone, as for host code: events
+    /// would include what the worker does between two commands.
+    fn observe(&mut self) -> Result<(), Fault> {
+        let Some(worker) = self.worker.take() else { return Ok(()) };
+        let session = self.ask(&Request::SessionId)?.try_into().map(u64::from_le_bytes);
+        let session = session.map_err(|_| Fault::InvalidReply("invalid id of a session".to_owned()))?;
+        if session != 0 {
+            self.observer = Observer::new(&worker, session).ok();
+        }
+        Ok(())
     }
 
     /// Ends the processes. Returns the output of the solution, or of the runner if no user code runs on the host.
@@ -215,6 +262,18 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The address of a worker; `None` if it is not valid, which the runner reports.
+fn address(worker: &str, token: Option<&str>) -> Option<WorkerAddress> {
+    let endpoint: Endpoint = worker.parse().ok()?;
+    let token = token.map(|token| token.as_bytes().to_vec());
+    Some(WorkerAddress { endpoint, token, trust: None, connect_timeout: CONNECT_TIMEOUT })
+}
+
+/// Counters as an array, if there are enough of them.
+fn counts(counters: &[u64]) -> Option<[u64; Counters::COUNT]> {
+    counters.get(..Counters::COUNT)?.try_into().ok()
 }
 
 /// Keeps the first bytes of an output and discards the rest, so that the writer does not block.

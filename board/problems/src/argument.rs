@@ -63,6 +63,13 @@ impl Value {
         self.shape().iter().product::<usize>() * self.element().size()
     }
 
+    /// Sets the contents of an input, which must have the same size. Does nothing for outputs.
+    pub fn set_bytes(&mut self, contents: Vec<u8>) {
+        if let Self::Input { bytes, .. } | Self::InOut { bytes, .. } | Self::Scalar { bytes, .. } = self {
+            *bytes = contents;
+        }
+    }
+
     /// Returns the contents before the call; `None` for outputs.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -77,6 +84,8 @@ impl Value {
 pub struct Argument {
     /// Name of the parameter.
     pub name: String,
+    /// Ordinal of the GPU whose memory holds it; 0 for scalars.
+    pub device: u32,
     /// Contents.
     pub value: Value,
 }

@@ -12,6 +12,9 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
+/// Most GPUs of a problem.
+const MOST_DEVICES: u32 = 8;
+
 /// Error in the definition of a problem.
 #[derive(Debug, Error)]
 #[error("problem {slug}: {mistake}")]
@@ -62,6 +65,8 @@ struct Table {
     #[serde(default)]
     aliases: Vec<String>,
     dtypes: Vec<Dtype>,
+    #[serde(default = "one")]
+    devices: u32,
     #[serde(default)]
     exact: bool,
     flops: Option<String>,
@@ -73,7 +78,7 @@ struct Table {
     /// Sizes derived from those of a case.
     #[serde(default)]
     derived: BTreeMap<String, String>,
-    launch: TableLaunch,
+    launch: Option<TableLaunch>,
     cases: TableCases,
 }
 
@@ -87,6 +92,8 @@ struct TableParameter {
     shape: Vec<String>,
     fill: Option<String>,
     value: Option<String>,
+    #[serde(default)]
+    device: u32,
 }
 
 #[derive(Deserialize)]
@@ -137,11 +144,8 @@ fn problem(slug: &str, table: &str, statement: &str) -> Result<Problem, Mistake>
         cases: cases(table.cases, &derived)?,
         derived,
         exact: table.exact,
-        launch: Formula {
-            grid: expressions(&table.launch.grid, "grid")?,
-            block: expressions(&table.launch.block, "block")?,
-            lds: optional(table.launch.lds.as_deref(), "lds")?,
-        },
+        devices: table.devices,
+        launch: launch(table.launch, table.devices)?,
         flops: optional(table.flops.as_deref(), "flops")?,
         bytes: optional(table.bytes.as_deref(), "bytes")?,
         scale: optional(table.scale.as_deref(), "scale")?,
@@ -153,6 +157,27 @@ fn problem(slug: &str, table: &str, statement: &str) -> Result<Problem, Mistake>
         try_case(&problem, case)?;
     }
     Ok(problem)
+}
+
+/// The default launch of the kernel shape, which problems for several GPUs do not have.
+fn launch(table: Option<TableLaunch>, devices: u32) -> Result<Formula, Mistake> {
+    match table {
+        Some(launch) if devices == 1 => Ok(Formula {
+            grid: expressions(&launch.grid, "grid")?,
+            block: expressions(&launch.block, "block")?,
+            lds: optional(launch.lds.as_deref(), "lds")?,
+        }),
+        None if devices > 1 => Ok(Formula {
+            grid: vec![expression("1", "grid")?],
+            block: vec![expression("1", "block")?],
+            lds: None,
+        }),
+        _ => Err(Mistake::Whole("it must have a launch if it is for one GPU, and none if it is for several")),
+    }
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn expression(text: &str, place: &str) -> Result<Expression, Mistake> {
@@ -190,6 +215,9 @@ fn parameter(table: TableParameter) -> Result<Parameter, Mistake> {
     if table.fill.is_some() && matches!(table.direction, Direction::Out | Direction::Scalar) {
         return refuse("only inputs can have a fill");
     }
+    if table.device > 0 && scalar {
+        return refuse("a scalar is not in the memory of a GPU");
+    }
     if table.value.is_some() && !scalar {
         return refuse("only scalars can have a value");
     }
@@ -206,6 +234,7 @@ fn parameter(table: TableParameter) -> Result<Parameter, Mistake> {
         shape: expressions(&table.shape, &name)?,
         value: optional(table.value.as_deref(), &name)?,
         direction: table.direction,
+        device: table.device,
         element,
         fill,
         name,
@@ -269,6 +298,9 @@ fn try_whole(problem: &Problem) -> Result<(), Mistake> {
     require(!problem.dtypes.is_empty(), "it has no dtypes")?;
     require(!problem.tags.is_empty(), "it has no tag")?;
     require(problem.outputs().next().is_some(), "it has no output")?;
+    require((1..=MOST_DEVICES).contains(&problem.devices), "it is for no GPU, or for too many")?;
+    let placed = problem.parameters.iter().all(|parameter| parameter.device < problem.devices);
+    require(placed, "a parameter is on a GPU that it does not have")?;
     for (set, place, what) in [
         (Set::Check, Place::Emulated, "it has no case to check"),
         (Set::Bench, Place::Emulated, "it has no case to measure on a software GPU"),

@@ -26,12 +26,12 @@ const SEED: u64 = 0x6861_726e_6573_7300;
 /// Generates a complete program. Without a source it only declares `solution` and must be linked with the file that defines it.
 pub fn harness(problem: &Problem, dtype: Dtype, source: Option<&str>) -> Result<String, LaunchError> {
     let formula = problem.launch.overridden(source.unwrap_or_default())?;
-    let shape = source.and_then(Shape::of).unwrap_or(Shape::Kernel);
+    let shape = source.and_then(Shape::of).unwrap_or(problem.shape());
     let mut text = String::new();
     let _ = write!(
         text,
-        "static const char* const PROBLEM = \"{}\";\nstatic const char* const DATA_TYPE = \"{dtype}\";\n\n",
-        problem.slug
+        "static const char* const PROBLEM = \"{}\";\nstatic const char* const DATA_TYPE = \"{dtype}\";\nstatic const int DEVICES = {};\n\n",
+        problem.slug, problem.devices
     );
     sizes(problem, &mut text);
     numbers(problem, dtype, &mut text);
@@ -141,9 +141,10 @@ fn arguments(problem: &Problem, dtype: Dtype, text: &mut String) {
         let shape: Vec<String> = parameter.shape.iter().map(|extent| extent.c(false)).collect();
         let _ = writeln!(
             text,
-            "    all.push_back({{\"{}\", {role}, {element}, {{{}}}, {{}}}});",
+            "    all.push_back({{\"{}\", {role}, {element}, {{{}}}, {{}}, {}}});",
             parameter.name,
-            shape.join(", ")
+            shape.join(", "),
+            parameter.device
         );
     }
     text.push_str(

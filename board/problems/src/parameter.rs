@@ -119,6 +119,8 @@ pub struct Parameter {
     pub fill: Fill,
     /// Value of a scalar as a formula over the sizes. Without it the case gives the value.
     pub value: Option<Expression>,
+    /// Ordinal of the GPU whose memory holds the buffer.
+    pub device: u32,
 }
 
 impl Parameter {

@@ -65,6 +65,8 @@ pub struct Problem {
     pub cases: Vec<Case>,
     /// Whether every element must be exactly equal.
     pub exact: bool,
+    /// Number of GPUs. With more than one, the solution is a host function: a kernel runs on one GPU.
+    pub devices: u32,
     /// The default launch of the kernel shape.
     pub launch: Formula,
     /// Floating-point operations of a case; `None` where the count would be meaningless.

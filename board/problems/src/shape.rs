@@ -1,6 +1,7 @@
 //! The two shapes of a solution (kernel or host function), their detection in a source, and their starter code.
 
 use crate::dtype::Dtype;
+use crate::parameter::Direction;
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -77,13 +78,38 @@ impl Problem {
                 );
             }
             Shape::Host => {
-                let _ = write!(
-                    text,
-                    "\n// Pointers are to device memory. Launch your own kernels; the judge waits for them after this function returns.\n{signature} {{\n    \n}}\n"
-                );
+                text.push_str("\n// Pointers are to device memory. Launch your own kernels; the judge waits for them after this function returns.\n");
+                self.describe_devices(&mut text);
+                let _ = write!(text, "{signature} {{\n    \n}}\n");
             }
         }
         text
+    }
+
+    /// Writes as comments which buffers are on which GPU, if there are several.
+    fn describe_devices(&self, text: &mut String) {
+        if self.devices == 1 {
+            return;
+        }
+        for device in 0..self.devices {
+            let buffers = self
+                .parameters
+                .iter()
+                .filter(|parameter| parameter.direction != Direction::Scalar && parameter.device == device);
+            let names: Vec<&str> = buffers.map(|parameter| parameter.name.as_str()).collect();
+            let _ = writeln!(text, "// On GPU {device}: {}.", names.join(", "));
+        }
+        text.push_str("// Choose a GPU with hipSetDevice. Each can access the memory of the others.\n");
+    }
+
+    /// Returns the usual shape of a solution.
+    pub fn shape(&self) -> Shape {
+        if self.devices == 1 { Shape::Kernel } else { Shape::Host }
+    }
+
+    /// Returns whether a solution may have this shape. A kernel runs on one GPU only.
+    pub fn permits(&self, shape: Shape) -> bool {
+        self.devices == 1 || shape == Shape::Host
     }
 
     /// Returns the headers that the types of the signature need in addition to `hip/hip_runtime.h`.

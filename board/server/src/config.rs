@@ -51,7 +51,12 @@ pub struct DeviceConfig {
     pub price_per_hour: f64,
     /// Number of submissions that run on it concurrently.
     pub slots: usize,
+    /// Number of GPUs of its worker.
+    pub gpus: u32,
 }
+
+/// GPUs of a software device. Problems for several GPUs need them; idle ones cost nothing.
+pub const SOFTWARE_GPUS: u32 = 2;
 
 impl DeviceConfig {
     /// Configures a software GPU that the server runs itself, such as `mi300x`.
@@ -64,6 +69,7 @@ impl DeviceConfig {
             emulated: true,
             price_per_hour: 0.0,
             slots,
+            gpus: SOFTWARE_GPUS,
         }
     }
 
@@ -76,6 +82,7 @@ impl DeviceConfig {
             emulated: config.backend == WorkerBackend::Emulator,
             price_per_hour: price,
             slots: 1,
+            gpus: 1,
         }
     }
 

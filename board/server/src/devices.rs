@@ -67,7 +67,7 @@ impl Device {
     ) -> Device {
         let place = match &device.place {
             PlaceConfig::Embedded { model } => {
-                Place::Embedded(Embedded::start(&config.worker, model, sockets))
+                Place::Embedded(Embedded::start(&config.worker, model, device.gpus, sockets))
             }
             PlaceConfig::Worker { endpoint, token } => {
                 Place::Worker(Grant { worker: endpoint.clone(), token: token.clone() })

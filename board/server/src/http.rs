@@ -36,6 +36,7 @@ pub fn router(app: Arc<App>) -> Router {
     let body_limit = app.config.limits.body_bytes;
     Router::new()
         .route(route::STREAM_SUBMIT, post(submissions::stream_submit))
+        .route(route::BATCHES, post(submissions::submit_batch))
         .route(route::SUBMISSIONS, get(submissions::list).post(submissions::submit))
         .route(route::SUBMISSION, get(submissions::detail))
         .route(route::SUBMISSION_EVENTS, get(submissions::events))

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import AxeBuilder from "@axe-core/playwright";
-import { expect, fits, paste, picture, test, type } from "./board";
-import { broken, endless, outside, right, rightToo, wrong } from "./solutions";
+import { expect, fits, paste, picture, put, test, type } from "./board";
+import { allReduce, broken, endless, outside, right, rightToo, wrong } from "./solutions";
 
 test.describe.configure({ mode: "serial" });
 
@@ -237,6 +237,40 @@ test("a discussion renders Markdown and runs nothing, and comments are removed",
   await picture(page, "editorial");
 });
 
+test("one source runs on two devices", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, right);
+  await page.getByRole("button", { name: "Devices…" }).click();
+  const boxes = page.getByRole("dialog").getByRole("checkbox");
+  await expect(boxes).toHaveCount(2);
+  await boxes.nth(1).uncheck();
+  await expect(page.getByRole("button", { name: "Submit to 1 device" })).toBeEnabled();
+  await boxes.nth(1).check();
+  await picture(page, "devices");
+  await page.getByRole("button", { name: "Submit to 2 devices" }).click();
+  await expect(page).toHaveURL(/\/batch\?ids=\w+,\w+$/);
+  const rows = page.locator("table tbody tr");
+  await expect(rows).toHaveCount(2);
+  for (const [index, gpu] of ["MI300X", "MI210"].entries()) {
+    await expect(rows.nth(index)).toContainText(gpu);
+    await expect(rows.nth(index)).toContainText("Accepted");
+    await expect(rows.nth(index)).toContainText("µs");
+  }
+  await picture(page, "batch");
+});
+
+test("a problem for two GPUs is solved by a host function", async ({ page }) => {
+  await page.goto("/problems/all-reduce");
+  await expect(page.getByRole("button", { name: "Kernel" })).toBeDisabled();
+  await expect(page.locator(".cm-content")).toContainText("On GPU 1: input1, output1.");
+  await put(page, allReduce);
+  await page.keyboard.press("ControlOrMeta+Enter");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Accepted");
+  await picture(page, "two-gpus");
+  await page.getByRole("link", { name: "Details" }).click();
+  await expect(page.getByRole("table", { name: "Measured cases" })).toContainText("link bandwidth between GPUs");
+});
+
 test("dark and light follow the system until they are switched", async ({ page }) => {
   const root = page.locator("html");
   await page.emulateMedia({ colorScheme: "dark" });
@@ -283,6 +317,7 @@ for (const [width, name, colorScheme] of [
       submissions: "/submissions",
       submission: `/submissions/${first}`,
       compare: `/compare?a=${first}&b=${second}`,
+      batch: `/batch?ids=${first},${second}`,
       leaderboard: "/leaderboard/leaky-relu",
       ranking: "/ranking",
       profile: "/users/local",

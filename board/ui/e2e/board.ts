@@ -27,7 +27,7 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
       const data = mkdtempSync(join(tmpdir(), "remora-board-"));
       const child = spawn(
         program,
-        ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS],
+        ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS, "--device", "mi300x", "--device", "mi210"],
         { stdio: ["ignore", "pipe", "inherit"], env: { REMORA_TOOLCHAIN: TOOLCHAIN, ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
       );
       try {
@@ -98,7 +98,11 @@ export async function paste(page: Page, body: string): Promise<void> {
   const { starters } = (await answer.json()) as { starters: Record<string, { kernel: string }> };
   const starter = starters.float32?.kernel ?? "";
   expect(starter).toContain(ROOM);
-  const code = starter.replace(ROOM, `{\n${body}\n}`);
+  await put(page, starter.replace(ROOM, `{\n${body}\n}`));
+}
+
+/** Paste a source over what is in the editor. */
+export async function put(page: Page, code: string): Promise<void> {
   const content = page.locator(".cm-content");
   await content.click();
   await page.keyboard.press("ControlOrMeta+a");

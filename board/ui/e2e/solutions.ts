@@ -15,6 +15,19 @@ export const wrong = each(`    bool last = i % m == m - 1;
 /** Writes far outside of its output. */
 export const outside = each("    output[i + 100000000] = input[i];");
 
+/** Each GPU reads the vector of the other. */
+export const allReduce = `#include <hip/hip_runtime.h>
+__global__ void add(const float* own, const float* other, float* sum, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i < n) sum[i] = own[i] + other[i];
+}
+extern "C" void solution(const float* input0, const float* input1, float* output0, float* output1, size_t n) {
+    add<<<(n + 255) / 256, 256>>>(input0, input1, output0, n);
+    (void)hipSetDevice(1);
+    add<<<(n + 255) / 256, 256>>>(input1, input0, output1, n);
+}
+`;
+
 export const broken = each("    output[i] = inptu[i];");
 
 /** Endless in a way that no compiler may leave out. */

@@ -26,6 +26,8 @@ import {
   type Submissions,
   type SubmitBody,
   type Submitted,
+  type Batch,
+  type BatchBody,
 } from "./contract";
 
 export class Refusal extends Error {
@@ -94,6 +96,8 @@ export function at(route: string, name: string): string {
 export const problems = async (): Promise<ProblemSummary[]> => (await ask<Problems>(ROUTES.problems)).problems;
 
 export const problem = (slug: string): Promise<ProblemDetail> => ask(at(ROUTES.problem, slug));
+
+export const submitBatch = (body: BatchBody): Promise<Batch> => ask(ROUTES.batches, body);
 
 export const submit = (body: SubmitBody): Promise<Submitted> => ask(ROUTES.submissions, body);
 

@@ -6,6 +6,7 @@ import { asking, key } from "./account";
 import { offer, shortcuts } from "./keys";
 import mark from "./mark.svg";
 import { dismiss, notices } from "./notice";
+import { BatchPage } from "./page/batch";
 import { ComparePage } from "./page/compare";
 import { me } from "./me";
 import { LeaderboardPage } from "./page/leaderboard";
@@ -95,7 +96,7 @@ function Bar({ at }: { at: Route }) {
         <a href="/ranking" aria-current={current(["ranking", "leaderboard"])}>
           Ranking
         </a>
-        <a href="/submissions" aria-current={current(["submissions", "submission", "compare"])}>
+        <a href="/submissions" aria-current={current(["submissions", "submission", "batch", "compare"])}>
           Submissions
         </a>
         <a href="/queue" aria-current={current(["queue"])}>
@@ -152,6 +153,8 @@ function Page({ at }: { at: Route }) {
       return <SubmissionsPage />;
     case "submission":
       return <SubmissionPage key={at.id} id={at.id} />;
+    case "batch":
+      return <BatchPage />;
     case "compare":
       return <ComparePage />;
     case "leaderboard":

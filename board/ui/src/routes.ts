@@ -6,6 +6,7 @@ export type Route =
   | { page: "submissions" }
   | { page: "submission"; id: string }
   | { page: "compare" }
+  | { page: "batch" }
   | { page: "leaderboard"; slug: string }
   | { page: "ranking" }
   | { page: "user"; name: string }
@@ -21,6 +22,7 @@ export function parse(path: string): Route {
     if (first === "problems") return { page: "problems" };
     if (first === "submissions") return { page: "submissions" };
     if (first === "compare") return { page: "compare" };
+    if (first === "batch") return { page: "batch" };
     if (first === "ranking") return { page: "ranking" };
     if (first === "queue") return { page: "queue" };
   }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use board_contract::{
     BenchmarkResult, Bill, DebugInfo, ElementKind, Event, EventRecord, KernelFacts, OutputDifferences,
-    SampleResult, SampleValue, Status, TestResult, Verdict,
+    SampleResult, SampleValue, Status, Submitted, TestResult, Verdict,
 };
 
 const SAMPLES: usize = 10;
@@ -32,8 +32,32 @@ impl Report {
         Report { colours, open: false, headings: (false, false) }
     }
 
-    pub fn accepted(&mut self, id: &str) -> String {
-        let text = format!("submission {id}");
+    /// Formats a table of the submissions of one source on several devices.
+    pub fn comparison(&mut self, ended: &[(Submitted, EventRecord)]) -> String {
+        let mut text = self.line("");
+        let _ = writeln!(text, "{:<20} {:<22} {:>12} {:>10}", "device", "verdict", "time", "GFLOP/s");
+        for (submitted, last) in ended {
+            let (time, rate) = match &last.event {
+                Event::Benchmarked { avg_runtime_ms, avg_gflops, .. } => (
+                    format!("{avg_runtime_ms:.4} ms"),
+                    avg_gflops.map_or_else(String::new, |rate| format!("{rate:.1}")),
+                ),
+                _ => (String::new(), String::new()),
+            };
+            let verdict = last.event.status().to_string();
+            let row = format!("{:<20} {verdict:<22} {time:>12} {rate:>10}", words(&submitted.gpu));
+            let _ = writeln!(text, "{}", row.trim_end());
+        }
+        text
+    }
+
+    /// Formats the start of a submission, with its device if there are several.
+    pub fn accepted(&mut self, submitted: &Submitted, several: bool) -> String {
+        self.headings = (false, false);
+        let text = match several {
+            true => format!("submission {} on {}", words(&submitted.id), words(&submitted.gpu)),
+            false => format!("submission {}", words(&submitted.id)),
+        };
         let text = self.paint(&text, Colour::Grey);
         self.line(&text)
     }

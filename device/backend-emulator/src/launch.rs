@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use backend::{Command, DeviceError, Launch, ModuleId, Notifier, ReadSink, Region, Span, Tag};
 use code_object::ArgKind;
-use emulator::observe::model::GpuTiming;
+use emulator::observe::model::{GpuTiming, Transfer};
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
 use limits::Gate;
@@ -145,10 +145,38 @@ impl Runner {
         let observation = self.observation.as_ref().map(|observation| Arc::clone(&observation.observer));
         // An observation that the operator configured takes precedence over the client's counters.
         dispatch.observer = observation.or_else(|| engine.counting.observer());
+        if dispatch.observer.is_some() && self.engines.len() > 1 {
+            dispatch.peers = Arc::new(self.memory.peers(device));
+        }
         match engine.gpu().launch(&dispatch) {
             Ok(_) => Ok(()),
             Err(fault) => Err(from_fault(&fault, launch.cooperative)),
         }
+    }
+
+    /// Adds the time of a copy or fill to the estimate of a device, if counting is on.
+    fn estimate_transfer(&self, device: u32, command: &Command) {
+        let engine = &self.engines[device as usize];
+        if !engine.counting.is_on() {
+            return;
+        }
+        let (region, transfer) = match command {
+            Command::Copy { to, from } => {
+                let owners = [to, from].map(|region| self.memory.owner(region.address));
+                let transfer = match owners {
+                    [None, _] | [_, None] => Transfer::Host,
+                    [Some(to), Some(from)] if to == from => Transfer::Copy,
+                    _ => Transfer::Peer,
+                };
+                (to, transfer)
+            }
+            Command::Fill { to, .. } => (to, Transfer::Fill),
+            Command::Write { to, .. } => (to, Transfer::Host),
+            Command::Read { from, .. } => (from, Transfer::Host),
+            _ => return,
+        };
+        let bytes = region.bytes().unwrap_or(0);
+        engine.counting.add_transfer(transfer, engine.timing.transfer_ns(transfer, bytes));
     }
 
     /// Passes the bytes of a region to the sink: device memory itself if the region is flat, else a packed copy.
@@ -286,6 +314,7 @@ impl Runner {
             return Ok(());
         }
         let _still = self.memory.still.read();
+        self.estimate_transfer(device, &command);
         match command {
             Command::Launch(launch) => return self.launch(device, launch, helpers.cloned()),
             Command::Copy { to, from } => self.copy(&to, &from),

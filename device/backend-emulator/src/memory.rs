@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use backend::{Arena, DeviceError, MemoryId, MemoryKind, MemoryUse};
 use emulator::guard::Watch;
+use emulator::observe::model::PeerMemory;
 use emulator::{Access, Memory as Table};
 use limits::SessionSlot;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -222,6 +223,20 @@ impl Memory {
     /// The tables of all devices.
     pub(crate) fn tables(&self) -> &[Arc<Table>] {
         &self.tables
+    }
+
+    /// The memory of devices other than `device`.
+    pub(crate) fn peers(&self, device: u32) -> PeerMemory {
+        let state = self.state.lock();
+        let others = state.allocations.iter().filter(|(_, it)| !it.is_of(device) && it.is_of(it.device));
+        PeerMemory::new(others.map(|(start, it)| *start..start + it.bytes))
+    }
+
+    /// The device whose memory an address is in; `None` for host memory.
+    pub(crate) fn owner(&self, address: u64) -> Option<u32> {
+        let state = self.state.lock();
+        let (_, it) = state.allocations.range(..=address).next_back()?;
+        it.is_of(it.device).then_some(it.device)
     }
 
     /// Waits until all pending unmaps of a range have taken effect, or until `give_up` returns true.

@@ -77,6 +77,6 @@ impl VirtualMemory for Emulator {
         if device as usize >= backend::Device::info(self).len() {
             return Err(DeviceError::invalid_device(device));
         }
-        self.memory.open_physical(memory, shared)
+        self.memory.open_physical(device, memory, shared)
     }
 }

@@ -10,6 +10,7 @@ mod estimate;
 pub mod gpu;
 mod hierarchy;
 mod kernel;
+mod peer;
 mod record;
 mod scoreboard;
 mod site;
@@ -22,9 +23,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use estimate::Resource;
-pub use gpu::{CacheShape, GPUS, GpuTiming, Latencies};
+pub use gpu::{CacheShape, GPUS, GpuTiming, Latencies, Transfer};
 pub use hierarchy::HitCount;
 pub use kernel::{KernelEstimate, LineStall, OccupancyEstimate, ResourceTime, RoofShare, Stall};
+pub use peer::PeerMemory;
 pub use scoreboard::Wait;
 pub use text::model_text;
 pub use unit::Unit;
@@ -56,7 +58,8 @@ impl Model {
         let mut hierarchies = self.hierarchies.lock();
         let hierarchy = hierarchies.entry(gpu.key).or_insert_with(|| Hierarchy::new(gpu));
         let bases = launch.programs.bases();
-        let estimate = estimate::estimate(&launch.shape, listing, level, bases, &recording, hierarchy);
+        let estimate =
+            estimate::estimate(&launch.shape, listing, level, bases, &recording, hierarchy, &launch.peers);
         let mut kernels = self.kernels.lock();
         if let Some(entry) = kernels.iter_mut().find(|entry| entry.is_of(listing, level, gpu)) {
             entry.add(estimate);
@@ -78,15 +81,24 @@ impl Model {
 pub(crate) struct ModelLaunch {
     shape: Shape,
     programs: Arc<Programs>,
+    peers: Arc<PeerMemory>,
     recording: Mutex<Recording>,
 }
 
 impl ModelLaunch {
-    pub fn new(gpu: &'static GpuTiming, listing: &Listing, groups: u64, block: u32, lds: u32) -> ModelLaunch {
+    pub fn new(
+        gpu: &'static GpuTiming,
+        listing: &Listing,
+        groups: u64,
+        block: u32,
+        lds: u32,
+        peers: Arc<PeerMemory>,
+    ) -> ModelLaunch {
         let shape = Shape::new(gpu, listing, groups, block, lds);
         let sampling =
             Sampling { groups, resident: shape.resident(), dies: u64::from(gpu.dies), halvings: 0 };
-        ModelLaunch { shape, programs: Arc::default(), recording: Mutex::new(Recording::new(sampling)) }
+        let recording = Mutex::new(Recording::new(sampling));
+        ModelLaunch { shape, programs: Arc::default(), peers, recording }
     }
 
     /// Starts recording a workgroup.

@@ -1,4 +1,4 @@
-//! Test rig: a judge with a software MI300X, as on the board.
+//! Test rig: a judge with two software MI300X, as on the board.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -23,7 +23,15 @@ pub fn rig() -> &'static Rig {
         // The worker's parent-death signal follows the starting thread. Test threads end; this thread does not.
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let options = WorkerOptions::with(&["--watchdog", "3", "--exit-with-parent"]);
+            let options = WorkerOptions::with(&[
+                "--watchdog",
+                "3",
+                "--exit-with-parent",
+                "--device",
+                "mi300x",
+                "--device",
+                "mi300x",
+            ]);
             let _ = sender.send(Worker::start_with(&options));
             loop {
                 std::thread::park();

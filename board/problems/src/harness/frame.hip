@@ -3,6 +3,7 @@
 #include <hip/hip_bfloat16.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -146,6 +147,7 @@ struct Argument {
     Type type;
     std::vector<long long> shape;
     std::vector<uint8_t> bytes;
+    int device = 0;
 
     size_t count() const {
         size_t count = 1;
@@ -189,7 +191,19 @@ template <class R, class... P> static void call_host(R (*function)(P...), void**
 }
 
 @PROBLEM@
-// Arguments on the device.
+static void use_device(int device) {
+    if (DEVICES > 1) HARNESS_CHECK(hipSetDevice(device));
+}
+
+// Waits for all devices. The current one is the first afterwards.
+static void synchronize() {
+    for (int device = DEVICES - 1; device >= 0; --device) {
+        use_device(device);
+        HARNESS_CHECK(hipDeviceSynchronize());
+    }
+}
+
+// Arguments on the devices.
 struct Device {
     std::vector<Argument>& arguments;
     std::vector<void*> pointers;
@@ -198,9 +212,11 @@ struct Device {
     explicit Device(std::vector<Argument>& all) : arguments(all), pointers(all.size(), nullptr) {
         for (size_t i = 0; i < all.size(); ++i) {
             if (all[i].role == SCALAR) continue;
+            use_device(all[i].device);
             HARNESS_CHECK(hipMalloc(&pointers[i], all[i].count() * size_of(all[i].type)));
             if (all[i].role == IN) upload(i);
         }
+        use_device(0);
         for (size_t i = 0; i < all.size(); ++i)
             slots.push_back(all[i].role == SCALAR ? (void*)all[i].bytes.data() : (void*)&pointers[i]);
     }
@@ -213,10 +229,11 @@ struct Device {
     // Poisons outputs, so that unwritten elements are detected, and restores in-out arguments.
     void reset() {
         for (size_t i = 0; i < arguments.size(); ++i) {
+            use_device(arguments[i].device);
             if (arguments[i].role == OUT) HARNESS_CHECK(hipMemset(pointers[i], 0xff, arguments[i].count() * size_of(arguments[i].type)));
             if (arguments[i].role == INOUT) upload(i);
         }
-        HARNESS_CHECK(hipDeviceSynchronize());
+        synchronize();
     }
     std::vector<std::vector<uint8_t>> outputs() {
         std::vector<std::vector<uint8_t>> all;
@@ -246,7 +263,7 @@ static bool check(const Check& check) {
     Device device(all);
     device.reset();
     device.run(s);
-    HARNESS_CHECK(hipDeviceSynchronize());
+    synchronize();
     std::vector<std::vector<uint8_t>> outputs = device.outputs();
     size_t output = 0;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -341,6 +358,12 @@ static int run(int argc, char** argv) {
 
     // First of all: the speed of a wrong solution means nothing.
     bool right = true;
+    int devices = 0;
+    HARNESS_CHECK(hipGetDeviceCount(&devices));
+    if (devices < DEVICES) {
+        std::printf("This problem needs %d GPUs; this machine has %d.\n", DEVICES, devices);
+        return 2;
+    }
     for (const Check& each : CHECKS) right = check(each) && right;
     if (!right) return failed();
 
@@ -352,7 +375,7 @@ static int run(int argc, char** argv) {
     HARNESS_CHECK(hipEventCreate(&stop));
     device.reset();
     device.run(s);
-    HARNESS_CHECK(hipDeviceSynchronize());
+    synchronize();
     std::vector<std::vector<uint8_t>> first = device.outputs();
     for (int i = 0; i < 2; ++i) {
         device.reset();
@@ -364,14 +387,16 @@ static int run(int argc, char** argv) {
         device.reset();
         // Flushes the caches, outside of the timed section.
         if (flush) HARNESS_CHECK(hipMemset(flush, i, flush_bytes));
-        HARNESS_CHECK(hipDeviceSynchronize());
+        synchronize();
+        auto begin = std::chrono::steady_clock::now();
         HARNESS_CHECK(hipEventRecord(start, nullptr));
         device.run(s);
         HARNESS_CHECK(hipEventRecord(stop, nullptr));
         HARNESS_CHECK(hipEventSynchronize(stop));
-        HARNESS_CHECK(hipDeviceSynchronize());
-        float milliseconds = 0;
-        HARNESS_CHECK(hipEventElapsedTime(&milliseconds, start, stop));
+        synchronize();
+        float milliseconds = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        // Events see one device. The time of several is the host's.
+        if (DEVICES == 1) HARNESS_CHECK(hipEventElapsedTime(&milliseconds, start, stop));
         times.push_back(milliseconds);
     }
     (void)hipFree(flush);

@@ -11,6 +11,7 @@ mod graph;
 mod image;
 mod loss;
 mod matmul;
+mod multi;
 mod norm;
 mod numeric;
 mod pooling;
@@ -36,6 +37,7 @@ const FAMILIES: &[&[Row]] = &[
     image::ROWS,
     loss::ROWS,
     matmul::ROWS,
+    multi::ROWS,
     norm::ROWS,
     numeric::ROWS,
     pooling::ROWS,

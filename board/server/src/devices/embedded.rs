@@ -41,7 +41,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    pub fn start(command: &[OsString], model: &str, sockets: &Path) -> Arc<Embedded> {
+    pub fn start(command: &[OsString], model: &str, gpus: u32, sockets: &Path) -> Arc<Embedded> {
         let (phase, seen) = watch::channel(Phase::Starting);
         let (stop, stopping) = watch::channel(false);
         let (end, ended) = watch::channel(false);
@@ -49,6 +49,7 @@ impl Embedded {
         let keeper = Keeper {
             command: command.to_vec(),
             model: model.to_owned(),
+            gpus,
             socket: sockets.join(model),
             phase,
             generation: Arc::clone(&generation),
@@ -95,6 +96,7 @@ impl Embedded {
 struct Keeper {
     command: Vec<OsString>,
     model: String,
+    gpus: u32,
     socket: PathBuf,
     phase: watch::Sender<Phase>,
     generation: Arc<AtomicU64>,
@@ -150,7 +152,8 @@ impl Keeper {
             .args(arguments)
             .arg("--listen")
             .arg(format!("unix:{}", self.socket.display()))
-            .args(["--device", &self.model, "--ready", "--exit-with-parent"])
+            .args((0..self.gpus).flat_map(|_| ["--device", &self.model]))
+            .args(["--ready", "--exit-with-parent"])
             // Tokens and certificates are for workers on the network.
             .env_remove("REMORA_TOKEN")
             .env_remove("REMORA_TOKEN_FILE")

@@ -31,6 +31,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal>
             queue_length,
             running,
             slots: device.config.slots,
+            gpus: device.config.gpus,
             expected_wait_s: app.wait_at(gpu, queue_length + 1).await? + device.start_seconds(),
             state: device.state(),
             warm: device.is_warm(),

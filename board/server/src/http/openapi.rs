@@ -13,6 +13,7 @@ use super::{account, boards, devices, discussion, embed, problems, ranking, shar
     paths(
         submissions::stream_submit,
         submissions::submit,
+        submissions::submit_batch,
         submissions::list,
         submissions::detail,
         submissions::events,

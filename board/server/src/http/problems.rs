@@ -69,6 +69,7 @@ fn summary(problem: &Problem) -> ProblemSummary {
         difficulty: problem.difficulty.name().to_owned(),
         tags: problem.tags.clone(),
         dtypes: problem.dtypes.iter().map(|dtype| dtype.name().to_owned()).collect(),
+        gpus: problem.devices,
         solved: false,
         submissions: 0,
         accepted: 0,
@@ -108,12 +109,14 @@ fn describe(problem: &Problem) -> ProblemDetail {
         },
         c_type: parameter.element.c_name(first).to_owned(),
         shape: parameter.shape.iter().map(|extent| extent.text().to_owned()).collect(),
+        gpu: parameter.device,
     });
     let starters = problem.dtypes.iter().map(|dtype| {
-        let starter = Starter {
-            kernel: problem.starter(*dtype, Shape::Kernel),
-            host: problem.starter(*dtype, Shape::Host),
+        let starter = |shape| match problem.permits(shape) {
+            true => problem.starter(*dtype, shape),
+            false => String::new(),
         };
+        let starter = Starter { kernel: starter(Shape::Kernel), host: starter(Shape::Host) };
         (dtype.name().to_owned(), starter)
     });
     let cases = problem.cases.iter().map(|case| ProblemCase {
@@ -138,7 +141,7 @@ fn describe(problem: &Problem) -> ProblemDetail {
         summary: summary(problem),
         statement_html: statement::html(&problem.statement),
         parameters: parameters.collect(),
-        signature: problem.signature(first, Shape::Kernel),
+        signature: problem.signature(first, problem.shape()),
         starters: starters.collect(),
         cases: cases.collect(),
         exact: problem.exact,

@@ -8,8 +8,8 @@ use axum::extract::{Path, State as Shared};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use board_contract::{
-    CaseResult, Comparison, ErrorBody, Event, EventRecord, Isa, State, SubmissionDetail, SubmissionSummary,
-    Submissions, SubmitBody, Submitted, VisibilityBody, route,
+    Batch, BatchBody, CaseResult, Comparison, ErrorBody, Event, EventRecord, Isa, State, SubmissionDetail,
+    SubmissionSummary, Submissions, SubmitBody, Submitted, VisibilityBody, route,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::error::Refusal;
 use crate::store::{Filter, Submission, User};
 use crate::stream;
-use crate::submit;
+use crate::submit::{self, Accepted};
 
 const PAGE: i64 = 50;
 const LARGEST_PAGE: i64 = 500;
@@ -56,10 +56,31 @@ pub async fn submit(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
     let accepted = submit::submit(&app, &user, &submit::parse(&body)?).await?;
-    let events = route::of_submission(route::SUBMISSION_EVENTS, &accepted.id);
-    let answer =
-        Submitted { id: accepted.id, events, position: accepted.position, estimate: accepted.estimate };
-    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+    Ok((StatusCode::ACCEPTED, Json(accepted.answer())).into_response())
+}
+
+/// Submits a kernel for several devices: for all of them or, if one refuses it, for none.
+#[utoipa::path(post, path = route::BATCHES, request_body = BatchBody, tag = "submissions", responses(
+    (status = 202, body = Batch), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+    (status = 402, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+pub async fn submit_batch(
+    Shared(app): Shared<Arc<App>>,
+    Caller(user): Caller,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Refusal> {
+    let accepted = submit::submit_batch(&app, &user, &submit::parse(&body)?).await?;
+    let ids: Vec<&str> = accepted.iter().map(|one| one.id.as_str()).collect();
+    let page = format!("/batch?ids={}", ids.join(","));
+    let submissions = accepted.into_iter().map(Accepted::answer).collect();
+    Ok((StatusCode::ACCEPTED, Json(Batch { submissions, page })).into_response())
+}
+
+impl Accepted {
+    fn answer(self) -> Submitted {
+        let events = route::of_submission(route::SUBMISSION_EVENTS, &self.id);
+        let Accepted { id, gpu, position, estimate } = self;
+        Submitted { id, gpu, events, position, estimate }
+    }
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

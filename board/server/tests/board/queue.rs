@@ -297,3 +297,64 @@ async fn time_and_money_count_from_the_moment_at_which_the_device_is_taken() {
     let wrong = rig.store.submission(wrong["id"].as_str().unwrap()).await.unwrap().summary;
     assert_eq!((wrong.cost_usd, wrong.execution_time), (Some(0.0), Some(0.0)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_runs_on_all_of_its_devices() {
+    let rig = Rig::start().await;
+    let mut body = crate::rig::body("//", "checker");
+    body.as_object_mut().unwrap().remove("gpu_type");
+    body["gpu_types"] = json!(["MI300X", "MI210"]);
+    let (status, batch) = rig.post_as("", "/api/batches", &body).await;
+    assert_eq!(status, 202, "{batch}");
+    let ids: Vec<&str> =
+        batch["submissions"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(batch["page"], json!(format!("/batch?ids={}", ids.join(","))));
+    for (id, gpu) in ids.iter().zip(["MI300X", "MI210"]) {
+        rig.wait_for(id, "CHECKED").await;
+        let (_, detail) = rig.get(&format!("/api/submissions/{id}")).await;
+        assert_eq!(detail["gpu"], json!(gpu));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_one_device_refuses_runs_on_none() {
+    let rig = Rig::start().await;
+    // The price of MI210 is above the limit of this user.
+    let key = rig.user("thrifty", |user| user.max_price_usd = Some(1.0)).await;
+    let batch = |gpus: serde_json::Value| {
+        let mut body = crate::rig::body("//", "checker");
+        body.as_object_mut().unwrap().remove("gpu_type");
+        body["gpu_types"] = gpus;
+        body
+    };
+    let both = json!(["MI300X", "MI210"]);
+    let many = json!(vec!["MI300X"; 11]);
+    for (gpus, status, words) in [
+        (both, 402, "costs"),
+        (json!(["MI300X", "mi300x"]), 400, "twice"),
+        (json!([]), 400, "1 to 10"),
+        (many, 400, "1 to 10"),
+        (json!(["MI300X", "GTX"]), 400, "GTX"),
+        (json!("MI300X"), 422, "not a submission"),
+    ] {
+        let (found, answer) = rig.post_as(&key, "/api/batches", &batch(gpus)).await;
+        assert_eq!(found, status, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+    // Rate limits count all of a batch.
+    let busy = rig.user("busy", |user| user.per_minute = Some(1)).await;
+    let (status, answer) = rig.post_as(&busy, "/api/batches", &batch(json!(["MI300X", "MI210"]))).await;
+    assert_eq!(status, 429, "{answer}");
+    let (_, list) = rig.get("/api/submissions").await;
+    assert_eq!(list["submissions"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_with_one_gpu_refuses_a_problem_for_two() {
+    let rig = Rig::start().await;
+    let mut body = crate::rig::body("//", "checker");
+    body["problem"] = json!("all-reduce");
+    let (status, answer) = rig.post_as("", "/api/submissions", &body).await;
+    assert_eq!(status, 400, "{answer}");
+    assert_eq!(answer["error"], json!("all-reduce needs 2 GPUs; MI300X has 1"));
+}

@@ -40,6 +40,7 @@ pub fn device(gpu: &str, slots: usize, price: f64, emulated: bool) -> DeviceConf
         emulated,
         price_per_hour: price,
         slots,
+        gpus: 1,
     }
 }
 

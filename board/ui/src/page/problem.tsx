@@ -4,7 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
 import { diagnostics } from "../compiler";
-import type { DeviceInfo, Endpoint, ProblemDetail, Starter } from "../contract";
+import type { DeviceInfo, Endpoint, ProblemDetail, Starter, SubmitBody } from "../contract";
 import * as device from "../device";
 import * as drafts from "../drafts";
 import { fault, marks } from "../fault";
@@ -13,6 +13,7 @@ import * as format from "../format";
 import { offer } from "../keys";
 import { useLoad } from "../load";
 import { tell } from "../notice";
+import { DevicesButton } from "../part/devices";
 import { Editor } from "../part/editor";
 import { Icon } from "../part/icon";
 import { Outcome } from "../part/outcome";
@@ -62,7 +63,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
   const dtype = useSignal(
     before.dtype !== undefined && problem.dtypes.includes(before.dtype) ? before.dtype : (problem.dtypes[0] ?? "float32"),
   );
-  const shape = useSignal<keyof Starter>(before.shape === "host" ? "host" : "kernel");
+  const shape = useSignal<keyof Starter>(before.shape === "host" || problem.gpus > 1 ? "host" : "kernel");
   const pane = useSignal<Pane>(parameter("run") === "" ? "statement" : "result");
   const line = useSignal<number | null>(null);
   const sending = useSignal(false);
@@ -94,23 +95,23 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     followed.value?.stop();
     followed.value = next;
   };
-  const send = async (endpoint: Endpoint) => {
+  /** The current source as a submission without its device. */
+  const submission = (endpoint: Endpoint): SubmitBody | null => {
     const code = editor.current?.text();
-    if (code === undefined || sending.value) return;
+    if (code === undefined) return null;
+    return { solution_code: code, problem: problem.slug, dtype: dtype.value, language: "hip", endpoint };
+  };
+  const send = async (endpoint: Endpoint) => {
+    const body = submission(endpoint);
+    if (body === null || sending.value) return;
+    const code = body.solution_code ?? "";
     if (chosen === null) {
       tell("No device is available.", { bad: true });
       return;
     }
     sending.value = true;
     try {
-      const made = await api.submit({
-        solution_code: code,
-        problem: problem.slug,
-        gpu_type: chosen.gpu_type,
-        dtype: dtype.value,
-        language: "hip",
-        endpoint,
-      });
+      const made = await api.submit({ ...body, gpu_type: chosen.gpu_type });
       editor.current?.mark([]);
       line.value = null;
       sent.value = code;
@@ -210,6 +211,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
           <button
             type="button"
             aria-pressed={shape.value === "kernel"}
+            disabled={problem.gpus > 1}
             title="extern &quot;C&quot; __global__ void solution(…): launched with the problem's grid and block"
             onClick={() => switchTo({ shape: "kernel" })}
           >
@@ -228,7 +230,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
           <Icon name="reset" />
         </button>
         <span class="space" />
-        <DeviceChoice devices={devices} chosen={chosen} />
+        <DeviceChoice devices={devices} gpus={problem.gpus} chosen={chosen} />
       </div>
       <Editor
         initial={draft()}
@@ -248,6 +250,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
       <div class="toolbar actions">
         <Cost problem={problem.slug} device={chosen} />
         <span class="space" />
+        <DevicesButton devices={devices} gpus={problem.gpus} disabled={busy} body={() => submission("full")} />
         <button type="button" class="button plain" disabled={busy} onClick={() => void send("compile")} title="Compile only (Ctrl+;)">
           <Icon name="chip" />
           <span class="wide-only">Compile</span>
@@ -306,7 +309,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
   );
 }
 
-function DeviceChoice({ devices, chosen }: { devices: DeviceInfo[]; chosen: DeviceInfo | null }) {
+function DeviceChoice({ devices, gpus, chosen }: { devices: DeviceInfo[]; gpus: number; chosen: DeviceInfo | null }) {
   if (devices.length === 0) return <Skeleton width="9em" height="34px" />;
   return (
     <label class="device-choice">
@@ -317,10 +320,11 @@ function DeviceChoice({ devices, chosen }: { devices: DeviceInfo[]; chosen: Devi
         onChange={(event) => device.choose(event.currentTarget.value)}
       >
         {devices.map((one) => (
-          <option key={`${one.gpu_type} ${one.name}`} value={one.gpu_type} disabled={one.state === "offline"}>
+          <option key={`${one.gpu_type} ${one.name}`} value={one.gpu_type} disabled={one.state === "offline" || one.gpus < gpus}>
             {one.gpu_type}
             {one.emulated ? ", emulated" : ""}
             {one.state === "ready" ? "" : `, ${one.state}`}
+            {one.gpus < gpus ? `, needs ${gpus} GPUs` : ""}
           </option>
         ))}
       </select>

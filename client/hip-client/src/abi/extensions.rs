@@ -44,6 +44,22 @@ pub unsafe extern "C" fn remoraCountersEnd(numbers: *mut u64, room: usize) -> hi
     })
 }
 
+/// Writes the id of this process's session on the worker. Observers need it.
+///
+/// # Safety
+/// `session` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remoraSession(session: *mut u64) -> hipError_t {
+    guarded(|| {
+        if session.is_null() {
+            return Err(hipErrorInvalidValue);
+        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { session.write(runtime()?.session) };
+        Ok(())
+    })
+}
+
 /// Runs `body` and converts a panic to hipErrorUnknown: nothing may unwind into the program.
 fn guarded(body: impl FnOnce() -> Result<(), hipError_t>) -> hipError_t {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(hipErrorUnknown)).err().unwrap_or(hipSuccess)

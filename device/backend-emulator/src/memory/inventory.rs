@@ -61,7 +61,7 @@ impl Memory {
             }
         }
         for (id, it) in &state.physical {
-            let device = it.charged.ok_or_else(shared)?;
+            let device = it.charged.then_some(it.device).ok_or_else(shared)?;
             let (bytes, released) = (it.bytes, it.released);
             inventory.memories.push(MemoryRecord { device, memory: *id, bytes, released });
         }

@@ -26,8 +26,10 @@ pub(super) struct Physical {
     pub(super) file: File,
     /// Bytes that kernels may use.
     pub(super) bytes: u64,
-    /// The device that is charged; `None` for memory of another session, which is charged there.
-    pub(super) charged: Option<u32>,
+    /// The device that it belongs to.
+    pub(super) device: u32,
+    /// Whether the device is charged. Memory of another session is charged there.
+    pub(super) charged: bool,
     mappings: u32,
     pub(super) released: bool,
 }
@@ -46,7 +48,7 @@ impl Memory {
         state.expect_new(id)?;
         state.accounts.book(device, bytes)?;
         let file = new_file(bytes).inspect_err(|_| state.accounts.give_back(device, bytes))?;
-        let memory = Physical { file, bytes, charged: Some(device), mappings: 0, released: false };
+        let memory = Physical { file, bytes, device, charged: true, mappings: 0, released: false };
         state.physical.insert(id, memory);
         Ok(())
     }
@@ -86,7 +88,7 @@ impl Memory {
         }
         place(&memory.file, offset, address, bytes)?;
         let visible = memory.bytes.next_multiple_of(SLACK).saturating_sub(offset).min(bytes);
-        let device = memory.charged.unwrap_or(0);
+        let device = memory.device;
         let allocation = Allocation {
             bytes,
             device,
@@ -144,7 +146,12 @@ impl Memory {
         if at == end { Ok(found) } else { Err(wrong()) }
     }
 
-    pub(crate) fn open_physical(&self, id: MemoryId, shared: SharedMemory) -> Result<(), DeviceError> {
+    pub(crate) fn open_physical(
+        &self,
+        device: u32,
+        id: MemoryId,
+        shared: SharedMemory,
+    ) -> Result<(), DeviceError> {
         let file = File::from(shared.file);
         let length = file.metadata().map_or(0, |it| it.len());
         if shared.bytes == 0 || shared.bytes.checked_next_multiple_of(CHUNK) != Some(length) {
@@ -153,7 +160,8 @@ impl Memory {
         }
         let mut state = self.state.lock();
         state.expect_new(id)?;
-        let memory = Physical { file, bytes: shared.bytes, charged: None, mappings: 0, released: false };
+        let memory =
+            Physical { file, bytes: shared.bytes, device, charged: false, mappings: 0, released: false };
         state.physical.insert(id, memory);
         Ok(())
     }
@@ -227,15 +235,15 @@ impl State {
         let gone = |memory: &Physical| memory.released && memory.mappings == 0;
         if self.physical.get(&id).is_some_and(gone)
             && let Some(memory) = self.physical.remove(&id)
-            && let Some(device) = memory.charged
+            && memory.charged
         {
-            self.accounts.give_back(device, memory.bytes);
+            self.accounts.give_back(memory.device, memory.bytes);
         }
     }
 
     /// Releases the physical memory of a device that is reset. Its mappings must have been removed.
     pub(super) fn forget_physical(&mut self, device: u32) {
-        for memory in self.physical.values_mut().filter(|memory| memory.charged.unwrap_or(device) == device) {
+        for memory in self.physical.values_mut().filter(|memory| memory.device == device) {
             memory.released = true;
         }
         let ids: Vec<MemoryId> = self.physical.keys().copied().collect();

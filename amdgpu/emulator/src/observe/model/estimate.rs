@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::gpu::{ADDRESS_LANES, GpuTiming, SIMDS};
 use super::hierarchy::{Hierarchy, HitCount, Replayed};
+use super::peer::PeerMemory;
 use super::record::{Recording, SiteCount};
 use super::scoreboard::{Event, PathTime, Scoreboard, Wait};
 use super::site::Site;
@@ -46,11 +47,15 @@ pub enum Resource {
     Latency,
     /// Start and end of the kernel.
     Launch,
+    /// Bandwidth of the link to other GPUs, whose memory the kernel accesses.
+    Link,
+    /// Bandwidth of the link to the host. Only copies use it.
+    HostLink,
 }
 
 impl Resource {
     /// All resources, in the order of reports.
-    pub const ALL: [Resource; 12] = [
+    pub const ALL: [Resource; 14] = [
         Resource::Valu,
         Resource::Matrix,
         Resource::Salu,
@@ -63,6 +68,8 @@ impl Resource {
         Resource::Hbm,
         Resource::Latency,
         Resource::Launch,
+        Resource::Link,
+        Resource::HostLink,
     ];
 
     /// Words for reports.
@@ -80,6 +87,8 @@ impl Resource {
             Resource::Hbm => "HBM bandwidth",
             Resource::Latency => "latency: not enough waves",
             Resource::Launch => "launch overhead",
+            Resource::Link => "link bandwidth between GPUs",
+            Resource::HostLink => "link bandwidth to the host",
         }
     }
 }
@@ -103,6 +112,8 @@ pub(crate) struct LaunchEstimate {
     pub l2: HitCount,
     pub mall: HitCount,
     pub hbm_bytes: u64,
+    /// Bytes read from and written to the memory of other GPUs.
+    pub link_bytes: u64,
     /// Cycles of the sampled waves, and those lost by site and cause.
     pub wave_cycles: u64,
     pub stalls: BTreeMap<(Site, Wait), u64>,
@@ -154,13 +165,14 @@ pub(crate) fn estimate(
     bases: Vec<u64>,
     recording: &Recording,
     hierarchy: &mut Hierarchy,
+    peers: &PeerMemory,
 ) -> LaunchEstimate {
     let gpu = shape.gpu;
     let programs: Vec<Option<&Program>> =
         bases.iter().map(|base| listing.kernel.program_at(level, *base)).collect();
     let work = work(gpu, &programs, recording);
     let groups = recording.groups.iter().map(|(linear, group)| (*linear, group));
-    let replayed = hierarchy.replay(groups, shape.resident(), recording.sampling.part());
+    let replayed = hierarchy.replay(groups, shape.resident(), recording.sampling.part(), peers);
     let waves = waves(gpu, &programs, recording, &replayed);
 
     let traffic = &replayed.traffic;
@@ -194,9 +206,11 @@ pub(crate) fn estimate(
                 0.0
             },
         ),
-        (Resource::Hbm, hbm_bytes / (gpu.hbm_gb_s * gpu.hbm_efficiency)),
+        (Resource::Hbm, hbm_bytes / gpu.hbm_rate()),
         (Resource::Latency, ns(mean_group * waves.scale * generations as f64)),
         (Resource::Launch, gpu.launch_ns),
+        // Both directions work at the same time.
+        (Resource::Link, scaled(traffic.link_read_bytes.max(traffic.link_written_bytes)) / gpu.link_rate()),
     ];
     let resources: BTreeMap<Resource, Picoseconds> =
         times.iter().map(|(resource, ns)| (*resource, (ns * 1000.0).round() as u64)).collect();
@@ -214,6 +228,7 @@ pub(crate) fn estimate(
         l2: traffic.l2,
         mall: traffic.mall,
         hbm_bytes: hbm_bytes.round() as u64,
+        link_bytes: scaled(traffic.link_read_bytes + traffic.link_written_bytes).round() as u64,
         wave_cycles: waves.wave_cycles,
         stalls: waves.stalls,
         bases,

@@ -30,6 +30,8 @@ pub struct Latencies {
     pub mall_ns: f64,
     /// Vector load from HBM, in nanoseconds.
     pub hbm_ns: f64,
+    /// Vector load from the memory of another GPU, in nanoseconds.
+    pub link_ns: f64,
 }
 
 /// Parameters of one GPU. MI250X is one of its two dies, which is what a program sees as a device.
@@ -71,10 +73,29 @@ pub struct GpuTiming {
     pub hbm_gb_s: f64,
     /// Part of it that streaming kernels reach.
     pub hbm_efficiency: f64,
+    /// Theoretical bandwidth in GB/s, in one direction, of the link to the next GPU.
+    pub link_gb_s: f64,
+    /// Part of it that kernels and copies reach.
+    pub link_efficiency: f64,
+    /// Theoretical bandwidth in GB/s, in one direction, of the link to the host.
+    pub host_gb_s: f64,
     /// Latencies of an idle machine.
     pub latency: Latencies,
     /// Time from the command processor's start of a kernel to its first wave, and from its last wave to its completion.
     pub launch_ns: f64,
+}
+
+/// What a command other than a kernel moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Within the memory of the GPU.
+    Copy,
+    /// A pattern to the memory of the GPU.
+    Fill,
+    /// From or to the memory of another GPU.
+    Peer,
+    /// From or to the host.
+    Host,
 }
 
 /// SIMD units of a compute unit.
@@ -91,6 +112,9 @@ pub const QUARTER_RATE: u64 = 4;
 pub const TAKEN_BRANCH: u64 = 32;
 /// Lanes whose addresses the address unit of a compute unit handles per cycle.
 pub const ADDRESS_LANES: u64 = 16;
+
+/// Part of a link's bandwidth that is reached.
+const LINK_EFFICIENCY: f64 = 0.8;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -114,7 +138,18 @@ const CDNA2: GpuTiming = GpuTiming {
     mall_efficiency: 1.0,
     hbm_gb_s: 1638.4,
     hbm_efficiency: 0.847,
-    latency: Latencies { lds: 64, scalar: 50, l1: 120, l2: 230, mall_ns: 0.0, hbm_ns: 420.0 },
+    link_gb_s: 50.0,
+    link_efficiency: LINK_EFFICIENCY,
+    host_gb_s: 32.0,
+    latency: Latencies {
+        lds: 64,
+        scalar: 50,
+        l1: 120,
+        l2: 230,
+        mall_ns: 0.0,
+        hbm_ns: 420.0,
+        link_ns: 1000.0,
+    },
     launch_ns: 2500.0,
 };
 
@@ -137,14 +172,25 @@ const CDNA3: GpuTiming = GpuTiming {
     mall_efficiency: 0.69,
     hbm_gb_s: 5325.0,
     hbm_efficiency: 0.80,
-    latency: Latencies { lds: 64, scalar: 50, l1: 120, l2: 230, mall_ns: 218.0, hbm_ns: 350.0 },
+    link_gb_s: 64.0,
+    link_efficiency: LINK_EFFICIENCY,
+    host_gb_s: 64.0,
+    latency: Latencies {
+        lds: 64,
+        scalar: 50,
+        l1: 120,
+        l2: 230,
+        mall_ns: 218.0,
+        hbm_ns: 350.0,
+        link_ns: 1000.0,
+    },
     launch_ns: 2500.0,
 };
 
 /// All GPUs of the model.
 pub const GPUS: &[GpuTiming] = &[
     CDNA3,
-    GpuTiming { key: "mi300a", name: "AMD Instinct MI300A", dies: 6, ..CDNA3 },
+    GpuTiming { key: "mi300a", name: "AMD Instinct MI300A", dies: 6, link_gb_s: 128.0, ..CDNA3 },
     GpuTiming {
         key: "mi325x",
         name: "AMD Instinct MI325X",
@@ -153,7 +199,13 @@ pub const GPUS: &[GpuTiming] = &[
         ..CDNA3
     },
     CDNA2,
-    GpuTiming { key: "mi250x", name: "AMD Instinct MI250X (one die)", cus_per_die: 110, ..CDNA2 },
+    GpuTiming {
+        key: "mi250x",
+        name: "AMD Instinct MI250X (one die)",
+        cus_per_die: 110,
+        link_gb_s: 200.0,
+        ..CDNA2
+    },
 ];
 
 impl GpuTiming {
@@ -170,6 +222,29 @@ impl GpuTiming {
     /// Number of compute units.
     pub fn cus(&self) -> u64 {
         u64::from(self.dies * self.cus_per_die)
+    }
+
+    /// Estimated time in nanoseconds of a command that is not a kernel.
+    pub fn transfer_ns(&self, transfer: Transfer, bytes: u64) -> f64 {
+        let bytes = bytes as f64;
+        let moved = match transfer {
+            // The memory is read and written.
+            Transfer::Copy => 2.0 * bytes / self.hbm_rate(),
+            Transfer::Fill => bytes / self.hbm_rate(),
+            Transfer::Peer => bytes / self.link_rate(),
+            Transfer::Host => bytes / self.host_gb_s,
+        };
+        self.launch_ns + moved
+    }
+
+    /// Bytes per nanosecond that streaming kernels read and write.
+    pub(crate) fn hbm_rate(&self) -> f64 {
+        self.hbm_gb_s * self.hbm_efficiency
+    }
+
+    /// Bytes per nanosecond that a kernel reads from another GPU, or writes to it.
+    pub(crate) fn link_rate(&self) -> f64 {
+        self.link_gb_s * self.link_efficiency
     }
 
     /// Compute clock in GHz: cycles per nanosecond.

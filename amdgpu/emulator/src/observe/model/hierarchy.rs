@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::cache::Cache;
 use super::coalesce::{BLOCK, Run};
 use super::gpu::GpuTiming;
+use super::peer::PeerMemory;
 use super::record::{SampledGroup, Touch, TouchKind};
 use super::site::Site;
 
@@ -59,6 +60,9 @@ pub(crate) struct MemoryTraffic {
     pub fabric_bytes: u64,
     pub hbm_read_bytes: u64,
     pub hbm_written_bytes: u64,
+    /// Bytes read from, and written to, the memory of other GPUs.
+    pub link_read_bytes: u64,
+    pub link_written_bytes: u64,
 }
 
 /// Mean latency of a site, as a sum and a count.
@@ -82,6 +86,7 @@ enum Level {
     L2,
     Mall,
     Hbm,
+    Link,
 }
 
 /// Caches that outlive a launch.
@@ -117,11 +122,12 @@ impl Hierarchy {
         groups: impl Iterator<Item = (u64, &'a SampledGroup)>,
         resident: u64,
         part: u64,
+        peers: &PeerMemory,
     ) -> Replayed {
         if part != self.part {
             *self = Hierarchy::with_part(self.gpu, part);
         }
-        let mut replay = Replay::new(self);
+        let mut replay = Replay::new(self, peers);
         let mut turn: Vec<(u64, &SampledGroup)> = Vec::new();
         let mut generation = 0;
         for (linear, group) in groups {
@@ -153,19 +159,21 @@ struct Cursor<'a> {
 
 struct Replay<'h> {
     hierarchy: &'h mut Hierarchy,
+    peers: &'h PeerMemory,
     l1: Vec<Cache>,
     scalar: Vec<Cache>,
     done: Replayed,
 }
 
 impl<'h> Replay<'h> {
-    fn new(hierarchy: &'h mut Hierarchy) -> Replay<'h> {
+    fn new(hierarchy: &'h mut Hierarchy, peers: &'h PeerMemory) -> Replay<'h> {
         let gpu = hierarchy.gpu;
         let units = gpu.cus();
         Replay {
             l1: (0..units).map(|_| Cache::new(gpu.l1, 1)).collect(),
             scalar: (0..units.div_ceil(2)).map(|_| Cache::new(gpu.scalar, 1)).collect(),
             hierarchy,
+            peers,
             done: Replayed::default(),
         }
     }
@@ -201,6 +209,7 @@ impl<'h> Replay<'h> {
             self.done.traffic.blocks += run.blocks();
             let mut last = u64::MAX;
             for block in run.first()..run.first() + run.blocks() {
+                let remote = self.peers.contains(block * BLOCK);
                 let block = self.hierarchy.physical(block);
                 let line = block / per_line;
                 cycles +=
@@ -211,13 +220,27 @@ impl<'h> Replay<'h> {
                     TouchKind::Load => {
                         let hit = self.l1[unit].access(line, false).hit;
                         self.done.traffic.l1.count(hit);
-                        if hit { Level::L1 } else { self.read(die, line * per_line, gpu.l1.line) }
+                        match (hit, remote) {
+                            (true, _) => Level::L1,
+                            (false, false) => self.read(die, line * per_line, gpu.l1.line),
+                            (false, true) => self.read_peer(gpu.l1.line),
+                        }
+                    }
+                    TouchKind::Store if remote => self.write_peer(),
+                    TouchKind::CoherentLoad if remote => self.read_peer(BLOCK),
+                    TouchKind::Atomic if remote => {
+                        self.write_peer();
+                        self.read_peer(BLOCK)
                     }
                     TouchKind::CoherentLoad => self.read(die, block, BLOCK),
                     TouchKind::ScalarLoad => {
                         let hit = self.scalar[unit / 2].access(block, false).hit;
                         self.done.traffic.scalar.count(hit);
-                        if hit { Level::L1 } else { self.read(die, block, BLOCK) }
+                        match (hit, remote) {
+                            (true, _) => Level::L1,
+                            (false, false) => self.read(die, block, BLOCK),
+                            (false, true) => self.read_peer(BLOCK),
+                        }
                     }
                     TouchKind::Store => self.write(die, block),
                     TouchKind::Atomic => {
@@ -237,6 +260,7 @@ impl<'h> Replay<'h> {
             (Level::L2, _) => gpu.latency.l2,
             (Level::Mall, _) => gpu.cycles(gpu.latency.mall_ns),
             (Level::Hbm, _) => gpu.cycles(gpu.latency.hbm_ns),
+            (Level::Link, _) => gpu.cycles(gpu.latency.link_ns),
         };
         let site = self.done.latencies.entry(touch.site).or_default();
         site.cycles += latency + cycles.saturating_sub(1);
@@ -271,6 +295,18 @@ impl<'h> Replay<'h> {
         }
         self.done.traffic.hbm_read_bytes += gpu.l2.line;
         Level::Hbm
+    }
+
+    /// Reads from the memory of another GPU. L2 does not keep it, because nothing would tell it of changes.
+    fn read_peer(&mut self, bytes: u64) -> Level {
+        self.done.traffic.link_read_bytes += bytes;
+        Level::Link
+    }
+
+    /// Writes a block to the memory of another GPU. The wave does not wait for it.
+    fn write_peer(&mut self) -> Level {
+        self.done.traffic.link_written_bytes += BLOCK;
+        Level::L2
     }
 
     /// Writes a block to L2, which does not read the rest of its line.
@@ -316,12 +352,16 @@ mod tests {
     }
 
     fn replay(gpu: &'static GpuTiming, groups: &[Vec<u64>]) -> MemoryTraffic {
+        replay_with(gpu, groups, &PeerMemory::default())
+    }
+
+    fn replay_with(gpu: &'static GpuTiming, groups: &[Vec<u64>], peers: &PeerMemory) -> MemoryTraffic {
         let groups: Vec<SampledGroup> = groups
             .iter()
             .map(|touches| SampledGroup { paths: vec![0], touches: vec![touches.clone()] })
             .collect();
         let numbered = groups.iter().enumerate().map(|(linear, group)| (linear as u64, group));
-        Hierarchy::new(gpu).replay(numbered, 1 << 20, 1).traffic
+        Hierarchy::new(gpu).replay(numbered, 1 << 20, 1, peers).traffic
     }
 
     fn mi300x() -> &'static GpuTiming {
@@ -369,6 +409,17 @@ mod tests {
         let traffic = replay(mi300x(), &[wave(TouchKind::Store, 0..1024)]);
         assert_eq!(traffic.hbm_written_bytes, 0, "they stay in the Infinity Cache");
         assert_eq!(traffic.fabric_bytes, 1024 * BLOCK);
+    }
+
+    #[test]
+    fn memory_of_another_gpu_is_read_through_the_link_each_time() {
+        let peers = PeerMemory::new([64 * BLOCK..128 * BLOCK]);
+        let both = wave(TouchKind::CoherentLoad, (0..128).chain(0..128));
+        let traffic = replay_with(mi300x(), &[both], &peers);
+        assert_eq!(traffic.link_read_bytes, 2 * 64 * BLOCK);
+        assert_eq!(traffic.l2.accesses, 2 * 64);
+        let traffic = replay_with(mi300x(), &[wave(TouchKind::Store, 60..70)], &peers);
+        assert_eq!((traffic.link_written_bytes, traffic.fabric_bytes), (6 * BLOCK, 4 * BLOCK));
     }
 
     #[test]

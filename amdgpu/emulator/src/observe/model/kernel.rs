@@ -48,6 +48,8 @@ pub struct KernelEstimate {
     pub flops: u64,
     /// Bytes read from and written to HBM.
     pub hbm_bytes: u64,
+    /// Bytes read from and written to the memory of other GPUs.
+    pub link_bytes: u64,
     /// Hits of the L1 caches.
     pub l1: HitCount,
     /// Hits of the scalar caches.
@@ -173,6 +175,7 @@ impl Entry {
         sum.l2.add(&launch.l2);
         sum.mall.add(&launch.mall);
         sum.hbm_bytes += launch.hbm_bytes;
+        sum.link_bytes += launch.link_bytes;
         sum.wave_cycles += launch.wave_cycles;
     }
 
@@ -227,6 +230,7 @@ impl Entry {
             instructions: sum.instructions,
             flops: sum.flops,
             hbm_bytes: sum.hbm_bytes,
+            link_bytes: sum.link_bytes,
             l1: sum.l1,
             scalar: sum.scalar,
             l2: sum.l2,
