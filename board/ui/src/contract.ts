@@ -18,6 +18,20 @@ export interface AccountLimits {
   queue: number;
 }
 
+/** Accepted submissions of one source on several devices. */
+export interface Batch {
+  /** The submissions, in the order of the devices. */
+  submissions: Submitted[];
+  /** Address of the page that shows them side by side. */
+  page: string;
+}
+
+/** A request to judge a source on several devices. */
+export type BatchBody = SubmitBody & {
+  /** Devices of `/api/devices`, each once. */
+  gpu_types: string[];
+};
+
 /** Result of measuring a case. */
 export interface BenchmarkResult {
   /** Number of the case, counted from 1. */
@@ -187,6 +201,8 @@ export interface DeviceInfo {
   running: number;
   /** Number of submissions that run at the same time. */
   slots: number;
+  /** Number of GPUs, which problems for several GPUs need. */
+  gpus: number;
   /** Expected time until a new submission starts. */
   expected_wait_s: number;
   /** Whether it accepts work. */
@@ -637,7 +653,7 @@ export type ProblemDetail = ProblemSummary & {
   statement_html: string;
   /** Parameters of a solution, in order. */
   parameters: ProblemParameter[];
-  /** Signature of the kernel shape, for the first dtype. */
+  /** Signature of the usual shape, for the first dtype. */
   signature: string;
   /** Starter code by dtype. */
   starters: Record<string, Starter>;
@@ -676,6 +692,8 @@ export interface ProblemParameter {
   c_type: string;
   /** Extents as formulas over the sizes of a case. */
   shape: string[];
+  /** Ordinal of the GPU whose memory holds it. */
+  gpu: number;
 }
 
 /** Summary of a problem, for lists. */
@@ -690,6 +708,8 @@ export interface ProblemSummary {
   tags: string[];
   /** Supported element types. */
   dtypes: string[];
+  /** Number of GPUs. */
+  gpus: number;
   /** Whether the caller has solved it. */
   solved: boolean;
   /** Number of submissions. */
@@ -881,7 +901,7 @@ export interface Standing {
 
 /** Starter code of both shapes. */
 export interface Starter {
-  /** A kernel, which the judge launches. */
+  /** A kernel, which the judge launches; empty for a problem for several GPUs. */
   kernel: string;
   /** A host function, which launches kernels itself. */
   host: string;
@@ -993,6 +1013,8 @@ export interface SubmitBody {
 export interface Submitted {
   /** Id of the submission. */
   id: string;
+  /** Device. */
+  gpu: string;
   /** Address of its event stream. */
   events: string;
   /** Queue position, counted from 1. */
@@ -1024,6 +1046,7 @@ export type Verdict = "PASSED" | "FAILED";
 export const ROUTES = {
   stream_submit: "/api/amd/submit",
   submissions: "/api/submissions",
+  batches: "/api/batches",
   submission: "/api/submissions/{id}",
   submission_events: "/api/submissions/{id}/events",
   submission_cancel: "/api/submissions/{id}/cancel",

@@ -10,7 +10,7 @@ const problem = (slug: string, difficulty: string, accepted: number, submissions
   title: slug,
   difficulty,
   tags: [],
-  dtypes: ["float32"],
+  dtypes: ["float32"], gpus: 1,
   solved: false,
   submissions,
   accepted,

@@ -125,7 +125,7 @@ describe("pages", () => {
 
 describe("search", () => {
   const row = (slug: string, difficulty: string, tags: string[], solved = false) => ({
-    slug, title: slug.replaceAll("-", " "), difficulty, tags, dtypes: [], solved, submissions: 0, accepted: 0,
+    slug, title: slug.replaceAll("-", " "), difficulty, tags, dtypes: [], gpus: 1, solved, submissions: 0, accepted: 0,
   });
   const all = [row("leaky-relu", "easy", ["activation"], true), row("matmul-relu", "medium", ["matmul", "fused"])];
   const none = { search: "", difficulty: "", tag: "", unsolved: false };

@@ -52,7 +52,7 @@ export function BatchPage() {
 function Table({ all }: { all: SubmissionDetail[] }) {
   const longest = Math.max(...all.map((one) => one.avg_runtime_ms ?? 0));
   return (
-    <Wide>
+    <Wide label="Results by device">
       <table>
         <thead>
           <tr>
