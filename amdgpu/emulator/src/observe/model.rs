@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 pub use estimate::Resource;
 pub use gpu::{CacheShape, GPUS, GpuTiming, Latencies};
-pub use hierarchy::HitCount;
+pub use hierarchy::{HitCount, LoadHits};
 pub use kernel::{KernelEstimate, LineStall, OccupancyEstimate, ResourceTime, RoofShare, Stall};
 pub use scoreboard::Wait;
 pub use text::model_text;

@@ -9,7 +9,7 @@ use code_object::{Occupancy, Resources};
 use serde::Serialize;
 
 use super::gpu::{ADDRESS_LANES, GpuTiming, SIMDS};
-use super::hierarchy::{Hierarchy, HitCount, Replayed};
+use super::hierarchy::{Hierarchy, HitCount, LoadHits, Replayed};
 use super::record::{Recording, SiteCount};
 use super::scoreboard::{Event, PathTime, Scoreboard, Wait};
 use super::site::Site;
@@ -106,6 +106,8 @@ pub(crate) struct LaunchEstimate {
     /// Cycles of the sampled waves, and those lost by site and cause.
     pub wave_cycles: u64,
     pub stalls: BTreeMap<(Site, Wait), u64>,
+    /// Cache hits of loads, by site.
+    pub hits: BTreeMap<Site, LoadHits>,
     /// Base addresses of the programs that sites name.
     pub bases: Vec<u64>,
 }
@@ -216,6 +218,7 @@ pub(crate) fn estimate(
         hbm_bytes: hbm_bytes.round() as u64,
         wave_cycles: waves.wave_cycles,
         stalls: waves.stalls,
+        hits: replayed.latencies.iter().map(|(site, latency)| (*site, latency.hits)).collect(),
         bases,
     }
 }
