@@ -1,7 +1,7 @@
 //! Acceptance of submissions: parsing, validation, and the checks of rate limits and budget.
 
 use axum::http::StatusCode;
-use board_contract::{DeviceState, Endpoint, Estimate, Event, SubmitBody};
+use board_contract::{CustomInput, DeviceState, Endpoint, Estimate, Event, SubmitBody};
 use board_problems::{Dtype, Problem};
 
 use crate::accounts;
@@ -21,6 +21,8 @@ pub struct Checked<'a> {
     pub device: &'a Device,
     pub endpoint: Endpoint,
     pub source: String,
+    /// Inputs of the endpoint `custom`.
+    pub custom: Option<CustomInput>,
 }
 
 /// A submission in the queue.
@@ -90,7 +92,42 @@ fn check<'a>(body: &SubmitBody, app: &'a App) -> Result<Checked<'a>, Refusal> {
     if sandbox && Dtype::from_name(&dtype).is_none() {
         return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
     }
-    Ok(Checked { problem, dtype, device, endpoint, source })
+    require_observer(endpoint, device, app)?;
+    let custom = custom(body, endpoint, problem, &dtype)?;
+    Ok(Checked { problem, dtype, device, endpoint, source, custom })
+}
+
+/// Refuses to observe kernels on a device that cannot.
+fn require_observer(endpoint: Endpoint, device: &Device, app: &App) -> Result<(), Refusal> {
+    if !endpoint.is_observed() || device.config.emulated {
+        return Ok(());
+    }
+    let software = app.devices.iter().filter(|device| device.config.emulated);
+    let names: Vec<&str> = software.map(|device| device.config.gpu_type.as_str()).collect();
+    let details = match names[..] {
+        [] => "This server has none.".to_owned(),
+        _ => format!("Available: {}.", names.join(", ")),
+    };
+    Err(Refusal::bad_request(format!("the endpoint {endpoint} needs a software GPU")).details(details))
+}
+
+/// Validates the inputs of the endpoint `custom`. The judge computes them.
+fn custom(
+    body: &SubmitBody,
+    endpoint: Endpoint,
+    problem: Option<&Problem>,
+    dtype: &str,
+) -> Result<Option<CustomInput>, Refusal> {
+    let (Endpoint::Custom, Some(problem), Some(dtype)) = (endpoint, problem, Dtype::from_name(dtype)) else {
+        return match body.custom {
+            None => Ok(None),
+            Some(_) => Err(Refusal::bad_request("`custom` is for the endpoint custom only")),
+        };
+    };
+    let input = body.custom.clone().unwrap_or_default();
+    board_judge::custom_case(problem, dtype, &input)
+        .map_err(|error| Refusal::bad_request("the custom input is invalid").details(error.to_string()))?;
+    Ok(Some(input))
 }
 
 fn problem_and_dtype(body: &SubmitBody) -> Result<(&'static Problem, String), Refusal> {
@@ -166,6 +203,7 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
         emulated: device.config.emulated,
         price_per_hour: price,
         reserved_usd,
+        custom: checked.custom,
     };
     let message = format!("Position {position} in the queue for {}", new.gpu);
     let events = vec![Event::InQueue { message, position, expected_wait_s: estimate.queue_s }];
