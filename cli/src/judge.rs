@@ -76,12 +76,14 @@ pub fn tools(environment: &Environment, unconfined: bool) -> Result<Tools> {
         Some(cache) => cache,
         None => std::env::temp_dir().join("remora-board"),
     };
+    let program: std::ffi::OsString = std::env::current_exe()?.into();
     let least = if unconfined { Level::Limited } else { Level::Restricted };
     Ok(Tools {
         toolchain,
         libraries,
         cache,
-        runner: vec![std::env::current_exe()?.into(), "judge".into(), "--runner".into()],
+        runner: vec![program.clone(), "judge".into(), "--runner".into()],
+        worker: vec![program, "worker".into(), "--no-config".into()],
         isolation: IsolationRange { least, most: Level::Namespaces },
     })
 }

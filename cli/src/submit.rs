@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use board_client::{Client, Progress};
-use board_contract::{Endpoint, Status, SubmitBody};
+use board_contract::{CustomInput, Endpoint, Status, SubmitBody};
 
 use crate::env::Environment;
 use crate::os;
@@ -33,7 +33,8 @@ Environment:
 Examples:
   remora submit kernel.hip --problem leaky-relu --gpu MI300X
   remora submit kernel.hip --problem leaky-relu --gpu MI300X --gpu MI210
-  remora submit kernel.hip --problem softmax --endpoint checker --server http://board.example:3000"
+  remora submit kernel.hip --problem softmax --endpoint checker --server http://board.example:3000
+  remora submit kernel.hip --problem softmax --endpoint check    races, accesses out of bounds, uninitialised reads"
 )]
 pub struct Arguments {
     /// Source file of the kernel; - reads standard input
@@ -47,9 +48,12 @@ pub struct Arguments {
     /// Element type [default: the problem's first type]
     #[arg(long)]
     dtype: Option<String>,
-    /// What to do with the kernel: checker, benchmark, full, sample, sandbox or compile
+    /// What to do with the kernel: checker, benchmark, full, sample, sandbox, compile, custom, check or profile
     #[arg(long, default_value = Endpoint::Full.name())]
     endpoint: String,
+    /// Inputs for --endpoint custom: a JSON object with sizes, values, inputs and seed (docs/board.md); - reads standard input
+    #[arg(long, value_name = "FILE")]
+    custom: Option<PathBuf>,
     /// URL of the board [default: REMORA_BOARD, else http://127.0.0.1:3000]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -73,6 +77,7 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         dtype: arguments.dtype.clone(),
         language: Some("hip".to_owned()),
         endpoint: Some(arguments.endpoint.clone()),
+        custom: arguments.custom.as_deref().map(custom).transpose()?,
     };
     let mut report = Report::new(os::standard_output::is_terminal() && !arguments.json);
     let several = arguments.gpu.len() > 1;
@@ -95,6 +100,11 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
     // The worst one decides: not judged, then rejected.
     let statuses = ended.iter().map(|(_, last)| exit_status(last.event.status()));
     Ok(ExitCode::from(statuses.max_by_key(|status| severity(*status)).unwrap_or(NOT_JUDGED)))
+}
+
+fn custom(path: &Path) -> Result<CustomInput> {
+    serde_json::from_str(&read(path)?)
+        .with_context(|| format!("{} is not a valid custom input", path.display()))
 }
 
 fn read(path: &Path) -> Result<String> {

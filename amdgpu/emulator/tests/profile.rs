@@ -52,6 +52,8 @@ fn instruction_counts_equal_those_of_the_launch() {
                 stats.instructions,
                 "{arch:?} {kernel}"
             );
+            let lines: u64 = profile.lines.iter().map(|line| line.instructions).sum();
+            assert_eq!(lines, opcodes, "{arch:?} {kernel}: every instruction belongs to one line");
             let ends = profile.opcodes.iter().find(|opcode| opcode.name == "s_endpgm").unwrap();
             assert_eq!(ends.instructions, stats.waves, "{arch:?} {kernel}");
         }

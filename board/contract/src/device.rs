@@ -64,7 +64,7 @@ pub struct EstimateBody {
     /// A device of `/api/devices`.
     #[serde(alias = "gpuType")]
     pub gpu_type: String,
-    /// checker, benchmark, full (the default), sample, sandbox or compile.
+    /// checker, benchmark, full (the default), sample, sandbox, compile, custom, check or profile.
     pub endpoint: Option<String>,
 }
 

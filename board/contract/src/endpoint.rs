@@ -17,5 +17,18 @@ named! {
         Sandbox = "sandbox",
         /// Compiles and disassembles only.
         Compile = "compile",
+        /// Runs inputs of the user's choice and shows the data.
+        Custom = "custom",
+        /// Checks memory accesses on a software GPU: races, accesses out of bounds, reads of uninitialised memory.
+        Check = "check",
+        /// Profiles one call on a software GPU, by source line.
+        Profile = "profile",
+    }
+}
+
+impl Endpoint {
+    /// Returns whether kernels are observed, which only a software GPU can do.
+    pub fn is_observed(self) -> bool {
+        matches!(self, Endpoint::Check | Endpoint::Profile)
     }
 }

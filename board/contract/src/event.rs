@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BenchmarkResult, DebugInfo, IsaListing, KernelFacts, SampleResult, Status, TestResult};
+use crate::{
+    AccessReport, BenchmarkResult, DebugInfo, IsaListing, KernelFacts, ProfileReport, SampleResult, Status,
+    TestResult,
+};
 
 /// An event of a submission. Its JSON has the [`Status`] in the field `status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -147,6 +150,21 @@ pub enum Event {
     Passed(Box<SampleResult>),
     /// The result of the sample is wrong.
     Failed(Box<SampleResult>),
+    /// The check of memory accesses found nothing.
+    Clean {
+        /// What was checked.
+        report: Box<AccessReport>,
+    },
+    /// The check of memory accesses found problems.
+    Findings {
+        /// The findings.
+        report: Box<AccessReport>,
+    },
+    /// The profile is complete.
+    Profiled {
+        /// The profile.
+        profile: Box<ProfileReport>,
+    },
     /// A program in the sandbox printed a line.
     SandboxOutput {
         /// stdout or stderr.
@@ -288,6 +306,9 @@ impl Event {
             Event::Benchmarked { .. } => Status::Benchmarked,
             Event::Passed(_) => Status::Passed,
             Event::Failed(_) => Status::Failed,
+            Event::Clean { .. } => Status::Clean,
+            Event::Findings { .. } => Status::Findings,
+            Event::Profiled { .. } => Status::Profiled,
             Event::SandboxOutput { .. } => Status::SandboxOutput,
             Event::SandboxSuccess { .. } => Status::SandboxSuccess,
             Event::SandboxError { .. } => Status::SandboxError,

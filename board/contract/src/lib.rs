@@ -8,6 +8,7 @@
 
 mod account;
 mod counters;
+mod custom;
 mod debug;
 mod device;
 mod discussion;
@@ -15,6 +16,7 @@ mod endpoint;
 mod event;
 mod leaderboard;
 mod named;
+mod observe;
 mod problem;
 mod ranking;
 mod result;
@@ -26,12 +28,16 @@ mod typescript;
 
 pub use account::{AccountLimits, Budget, Health, Me};
 pub use counters::{Counter, Counters, LIMITS};
+pub use custom::{CustomField, CustomFill, CustomForm, CustomInput};
 pub use debug::{DebugInfo, Difference, ElementKind, OutputDifferences};
 pub use device::{DeviceInfo, DeviceState, Devices, Estimate, EstimateBody, Queue, QueueEntry};
 pub use discussion::{Comment, Discussion, Editorial, MarkdownBody};
 pub use endpoint::Endpoint;
 pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
 pub use leaderboard::{Leaderboard, LeaderboardEntry};
+pub use observe::{
+    AccessReport, CacheHits, Finding, FindingKind, KernelReport, ProfileLine, ProfileReport, ResourceShare,
+};
 pub use problem::{
     CasePlace, CaseSet, ParameterDirection, ProblemCase, ProblemDetail, ProblemExample, ProblemParameter,
     ProblemSummary, ProblemTolerance, Problems, Starter,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::SampleValue;
 use crate::named::named;
+use crate::{CustomForm, SampleValue};
 
 named! {
     /// What a case is for.
@@ -164,4 +164,6 @@ pub struct ProblemDetail {
     /// An example; null for a problem without a sample.
     #[schema(required)]
     pub example: Option<ProblemExample>,
+    /// What a user can choose for the endpoint `custom`.
+    pub custom: CustomForm,
 }

@@ -36,6 +36,12 @@ named! {
         Passed = "PASSED",
         /// The result of the sample is wrong.
         Failed = "FAILED",
+        /// The check of memory accesses found nothing.
+        Clean = "CLEAN",
+        /// The check of memory accesses found problems.
+        Findings = "FINDINGS",
+        /// The profile is complete.
+        Profiled = "PROFILED",
         /// A program in the sandbox printed a line.
         SandboxOutput = "SANDBOX_OUTPUT",
         /// A program in the sandbox succeeded.
@@ -67,9 +73,12 @@ impl Status {
         match self {
             Status::Compiled => endpoint == Endpoint::Compile,
             Status::Checked => endpoint == Endpoint::Checker,
-            Status::Passed | Status::Failed => endpoint == Endpoint::Sample,
+            Status::Passed | Status::Failed => matches!(endpoint, Endpoint::Sample | Endpoint::Custom),
             Status::WrongAnswer
             | Status::Benchmarked
+            | Status::Clean
+            | Status::Findings
+            | Status::Profiled
             | Status::SandboxSuccess
             | Status::SandboxError
             | Status::SandboxTimeout
@@ -101,6 +110,8 @@ impl Status {
                 | Status::Checked
                 | Status::Benchmarked
                 | Status::Passed
+                | Status::Clean
+                | Status::Profiled
                 | Status::SandboxSuccess
         )
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
-use crate::{BenchmarkResult, Counters, Endpoint, Estimate, EventRecord, Status, TestResult};
+use crate::{BenchmarkResult, Counters, CustomInput, Endpoint, Estimate, EventRecord, Status, TestResult};
 
 named! {
     /// State of a submission.
@@ -46,8 +46,11 @@ pub struct SubmitBody {
     pub dtype: Option<String>,
     /// Language; only `hip` is supported.
     pub language: Option<String>,
-    /// checker, benchmark, full (the default), sample, sandbox or compile.
+    /// checker, benchmark, full (the default), sample, sandbox, compile, custom, check or profile.
     pub endpoint: Option<String>,
+    /// Inputs for the endpoint `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CustomInput>,
 }
 
 /// A request to judge a source on several devices.
@@ -248,6 +251,9 @@ pub struct SubmissionDetail {
     /// The source; visible to its author, and to everyone once it is public.
     #[schema(required)]
     pub code: Option<String>,
+    /// Inputs of the endpoint `custom`; visible with the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CustomInput>,
     /// Results of the checked and measured cases.
     pub results: Vec<CaseResult>,
     /// Events; visible to its author, and to everyone once it is public.

@@ -23,6 +23,8 @@ fn main() {
         libraries: libraries.clone(),
         cache: cache.clone(),
         runner: vec![std::env::current_exe().expect("a name").into(), "--runner".into()],
+        // Observed runs need the `remora` command.
+        worker: Vec::new(),
         isolation: IsolationRange::default(),
     };
     let mut text = String::new();

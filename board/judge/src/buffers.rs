@@ -66,19 +66,29 @@ pub(crate) struct Buffers {
     /// Whether the device has generated the contents since the last call.
     generated: bool,
     guard: u32,
+    /// Bytes of each guard region.
+    margin: u64,
 }
 
 impl Buffers {
-    /// Allocates and fills the buffers, numbered from `first`.
+    /// Allocates and fills the buffers, numbered from `first`. `margin` is the size of guard regions; without them a device that
+    /// checks accesses finds those behind the last element.
     pub fn place(
         session: &mut Session,
         prepared: &Prepared,
         first: u32,
         seed: u64,
+        margin: u64,
     ) -> Result<Buffers, Fault> {
         let guard = guard_pattern(seed);
-        let mut it =
-            Buffers { places: Vec::new(), names: Vec::new(), contents: Vec::new(), generated: false, guard };
+        let mut it = Buffers {
+            places: Vec::new(),
+            names: Vec::new(),
+            contents: Vec::new(),
+            generated: false,
+            guard,
+            margin,
+        };
         for (index, argument) in prepared.arguments.iter().enumerate() {
             it.names.push(argument.name.clone());
             let kind = match &argument.value {
@@ -95,14 +105,19 @@ impl Buffers {
             };
             let id = first + index as u32;
             let bytes = argument.value.size() as u64;
-            session.allocate(argument.device, id, region(bytes))?;
-            session.fill(vec![Fill { buffer: id, offset: 0, words: region(bytes) / 4, pattern: guard }])?;
+            session.allocate(argument.device, id, it.region(bytes))?;
+            session.fill(vec![Fill {
+                buffer: id,
+                offset: 0,
+                words: it.region(bytes) / 4,
+                pattern: guard,
+            }])?;
             it.places.push(Place::Buffer { id, bytes, kind });
             it.contents.push(argument.value.bytes().filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec));
             if kind == Kind::Input
                 && let Some(content) = it.contents[index].as_deref()
             {
-                session.write(id, GUARD, content)?;
+                session.write(id, margin, content)?;
             }
         }
         Ok(it)
@@ -114,7 +129,7 @@ impl Buffers {
             let Place::Buffer { id, kind, .. } = self.places[index] else { continue };
             let content = argument.value.bytes().map(<[u8]>::to_vec);
             if let (Kind::Input, Some(content)) = (kind, content.as_deref()) {
-                session.write(id, GUARD, content)?;
+                session.write(id, self.margin, content)?;
             }
             self.contents[index] = content;
         }
@@ -134,7 +149,7 @@ impl Buffers {
                 continue;
             };
             let own = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            session.generate(generator::request(generator, *id, GUARD, own))?;
+            session.generate(generator::request(generator, *id, self.margin, own))?;
             self.contents[index] = None;
         }
         self.generated = true;
@@ -147,7 +162,7 @@ impl Buffers {
             let Place::Buffer { id, bytes, kind: Kind::Input | Kind::InOut } = self.places[index] else {
                 continue;
             };
-            let content = session.read(id, GUARD, bytes)?;
+            let content = session.read(id, self.margin, bytes)?;
             prepared.arguments[index].value.set_bytes(content.clone());
             self.contents[index] = Some(content);
         }
@@ -164,7 +179,7 @@ impl Buffers {
     pub fn slots(&self) -> Vec<Slot> {
         let slot = |place: &Place| match place {
             Place::Scalar(bytes) => Slot::Scalar { bytes: *bytes },
-            Place::Buffer { id, .. } => Slot::Buffer { buffer: *id, offset: GUARD },
+            Place::Buffer { id, .. } => Slot::Buffer { buffer: *id, offset: self.margin },
         };
         self.places.iter().map(slot).collect()
     }
@@ -177,11 +192,11 @@ impl Buffers {
             match kind {
                 Kind::Input => {}
                 Kind::Output => {
-                    fills.push(Fill { buffer: id, offset: GUARD, words: bytes / 4, pattern });
+                    fills.push(Fill { buffer: id, offset: self.margin, words: bytes / 4, pattern });
                 }
                 Kind::InOut if generated => {}
                 Kind::InOut => {
-                    session.write(id, GUARD, self.contents[index].as_deref().unwrap_or_default())?
+                    session.write(id, self.margin, self.contents[index].as_deref().unwrap_or_default())?
                 }
             }
         }
@@ -193,8 +208,8 @@ impl Buffers {
         let mut outputs = Vec::new();
         let mut forbidden = None;
         for (index, (id, bytes, kind)) in self.buffers() {
-            let all = session.read(id, 0, region(bytes))?;
-            let payload = &all[GUARD as usize..(GUARD + bytes) as usize];
+            let all = session.read(id, 0, self.region(bytes))?;
+            let payload = &all[self.margin as usize..(self.margin + bytes) as usize];
             forbidden = forbidden.or_else(|| self.guards(index, bytes, &all));
             if kind == Kind::Input {
                 // Of contents that are not known, nothing can be compared.
@@ -214,7 +229,7 @@ impl Buffers {
         let pattern = self.guard.to_le_bytes();
         let name = || self.names[index].clone();
         let whole = |position: usize| all[position] == pattern[position % 4];
-        let (start, end) = (GUARD as usize, (GUARD + bytes) as usize);
+        let (start, end) = (self.margin as usize, (self.margin + bytes) as usize);
         if let Some(position) = (0..start).rev().find(|&position| !whole(position)) {
             return Some(ForbiddenWrite::Guard {
                 name: name(),
@@ -226,17 +241,17 @@ impl Buffers {
         Some(ForbiddenWrite::Guard { name: name(), before: false, distance: (position - end) as u64 })
     }
 
+    /// Returns the bytes of a buffer with its guards, rounded up to whole words.
+    fn region(&self, bytes: u64) -> u64 {
+        self.margin + bytes.next_multiple_of(4) + self.margin
+    }
+
     fn buffers(&self) -> impl Iterator<Item = (usize, (u32, u64, Kind))> {
         self.places.iter().enumerate().filter_map(|(index, place)| match place {
             Place::Scalar(_) => None,
             Place::Buffer { id, bytes, kind } => Some((index, (*id, *bytes, *kind))),
         })
     }
-}
-
-/// Returns the bytes of a buffer with its guards, rounded up to whole words.
-fn region(bytes: u64) -> u64 {
-    GUARD + bytes.next_multiple_of(4) + GUARD
 }
 
 #[cfg(test)]

@@ -69,8 +69,34 @@ impl<'a> PlacedCase<'a> {
     ) -> Result<PlacedCase<'a>, Fault> {
         let seed = spec.seed(case, round);
         let prepared = spec.problem.prepare(case, spec.dtype, seed);
-        let buffers = Buffers::place(session, &prepared, place * 256, seed)?;
+        let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
         Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+    }
+
+    /// Places a case in buffers without guard regions, for a device that checks accesses.
+    pub fn without_guards(
+        session: &mut Session,
+        spec: CheckSpec<'a>,
+        case: &'a Case,
+        launch: Launch,
+    ) -> Result<PlacedCase<'a>, Fault> {
+        let seed = spec.seed(case, 0);
+        let prepared = spec.problem.prepare(case, spec.dtype, seed);
+        let buffers = Buffers::place(session, &prepared, 0, seed, 0)?;
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+    }
+
+    /// Places a case whose arguments and expected outputs are known.
+    pub fn known(
+        session: &mut Session,
+        spec: CheckSpec<'a>,
+        case: &'a Case,
+        launch: Launch,
+        (prepared, expected): (Prepared, Vec<Expected>),
+    ) -> Result<PlacedCase<'a>, Fault> {
+        let seed = spec.seed(case, 0);
+        let buffers = Buffers::place(session, &prepared, 0, seed, buffers::GUARD)?;
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: Some(expected) })
     }
 
     /// Places a case on the device, for inputs that [`PlacedCase::renew`] provides.
@@ -83,7 +109,7 @@ impl<'a> PlacedCase<'a> {
     ) -> Result<PlacedCase<'a>, Fault> {
         let seed = spec.seed(case, round);
         let prepared = spec.problem.outline(case, spec.dtype);
-        let buffers = Buffers::place(session, &prepared, place * 256, seed)?;
+        let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
         Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
     }
 

@@ -8,6 +8,7 @@ use crate::ending::{self, Ending, seconds};
 use crate::gpu::Gpu;
 use crate::job::{Grant, Job};
 use crate::rules;
+use crate::software_gpu::SoftwareGpu;
 use crate::tools::Tools;
 
 /// A submission that is being judged.
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub request: &'a mut dyn FnMut() -> Option<Grant>,
     /// The device that was requested.
     pub granted: Option<Grant>,
+    /// The software GPU that observes kernels, if the job wants that.
+    pub observer: Option<SoftwareGpu>,
 }
 
 impl Context<'_> {
@@ -38,7 +41,21 @@ impl Context<'_> {
     pub fn device(&mut self) -> Result<Grant, Ending> {
         let device = self.job.device.clone().or_else(|| self.granted.take()).or_else(&mut *self.request);
         self.granted.clone_from(&device);
-        device.ok_or_else(|| ending::error("no device", "the device that was requested was not granted"))
+        let device = device
+            .ok_or_else(|| ending::error("no device", "the device that was requested was not granted"))?;
+        if self.job.endpoint.is_observed() { self.observer() } else { Ok(device) }
+    }
+
+    /// Returns the software GPU that observes kernels, which is started first. It takes the place of the granted device, whose worker
+    /// observes nothing: other submissions use it.
+    fn observer(&mut self) -> Result<Grant, Ending> {
+        let observer = match self.observer.take() {
+            Some(observer) => observer,
+            None => SoftwareGpu::start(self.tools, self.job).map_err(|problem| {
+                ending::error("the software GPU could not be started", &problem.to_string())
+            })?,
+        };
+        Ok(self.observer.insert(observer).grant())
     }
 
     /// Emits the start of the compilation.

@@ -1,6 +1,6 @@
 //! A job for the judge: the submission, its device and its limits.
 
-use board_contract::Endpoint;
+use board_contract::{CustomInput, Endpoint};
 use board_problems::Dtype;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub struct Job {
     pub emulated: bool,
     /// Seed of the hidden inputs. Secret until the submission is judged.
     pub seed: u64,
+    /// Inputs for the endpoint `custom`.
+    #[serde(default)]
+    pub custom: Option<CustomInput>,
     /// Limits.
     #[serde(default)]
     pub limits: Limits,

@@ -1,5 +1,7 @@
 //! Judges one submission, from its source to its verdict.
 
+mod inspect;
+
 use board_contract::{
     BenchmarkResult, DebugInfo, Endpoint, Event, SampleArray, SampleNumber, SampleResult, SampleValue,
     SampleValues, TestResult, Verdict,
@@ -9,6 +11,7 @@ use board_problems::{Case, Dtype, Launch, Place, Problem, Set, Shape};
 use crate::check::{CheckSpec, PlacedCase};
 use crate::code::{Code, Workgroup};
 use crate::context::Context;
+use crate::custom::{self, ComputedCase};
 use crate::ending::{self, Ending, seconds};
 use crate::generator;
 use crate::gpu::Gpu;
@@ -35,7 +38,8 @@ pub fn run(
     emit: &mut dyn FnMut(Event),
 ) {
     let mut judge = Judge {
-        context: Context { job, tools, emit, request, granted: None },
+        context: Context { job, tools, emit, request, granted: None, observer: None },
+        custom: None,
         flags: Vec::new(),
         deterministic: true,
         device: String::new(),
@@ -48,6 +52,8 @@ pub fn run(
 /// Judge of one submission.
 struct Judge<'a> {
     context: Context<'a>,
+    /// The case of the endpoint `custom`.
+    custom: Option<ComputedCase>,
     /// Suspicious observations for human review.
     flags: Vec<String>,
     /// Whether equal inputs gave bit-identical outputs so far. It is not suspicious if they did not: sums with atomics are honest.
@@ -85,6 +91,19 @@ impl Judge<'_> {
             return Err(ending::error("unknown type", &text));
         }
         self.context.check_rules()?;
+        let job = self.context.job;
+        if job.endpoint.is_observed() && !job.emulated {
+            return Err(ending::error(
+                "no software GPU",
+                "only a software GPU can check and profile kernels",
+            ));
+        }
+        if job.endpoint == Endpoint::Custom {
+            let input = job.custom.clone().unwrap_or_default();
+            let computed = custom::compute(problem, job.dtype, &input, seconds(job.limits.run_s))?;
+            self.launch(problem, &computed.custom.case)?;
+            self.custom = Some(computed);
+        }
         let shape = Shape::of(&self.context.job.source).ok_or_else(|| {
             let wanted = problem.signature(self.context.job.dtype, problem.shape());
             ending::compile_error(
@@ -119,9 +138,13 @@ impl Judge<'_> {
     /// Returns the largest case that this job runs on its device. The occupancy is that of its launch, which may depend on the sizes.
     fn largest_case<'p>(&self, problem: &'p Problem) -> Option<&'p Case> {
         let set = match self.context.job.endpoint {
-            Endpoint::Sample => Set::Sample,
-            Endpoint::Checker => Set::Check,
-            Endpoint::Benchmark | Endpoint::Full | Endpoint::Compile | Endpoint::Sandbox => Set::Bench,
+            Endpoint::Sample | Endpoint::Custom => Set::Sample,
+            Endpoint::Checker | Endpoint::Check => Set::Check,
+            Endpoint::Benchmark
+            | Endpoint::Full
+            | Endpoint::Compile
+            | Endpoint::Sandbox
+            | Endpoint::Profile => Set::Bench,
         };
         problem.cases(set, self.place()).last()
     }
@@ -143,7 +166,8 @@ impl Judge<'_> {
             .kernel(&self.context.job.source)
             .map_err(|error| ending::of_compiler(&error))?;
         let code = parse(&compiled.code)?;
-        let group = match self.largest_case(problem) {
+        let chosen = self.custom.as_ref().map(|computed| &computed.custom.case);
+        let group = match chosen.or_else(|| self.largest_case(problem)) {
             Some(case) => Workgroup::of(&self.launch(problem, case)?),
             None => Workgroup::USUAL,
         };
@@ -193,7 +217,9 @@ impl Judge<'_> {
         self.device = device;
         self.require_devices(solution)?;
         match self.context.job.endpoint {
-            Endpoint::Sample => self.sample(solution),
+            Endpoint::Sample | Endpoint::Custom => self.sample(solution),
+            Endpoint::Check => self.check_accesses(solution),
+            Endpoint::Profile => self.profile(solution),
             Endpoint::Checker => {
                 let results = self.check(solution)?;
                 let flags = std::mem::take(&mut self.flags);
@@ -389,16 +415,25 @@ impl Judge<'_> {
 
     fn sample(&mut self, solution: &mut Solution) -> Result<(), Ending> {
         let problem = solution.problem;
-        let Some(case) = problem.cases(Set::Sample, self.place()).next() else {
+        let custom = self.custom.take();
+        let chosen = custom.as_ref().map(|computed| &computed.custom.case);
+        let Some(case) = chosen.or_else(|| problem.cases(Set::Sample, self.place()).next()) else {
             return Err(ending::error("no sample", &format!("{} has no sample", problem.slug)));
         };
-        (self.context.emit)(Event::Checking { message: "Running the sample".to_owned(), total_tests: 1 });
+        let what = if custom.is_some() { &case.name } else { "the sample" };
+        (self.context.emit)(Event::Checking { message: format!("Running {what}"), total_tests: 1 });
         let launch = self.launch(problem, case)?;
         let spec = self.spec(problem);
         let session = &mut solution.session;
         session.allow(seconds(self.context.job.limits.run_s));
-        let placed = PlacedCase::new(session, spec, case, launch, 0, 0)
-            .and_then(|mut placed| Ok((placed.answer(session, 0)?, placed)));
+        let placed = match &custom {
+            Some(computed) => {
+                let known = (computed.prepared.clone(), computed.expected.clone());
+                PlacedCase::known(session, spec, case, launch, known)
+            }
+            None => PlacedCase::new(session, spec, case, launch, 0, 0),
+        };
+        let placed = placed.and_then(|mut placed| Ok((placed.answer(session, 0)?, placed)));
         let (answer, mut placed) = self.survived(placed, solution)?;
         let (result, debug_info) = placed.verdict(1, &answer);
         let mut input = SampleValues::new();

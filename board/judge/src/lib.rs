@@ -5,12 +5,14 @@
 
 #![warn(missing_docs)]
 
+mod access_report;
 mod buffers;
 mod channel;
 mod check;
 mod code;
 mod compile;
 mod context;
+mod custom;
 mod ending;
 mod gate;
 mod generator;
@@ -22,15 +24,19 @@ mod judge;
 mod measure;
 mod message;
 mod object_rules;
+mod observed;
+mod profile_report;
 mod program;
 mod recipe;
 mod rules;
 pub mod runner;
 mod session;
+mod software_gpu;
 mod statistics;
 mod tools;
 
 pub use compile::{CompileError, Compiled, Compiler};
+pub use custom::custom_case;
 pub use gpu::{Gpu, Roof};
 pub use job::{DEVICE_REQUEST, Grant, Job, Limits};
 pub use judge::run;

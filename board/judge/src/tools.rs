@@ -16,6 +16,8 @@ pub struct Tools {
     pub cache: PathBuf,
     /// Command line that runs [`crate::runner::serve`].
     pub runner: Vec<OsString>,
+    /// Command line that runs a worker. The judge starts one of its own where kernels are observed.
+    pub worker: Vec<OsString>,
     /// Isolation that untrusted commands require.
     pub isolation: sandbox::IsolationRange,
 }

@@ -283,13 +283,34 @@ fn case(
         }
     }
     let name = name.unwrap_or_else(|| parts.join(", "));
+    derive(&name, &mut sizes, derived)?;
+    Ok(Case { name, set, place, sizes, values })
+}
+
+/// Adds the derived sizes.
+fn derive(name: &str, sizes: &mut Sizes, derived: &[(String, Expression)]) -> Result<(), Mistake> {
     let own = sizes.clone();
     for (key, formula) in derived {
         let place = || format!("case {name}: {key}");
         let size = formula.integer(&own).map_err(|source| Mistake::Expression { place: place(), source })?;
         sizes.insert(key.clone(), size);
     }
-    Ok(Case { name, set, place, sizes, values })
+    Ok(())
+}
+
+/// Creates a case of a user's choice and evaluates every formula with it.
+pub(crate) fn custom_case(
+    problem: &Problem,
+    mut sizes: Sizes,
+    values: BTreeMap<String, f64>,
+) -> Result<Case, Mistake> {
+    let mut parts: Vec<String> = sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();
+    parts.extend(values.iter().map(|(name, value)| format!("{name}={value}")));
+    let name = parts.join(", ");
+    derive(&name, &mut sizes, &problem.derived)?;
+    let case = Case { name, set: Set::Sample, place: None, sizes, values };
+    try_case(problem, &case)?;
+    Ok(case)
 }
 
 /// Checks the requirements on a problem that do not depend on the case.

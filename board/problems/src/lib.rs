@@ -8,6 +8,7 @@
 mod argument;
 mod case;
 mod compare;
+mod custom;
 mod definition;
 mod dtype;
 mod expression;
@@ -29,6 +30,7 @@ mod values;
 pub use argument::{Argument, Prepared, Value};
 pub use case::{Case, Place, Set};
 pub use compare::{Comparison, Expected, Mismatch, Tolerance, ValueKind};
+pub use custom::{Custom, CustomCase, CustomError, CustomFill, MOST_CUSTOM_ELEMENTS, Number};
 pub use definition::DefinitionError;
 pub use dtype::Dtype;
 pub use expression::{Expression, ExpressionError, Sizes};

@@ -107,7 +107,9 @@ impl App {
     ) -> Result<f64, StoreError> {
         let guess = match endpoint {
             Endpoint::Full | Endpoint::Benchmark => 3.0,
-            Endpoint::Sandbox | Endpoint::Checker | Endpoint::Sample => 1.0,
+            Endpoint::Sandbox | Endpoint::Checker | Endpoint::Sample | Endpoint::Custom => 1.0,
+            // Observed kernels run many times slower.
+            Endpoint::Check | Endpoint::Profile => 5.0,
             // It needs no device.
             Endpoint::Compile => return Ok(0.0),
         };

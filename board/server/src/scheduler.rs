@@ -286,6 +286,7 @@ async fn judge(
         device: None,
         emulated: summary.emulated,
         seed: submission.seed,
+        custom: app.store.custom(&summary.id).await?,
         limits: limits.clone(),
     };
     let margin = app.config.limits.margin;

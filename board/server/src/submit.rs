@@ -1,7 +1,7 @@
 //! Acceptance of submissions: parsing, validation, and the checks of rate limits and budget.
 
 use axum::http::StatusCode;
-use board_contract::{BatchBody, DeviceState, Endpoint, Estimate, Event, SubmitBody};
+use board_contract::{BatchBody, CustomInput, DeviceState, Endpoint, Estimate, Event, SubmitBody};
 use board_problems::{Dtype, Problem};
 use serde::de::DeserializeOwned;
 
@@ -24,6 +24,8 @@ pub struct Checked<'a> {
     pub device: &'a Device,
     pub endpoint: Endpoint,
     pub source: String,
+    /// Inputs of the endpoint `custom`.
+    pub custom: Option<CustomInput>,
 }
 
 /// A submission in the queue.
@@ -100,7 +102,42 @@ fn check<'a>(body: &SubmitBody, gpu: Option<&str>, app: &'a App) -> Result<Check
     if sandbox && Dtype::from_name(&dtype).is_none() {
         return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
     }
-    Ok(Checked { problem, dtype, device, endpoint, source })
+    require_observer(endpoint, device, app)?;
+    let custom = custom(body, endpoint, problem, &dtype)?;
+    Ok(Checked { problem, dtype, device, endpoint, source, custom })
+}
+
+/// Refuses to observe kernels on a device that cannot.
+fn require_observer(endpoint: Endpoint, device: &Device, app: &App) -> Result<(), Refusal> {
+    if !endpoint.is_observed() || device.config.emulated {
+        return Ok(());
+    }
+    let software = app.devices.iter().filter(|device| device.config.emulated);
+    let names: Vec<&str> = software.map(|device| device.config.gpu_type.as_str()).collect();
+    let details = match names[..] {
+        [] => "This server has none.".to_owned(),
+        _ => format!("Available: {}.", names.join(", ")),
+    };
+    Err(Refusal::bad_request(format!("the endpoint {endpoint} needs a software GPU")).details(details))
+}
+
+/// Validates the inputs of the endpoint `custom`. The judge computes them.
+fn custom(
+    body: &SubmitBody,
+    endpoint: Endpoint,
+    problem: Option<&Problem>,
+    dtype: &str,
+) -> Result<Option<CustomInput>, Refusal> {
+    let (Endpoint::Custom, Some(problem), Some(dtype)) = (endpoint, problem, Dtype::from_name(dtype)) else {
+        return match body.custom {
+            None => Ok(None),
+            Some(_) => Err(Refusal::bad_request("`custom` is for the endpoint custom only")),
+        };
+    };
+    let input = body.custom.clone().unwrap_or_default();
+    board_judge::custom_case(problem, dtype, &input)
+        .map_err(|error| Refusal::bad_request("the custom input is invalid").details(error.to_string()))?;
+    Ok(Some(input))
 }
 
 fn problem_and_dtype(body: &SubmitBody) -> Result<(&'static Problem, String), Refusal> {
@@ -204,6 +241,7 @@ async fn queue(app: &App, user: &User, checked: Vec<Checked<'_>>) -> Result<Vec<
             emulated: device.config.emulated,
             price_per_hour: price,
             reserved_usd,
+            custom: checked.custom,
         };
         all.push((new, position, estimate));
     }

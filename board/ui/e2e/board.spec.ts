@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import AxeBuilder from "@axe-core/playwright";
 import { expect, fits, paste, picture, put, test, type } from "./board";
-import { allReduce, broken, endless, outside, right, rightToo, wrong } from "./solutions";
+import { allReduce, broken, endless, outside, racy, right, rightToo, slow, wrong } from "./solutions";
 
 test.describe.configure({ mode: "serial" });
 
@@ -91,6 +91,86 @@ test("the sample runs, and compiling alone shows the instructions of a line", as
   await page.locator(".cm-line", { hasText: "input[i]" }).click();
   await expect(page.locator(".isa-line.lit").first()).toBeVisible();
   await picture(page, "instructions");
+});
+
+test("the check reports a race at its lines, and a right kernel is clean", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, racy);
+  await page.getByRole("button", { name: "Check", exact: true }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Problems found");
+  const table = page.getByRole("table", { name: "Findings" });
+  await expect(table).toContainText("Race on local memory");
+  // Both lines of the race are marked.
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(2);
+  await table.getByRole("button").first().click();
+  await expect(page.locator(".cm-lit")).toContainText("tile[threadIdx.x] =");
+  await table.getByText("Accesses").first().click();
+  await expect(table).toContainText("ds_write");
+  await picture(page, "check");
+  // A reload restores the result and its marks.
+  await page.reload();
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(2);
+  await paste(page, right);
+  await page.getByRole("button", { name: "Check", exact: true }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("No problems found");
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(0);
+  await picture(page, "check-clean");
+});
+
+test("the profile shows the heat of lines", async ({ page }) => {
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.goto(PROBLEM);
+  await paste(page, slow);
+  await page.getByRole("button", { name: "Profile", exact: true }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Profiled");
+  await expect(page.locator(".cm-heat-mark").first()).toBeVisible();
+  const lines = page.getByRole("table", { name: "Source lines" });
+  await lines.locator("tbody tr").first().getByRole("button").click();
+  await expect(page.locator(".cm-lit")).toContainText("k < 300");
+  await expect(page.locator(".profile-facts")).toContainText("limited by");
+  await picture(page, "profile-dark");
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole("tab", { name: "Result" }).first().click();
+  await fits(page);
+  await picture(page, "profile-phone");
+  await page.getByRole("tab", { name: "Code" }).click();
+  await expect(page.locator(".cm-heat-mark").first()).toBeVisible();
+  await fits(page);
+  await picture(page, "profile-phone-code");
+});
+
+test("custom inputs run with the user's numbers, and wrong ones are explained", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, right);
+  await page.getByRole("tab", { name: "Custom input" }).click();
+  const form = page.getByRole("form", { name: "Custom input" });
+  await form.getByLabel("n", { exact: true }).fill("1");
+  await form.getByLabel("m", { exact: true }).fill("3");
+  await form.getByLabel("alpha").fill("0.5");
+  await form.getByRole("combobox").selectOption("these values");
+  await form.getByLabel("Values of input").fill("4, -8");
+  await picture(page, "custom-form");
+  await form.getByRole("button", { name: "Run" }).click();
+  await expect(page.locator(".notices")).toContainText("its shape 1 x 3 needs 3");
+  await form.getByLabel("Values of input").fill("4, -8, x");
+  await form.getByRole("button", { name: "Run" }).click();
+  await expect(form.getByRole("alert")).toContainText('"x" is not a number');
+  await form.getByLabel("Values of input").fill("4, -8, 2");
+  await form.getByRole("button", { name: "Run" }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Custom input passed");
+  const blocks = page.locator(".outcome .sample-block");
+  await expect(blocks).toHaveCount(3);
+  await expect(blocks.last().locator("td")).toHaveText(["4", "-4", "2"]);
+  await picture(page, "custom");
+});
+
+test("without a software GPU the tools are off, with the reason", async ({ page }) => {
+  const gpu = { gpu_type: "MI300X", name: "MI300X", place: "worker", emulated: false, price_per_hour: 1, queue_length: 0,
+    running: 0, slots: 1, expected_wait_s: 0, state: "ready", warm: true };
+  await page.route("**/api/devices", (route) => route.fulfill({ json: { devices: [gpu] } }));
+  await page.goto(PROBLEM);
+  await expect(page.getByText("Check and Profile need a software GPU")).toBeVisible();
+  for (const name of ["Check", "Profile"]) await expect(page.getByRole("button", { name, exact: true })).toBeDisabled();
 });
 
 test("leaky-relu is solved; the roofline, the estimate and the source of each instruction are there", async ({ page }) => {
@@ -310,10 +390,16 @@ for (const [width, name, colorScheme] of [
     const answer = await request.get("/api/submissions?status=BENCHMARKED");
     const { submissions } = (await answer.json()) as { submissions: { id: string }[] };
     const [second, first] = submissions.map((one) => one.id);
+    const latest = async (status: string) => {
+      const found = await request.get(`/api/submissions?status=${status}`);
+      return ((await found.json()) as { submissions: { id: string }[] }).submissions[0]?.id;
+    };
     const pages = {
       problems: "/?q=relu",
       problem: PROBLEM,
       result: `${PROBLEM}?run=${first}`,
+      check: `${PROBLEM}?run=${await latest("FINDINGS")}`,
+      profiled: `${PROBLEM}?run=${await latest("PROFILED")}`,
       submissions: "/submissions",
       submission: `/submissions/${first}`,
       compare: `/compare?a=${first}&b=${second}`,

@@ -33,3 +33,16 @@ export const broken = each("    output[i] = inptu[i];");
 /** Endless in a way that no compiler may leave out. */
 export const endless = each(`    volatile float* place = output;
     while (place[i] != 12345.0f) place[i] = 0.0f;`);
+
+/** Reads what other waves write, without a barrier. */
+export const racy = `    __shared__ float tile[256];
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    tile[threadIdx.x] = i < n * m ? input[i] : 0.0f;
+    float x = tile[255 - threadIdx.x];
+    if (i < n * m) output[i] = x;`;
+
+/** Nearly all of its instructions are those of one line. */
+export const slow = each(`    float x = input[i];
+    #pragma unroll 1
+    for (int k = 0; k < 300; k++) x = x * 1.0001f + alpha;
+    output[i] = x;`);

@@ -2,6 +2,22 @@
 
 /** Types of the server's responses and of a submission's events. */
 
+/** Result of the check of memory accesses. */
+export interface AccessReport {
+  /** Findings, the most serious first. */
+  findings: Finding[];
+  /** Number of further findings that are not listed. */
+  more: number;
+  /** Names of the cases that ran. */
+  cases: string[];
+  /** Why the run ended before all cases; empty if it did not. */
+  stopped: string;
+  /** Number of accesses that were not checked for races, because there were too many. */
+  unchecked: number;
+  /** Number of observed launches. */
+  launches: number;
+}
+
 /** Limits of the caller; null for no limit. */
 export interface AccountLimits {
   /** Submissions per minute. */
@@ -90,6 +106,14 @@ export interface Budget {
   max_price_usd: number | null;
 }
 
+/** Hits of a cache. */
+export interface CacheHits {
+  /** Accesses that found their line. */
+  hits: number;
+  /** All accesses. */
+  accesses: number;
+}
+
 /** Devices that a case is for. */
 export type CasePlace = "real" | "emulated";
 
@@ -171,6 +195,61 @@ export interface Counters {
   infinity_accesses: number;
   /** Bytes between the modelled GPU and its memory. */
   hbm_bytes: number;
+}
+
+/** An input that a user can fill. */
+export interface CustomField {
+  /** Name of the parameter. */
+  name: string;
+  /** Extents as formulas over the sizes. */
+  shape: string[];
+  /** Whether only the problem can fill it, because its numbers depend on each other. */
+  fixed: boolean;
+}
+
+/** Contents of one input. */
+export type CustomFill = {
+  kind: "problem";
+} | {
+  /** The number. */
+  value: number;
+  kind: "constant";
+} | {
+  kind: "ramp";
+} | {
+  /** Least number. */
+  low: number;
+  /** Largest number. */
+  high: number;
+  kind: "uniform";
+} | {
+  /** One for each element. Integers above 2^53 are texts. */
+  values: SampleNumber[];
+  kind: "values";
+};
+
+/** What a user can choose for a problem. */
+export interface CustomForm {
+  /** Sizes by name, with those of the sample. */
+  sizes: Record<string, number>;
+  /** Values of scalar parameters by name, with those of the sample. */
+  values: Record<string, number>;
+  /** Inputs, in the order of the signature. */
+  inputs: CustomField[];
+  /** Most elements of all arguments together. */
+  most_elements: number;
+}
+
+/** A case of the user's choice. */
+export interface CustomInput {
+  /** Sizes by name; those of the sample where one is left out. */
+  sizes: Record<string, number>;
+  /** Values of scalar parameters by name; those of the sample where one is left out. */
+  values: Record<string, number>;
+  /** Inputs by name; the problem's own numbers where one is left out. */
+  inputs: Record<string, CustomFill>;
+  /** Seed of random numbers. */
+  seed: number;
 }
 
 /** Debug information on the first failing case. */
@@ -264,7 +343,7 @@ export interface Editorial {
 export type ElementKind = "number" | "not-a-number" | "infinite" | "missing";
 
 /** What is done with a submission. */
-export type Endpoint = "checker" | "benchmark" | "full" | "sample" | "sandbox" | "compile";
+export type Endpoint = "checker" | "benchmark" | "full" | "sample" | "sandbox" | "compile" | "custom" | "check" | "profile";
 
 /** Body of every error response. */
 export interface ErrorBody {
@@ -398,6 +477,18 @@ export type Event = {
 } | SampleResult & {
   status: "FAILED";
 } | {
+  /** What was checked. */
+  report: AccessReport;
+  status: "CLEAN";
+} | {
+  /** The findings. */
+  report: AccessReport;
+  status: "FINDINGS";
+} | {
+  /** The profile. */
+  profile: ProfileReport;
+  status: "PROFILED";
+} | {
   /** stdout or stderr. */
   stream: string;
   /** The line. */
@@ -485,6 +576,27 @@ export type EventRecord = Event & Bill & PassedCheck & {
   timestamp: number;
 };
 
+/** A problem with the memory accesses of a kernel, at its first occurrence. */
+export interface Finding {
+  /** Kind. */
+  kind: FindingKind;
+  /** Line of the source; null if the instruction comes from a header. */
+  line: number | null;
+  /** Line of the other access of a race; null if there is none, or it comes from a header. */
+  other_line: number | null;
+  /** Kernel. */
+  kernel: string;
+  /** Description. */
+  message: string;
+  /** Who accessed what: work-items, addresses, instructions. */
+  details: string[];
+  /** Number of executions in which it occurred. */
+  count: number;
+}
+
+/** Kind of a finding. */
+export type FindingKind = "out-of-bounds" | "input-write" | "fault" | "local-race" | "global-race" | "uninitialised-read" | "same-address";
+
 /** Disassembly of a submission. */
 export interface Isa {
   /** All kernels and functions. */
@@ -535,6 +647,40 @@ export interface KernelFacts {
   workgroup: number;
   /** Dynamic local memory of a workgroup for which the occupancy was computed: that of the launch. */
   dynamic_lds_bytes: number;
+}
+
+/** Profile of a kernel. */
+export interface KernelReport {
+  /** Name of the kernel. */
+  kernel: string;
+  /** Number of launches. */
+  launches: number;
+  /** Number of workgroups. */
+  workgroups: number;
+  /** Number of waves. */
+  waves: number;
+  /** Executed instructions. */
+  instructions: number;
+  /** Estimated time on the GPU. */
+  estimated_ms: number;
+  /** What limits the kernel. */
+  limited_by: string;
+  /** Resources, the most used first. */
+  resources: ResourceShare[];
+  /** Occupancy: waves of a SIMD, of at most 8. */
+  waves_per_simd: number;
+  /** Mean number of active lanes in a vector instruction, of 64. */
+  mean_active_lanes: number;
+  /** Bytes read from and written to HBM. */
+  hbm_bytes: number;
+  /** Hits of the L1 caches. */
+  l1: CacheHits;
+  /** Hits of the L2 caches. */
+  l2: CacheHits;
+  /** Cycles lost to bank conflicts of local memory. */
+  bank_conflicts: number;
+  /** Source lines, those with the most executed instructions first. */
+  lines: ProfileLine[];
 }
 
 /** The first rank of a problem's leaderboard, in the problem's first element type. */
@@ -668,6 +814,8 @@ export type ProblemDetail = ProblemSummary & {
   /** Bytes read and written as a formula over the sizes of a case. */
   bytes_formula: string | null;
   example: null | ProblemExample;
+  /** What a user can choose for the endpoint `custom`. */
+  custom: CustomForm;
 };
 
 /** The sample case of a problem in numbers. */
@@ -748,6 +896,44 @@ export interface Profile {
   solved: SolvedProblem[];
 }
 
+/** Profile of one source line. */
+export interface ProfileLine {
+  /** Line of the source; null for code from headers, all of it together. */
+  line: number | null;
+  /** Executed instructions, counted once per wave. */
+  instructions: number;
+  /** Part of all executed instructions. */
+  share: number;
+  /** Mean number of active lanes, of 64. */
+  lanes: number;
+  /** Part of the waves' time in which they wait at this line, by the performance model. */
+  stalled: number;
+  /** Bytes that lanes requested from global memory. */
+  global_bytes: number;
+  /** Part of the bytes of the accessed 64-byte lines that some lane requested; 0 if there was no access. */
+  line_use: number;
+  /** Hits of its loads in L1, by the performance model. */
+  l1: CacheHits;
+  /** Hits of its loads in L2, among what L1 did not serve. */
+  l2: CacheHits;
+  /** Bytes of accesses to local memory. */
+  local_bytes: number;
+  /** Cycles lost to bank conflicts of local memory. */
+  bank_conflicts: number;
+}
+
+/** Result of a profile. */
+export interface ProfileReport {
+  /** Name of the case that ran. */
+  case: string;
+  /** Name of the GPU that the estimates are for. */
+  gpu: string;
+  /** Whether the outputs were correct. */
+  correct: boolean;
+  /** Kernels, the one with the longest estimated time first. */
+  kernels: KernelReport[];
+}
+
 /** Running submissions, then waiting ones in the order they will start. */
 export interface Queue {
   /** The submissions. */
@@ -808,6 +994,14 @@ export interface RankingEntry {
   solved: number;
   /** Number of problems on whose leaderboard the user has the first rank. */
   first_ranks: number;
+}
+
+/** A share of a kernel's estimated time. */
+export interface ResourceShare {
+  /** Name of the resource. */
+  name: string;
+  /** Time that it would take alone, as a part of the estimated time. */
+  share: number;
 }
 
 /** Roofline of a case: lower bounds of its run time that hold for every kernel. */
@@ -911,7 +1105,7 @@ export interface Starter {
 export type State = "queued" | "running" | "done";
 
 /** Status of an event. */
-export type Status = "IN_QUEUE" | "WARNING" | "PROVISIONING" | "COMPILING" | "COMPILED" | "ISA" | "CHECKING" | "TEST_RESULT" | "WRONG_ANSWER" | "CHECKED" | "BENCHMARKING" | "BENCHMARK_RESULT" | "BENCHMARKED" | "PASSED" | "FAILED" | "SANDBOX_OUTPUT" | "SANDBOX_SUCCESS" | "SANDBOX_ERROR" | "SANDBOX_TIMEOUT" | "COMPILE_ERROR" | "RUNTIME_ERROR" | "TIME_LIMIT_EXCEEDED" | "MEMORY_LIMIT_EXCEEDED" | "REJECTED" | "ERROR" | "CANCELLED";
+export type Status = "IN_QUEUE" | "WARNING" | "PROVISIONING" | "COMPILING" | "COMPILED" | "ISA" | "CHECKING" | "TEST_RESULT" | "WRONG_ANSWER" | "CHECKED" | "BENCHMARKING" | "BENCHMARK_RESULT" | "BENCHMARKED" | "PASSED" | "FAILED" | "CLEAN" | "FINDINGS" | "PROFILED" | "SANDBOX_OUTPUT" | "SANDBOX_SUCCESS" | "SANDBOX_ERROR" | "SANDBOX_TIMEOUT" | "COMPILE_ERROR" | "RUNTIME_ERROR" | "TIME_LIMIT_EXCEEDED" | "MEMORY_LIMIT_EXCEEDED" | "REJECTED" | "ERROR" | "CANCELLED";
 
 /** Details of a submission. */
 export type SubmissionDetail = SubmissionSummary & {
@@ -919,6 +1113,7 @@ export type SubmissionDetail = SubmissionSummary & {
   mine: boolean;
   /** The source; visible to its author, and to everyone once it is public. */
   code: string | null;
+  custom?: CustomInput;
   /** Results of the checked and measured cases. */
   results: CaseResult[];
   /** Events; visible to its author, and to everyone once it is public. */
@@ -1005,8 +1200,9 @@ export interface SubmitBody {
   dtype?: string;
   /** Language; only `hip` is supported. */
   language?: string;
-  /** checker, benchmark, full (the default), sample, sandbox or compile. */
+  /** checker, benchmark, full (the default), sample, sandbox, compile, custom, check or profile. */
   endpoint?: string;
+  custom?: CustomInput;
 }
 
 /** An accepted submission. */
@@ -1080,6 +1276,9 @@ export const ROUTES = {
 const TERMINAL: readonly Status[] = [
   "WRONG_ANSWER",
   "BENCHMARKED",
+  "CLEAN",
+  "FINDINGS",
+  "PROFILED",
   "SANDBOX_SUCCESS",
   "SANDBOX_ERROR",
   "SANDBOX_TIMEOUT",
@@ -1100,10 +1299,13 @@ export const ENDINGS: Record<Endpoint, ReadonlySet<Status>> = {
   sample: new Set<Status>([...TERMINAL, "PASSED", "FAILED"]),
   sandbox: new Set<Status>([...TERMINAL]),
   compile: new Set<Status>([...TERMINAL, "COMPILED"]),
+  custom: new Set<Status>([...TERMINAL, "PASSED", "FAILED"]),
+  check: new Set<Status>([...TERMINAL]),
+  profile: new Set<Status>([...TERMINAL]),
 };
 
 /** Statuses of submissions that did what was requested. */
-export const SUCCESSES: ReadonlySet<Status> = new Set<Status>(["COMPILED", "CHECKED", "BENCHMARKED", "PASSED", "SANDBOX_SUCCESS"]);
+export const SUCCESSES: ReadonlySet<Status> = new Set<Status>(["COMPILED", "CHECKED", "BENCHMARKED", "PASSED", "CLEAN", "PROFILED", "SANDBOX_SUCCESS"]);
 
 /** Counters of a launch: field, unit and column heading. */
 export const COUNTERS = {

@@ -167,6 +167,9 @@ const LABELS: Record<Status, string> = {
   ERROR: "Judge error",
   PASSED: "Sample passed",
   FAILED: "Sample failed",
+  CLEAN: "No problems found",
+  FINDINGS: "Problems found",
+  PROFILED: "Profiled",
   SANDBOX_SUCCESS: "Ran",
   SANDBOX_ERROR: "Failed",
   SANDBOX_TIMEOUT: "Out of time",
@@ -188,6 +191,8 @@ export function tone(name: Status): Tone {
     case "CHECKED":
     case "BENCHMARKED":
     case "PASSED":
+    case "CLEAN":
+    case "PROFILED":
     case "SANDBOX_SUCCESS":
       return "good";
     case "COMPILED":
@@ -203,6 +208,7 @@ export function tone(name: Status): Tone {
     case "RUNTIME_ERROR":
     case "ERROR":
     case "FAILED":
+    case "FINDINGS":
     case "SANDBOX_ERROR":
       return "bad";
     default:

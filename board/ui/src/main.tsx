@@ -4,6 +4,7 @@ import "./style/shell.css";
 import "./style/list.css";
 import "./style/problem.css";
 import "./style/result.css";
+import "./style/observed.css";
 import "./style/plot.css";
 import "./style/community.css";
 import "./theme";

@@ -69,6 +69,11 @@ export function begin(id: string, endpoint: Endpoint): Run {
   };
 }
 
+/** Whether a submission shows inputs and outputs instead of judging cases. */
+function showsData(endpoint: Endpoint): boolean {
+  return endpoint === "sample" || endpoint === "custom";
+}
+
 /** Whether an event is the last one of its submission. */
 export function ends(event: BoardEvent, endpoint: Endpoint): boolean {
   return ENDINGS[endpoint].has(event.status);
@@ -109,11 +114,12 @@ export function advance(run: Run, event: BoardEvent): Run {
       next.warnings = event.warnings ?? "";
       break;
     case "CHECKING":
-      next.reached = run.endpoint === "sample" ? "run" : "check";
-      next.totalTests = event.total_tests ?? null;
+      next.reached = showsData(run.endpoint) ? "run" : "check";
+      // The check of memory accesses has no verdict on each case.
+      next.totalTests = run.endpoint === "check" ? null : (event.total_tests ?? null);
       break;
     case "TEST_RESULT":
-      next.reached = run.endpoint === "sample" ? "run" : "check";
+      next.reached = showsData(run.endpoint) ? "run" : "check";
       next.totalTests = event.total_tests ?? run.totalTests;
       next.tests = replace(run.tests, event.result as TestResult);
       break;
@@ -130,7 +136,7 @@ export function advance(run: Run, event: BoardEvent): Run {
       break;
     case "BENCHMARKING":
       next.reached = "bench";
-      next.totalBenches = event.total_tests ?? null;
+      next.totalBenches = run.endpoint === "profile" ? null : (event.total_tests ?? null);
       break;
     case "BENCHMARK_RESULT":
       next.reached = "bench";
@@ -146,6 +152,13 @@ export function advance(run: Run, event: BoardEvent): Run {
     case "FAILED":
       next.reached = "run";
       next.wrong = event.debug_info ?? null;
+      break;
+    case "CLEAN":
+    case "FINDINGS":
+      next.reached = "check";
+      break;
+    case "PROFILED":
+      next.reached = "bench";
       break;
     case "COMPILE_ERROR":
       next.reached = "compile";
@@ -227,8 +240,12 @@ function plan(run: Run): StepName[] {
     case "compile":
       return ["queue", "compile"];
     case "checker":
+    case "check":
       return ["queue", "compile", "check"];
+    case "profile":
+      return ["queue", "compile", "bench"];
     case "sample":
+    case "custom":
     case "sandbox":
       return ["queue", "compile", "run"];
     case "benchmark":
@@ -247,7 +264,8 @@ export function steps(run: Run): Step[] {
     else if (index > at) state = run.end === null ? "waiting" : "skipped";
     else if (run.end === null) state = "active";
     else state = succeeded(run) ? "done" : "failed";
-    return { name, label: LABELS[name], state, detail: detail(run, name, state) };
+    const label = run.endpoint === "profile" && name === "bench" ? "Profile" : LABELS[name];
+    return { name, label, state, detail: detail(run, name, state) };
   });
 }
 
@@ -261,6 +279,7 @@ function detail(run: Run, name: StepName, state: StepState): string {
       if (run.status === "PROVISIONING") return "getting a GPU";
       return run.compileMs === null ? "" : run.cached ? "known" : format.time(run.compileMs);
     case "check":
+      if (run.endpoint === "check" && run.end?.report !== undefined) return format.count(run.end.report.findings.length, "finding");
       return run.totalTests === null
         ? state === "failed"
           ? "failed"

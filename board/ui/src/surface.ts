@@ -4,11 +4,13 @@ import { indentWithTab } from "@codemirror/commands";
 import { cpp } from "@codemirror/lang-cpp";
 import { HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic as Mark, lintGutter, setDiagnostics } from "@codemirror/lint";
-import { EditorState, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
-import { Decoration, type DecorationSet, EditorView, keymap } from "@codemirror/view";
+import { EditorState, RangeSet, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, type DecorationSet, EditorView, GutterMarker, gutter, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { basicSetup } from "codemirror";
 import type { Diagnostic } from "./compiler";
+import { percent } from "./format";
+import type { Heat } from "./observed";
 
 /** Interface of the editor for pages. */
 export interface EditorHandle {
@@ -19,6 +21,8 @@ export interface EditorHandle {
   mark(diagnostics: Diagnostic[]): void;
   /** Highlights lines and scrolls to the first of them. */
   light(lines: number[]): void;
+  /** Shows a column with the heat of lines; none for an empty list. */
+  heat(lines: Heat[]): void;
 }
 
 export interface Surface extends EditorHandle {
@@ -54,6 +58,16 @@ const look = EditorView.theme({
   ".cm-activeLineGutter": { backgroundColor: "transparent", color: "var(--ink)" },
   ".cm-lineNumbers .cm-gutterElement": { padding: "0 6px 0 10px", minWidth: "34px" },
   ".cm-lit": { backgroundColor: "var(--accent-soft)", boxShadow: "inset 3px 0 0 var(--accent)" },
+  ".cm-heat-mark": {
+    display: "block",
+    minWidth: "44px",
+    padding: "0 5px",
+    textAlign: "right",
+    fontSize: "11.5px",
+    fontVariantNumeric: "tabular-nums",
+    color: "var(--ink)",
+    backgroundColor: "color-mix(in srgb, var(--heat-colour) var(--heat), transparent)",
+  },
   ".cm-matchingBracket": { backgroundColor: "var(--accent-soft)", outline: "1px solid var(--accent)" },
   ".cm-selectionMatch": { backgroundColor: "color-mix(in srgb, var(--accent) 16%, transparent)" },
   ".cm-tooltip": {
@@ -100,6 +114,54 @@ const lit = StateField.define<DecorationSet>({
   provide: (field) => EditorView.decorations.from(field),
 });
 
+const heatEffect = StateEffect.define<Heat[]>();
+
+/** Heat below this share is not shown. */
+const LEAST_HEAT = 0.005;
+
+/** The heat of one line: its share in percent, on a background as strong as the share. */
+class HeatMark extends GutterMarker {
+  constructor(readonly heat: Heat) {
+    super();
+  }
+
+  override eq(other: HeatMark): boolean {
+    return other.heat.share === this.heat.share && other.heat.text === this.heat.text;
+  }
+
+  override toDOM(): Node {
+    const mark = document.createElement("span");
+    mark.className = "cm-heat-mark";
+    // Set by script, which the content security policy permits, unlike a style attribute.
+    mark.style.setProperty("--heat", `${Math.round(Math.sqrt(this.heat.share) * 70)}%`);
+    mark.title = this.heat.text;
+    mark.textContent = percent(this.heat.share);
+    return mark;
+  }
+}
+
+const heats = StateField.define<RangeSet<HeatMark>>({
+  create: () => RangeSet.empty,
+  update(marks, transaction) {
+    let next = marks.map(transaction.changes);
+    for (const effect of transaction.effects) {
+      if (!effect.is(heatEffect)) continue;
+      const { doc } = transaction.state;
+      const seen = effect.value.filter(({ line, share }) => line >= 1 && line <= doc.lines && share >= LEAST_HEAT);
+      next = RangeSet.of(
+        seen.map((heat) => new HeatMark(heat).range(doc.line(heat.line).from)),
+        true,
+      );
+    }
+    return next;
+  },
+});
+
+const heatColumn = gutter({
+  class: "cm-heat",
+  markers: (view) => view.state.field(heats),
+});
+
 export function create(root: ShadowRoot, text: string, listener: Listener): Surface {
   let line = 0;
   const view = new EditorView({
@@ -115,6 +177,8 @@ export function create(root: ShadowRoot, text: string, listener: Listener): Surf
         cpp(),
         syntaxHighlighting(colours),
         lintGutter(),
+        heats,
+        heatColumn,
         look,
         lit,
         EditorView.contentAttributes.of({ "aria-label": "Solution, HIP C++", tabindex: "0" }),
@@ -158,6 +222,7 @@ export function create(root: ShadowRoot, text: string, listener: Listener): Surf
       }
       view.dispatch({ effects });
     },
+    heat: (lines) => view.dispatch({ effects: heatEffect.of(lines) }),
     destroy: () => view.destroy(),
   };
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use board_contract::{
-    BenchmarkResult, Bill, DebugInfo, ElementKind, Event, EventRecord, KernelFacts, OutputDifferences,
-    SampleResult, SampleValue, Status, Submitted, TestResult, Verdict,
+    AccessReport, BenchmarkResult, Bill, DebugInfo, ElementKind, Event, EventRecord, KernelFacts,
+    OutputDifferences, ProfileReport, SampleResult, SampleValue, Status, Submitted, TestResult, Verdict,
 };
 
 const SAMPLES: usize = 10;
+/// Source lines of a profile that are shown.
+const LINES: usize = 20;
 
 /// Formats events as lines. On a terminal it uses colours, and a status line that is overwritten by the next event.
 #[derive(Debug)]
@@ -104,6 +106,10 @@ impl Report {
                 let parts = sample_parts(sample);
                 self.ended(status, "", &parts.each_ref().map(|(label, text)| (*label, text.as_str())))
             }
+            Event::Clean { report } | Event::Findings { report } => {
+                self.accesses(record.event.status(), report)
+            }
+            Event::Profiled { profile } => self.profiled(profile),
             Event::SandboxSuccess { stdout, stderr, .. } => {
                 self.ended(Status::SandboxSuccess, "", &[("stdout", stdout), ("stderr", stderr)])
             }
@@ -224,6 +230,66 @@ impl Report {
             let _ = write!(text, "\n{flag}");
         }
         self.line(&text)
+    }
+
+    fn accesses(&mut self, status: Status, report: &AccessReport) -> String {
+        let mut text = self.ended(status, &format!("{} cases checked", report.cases.len()), &[]);
+        for finding in &report.findings {
+            let line = finding.line.map_or("-".to_owned(), |line| line.to_string());
+            let other = finding.other_line.map_or(String::new(), |line| format!(" and line {line}"));
+            let place = self.paint(&format!("line {line}{other}"), Colour::Yellow);
+            let _ = writeln!(
+                text,
+                "  {place}: {} ({}, {} times)",
+                shown(&finding.message),
+                finding.kind,
+                finding.count
+            );
+            for detail in &finding.details {
+                let _ = writeln!(text, "      {}", shown(detail));
+            }
+        }
+        if report.more > 0 {
+            let _ = writeln!(text, "  and {} more", report.more);
+        }
+        if !report.stopped.is_empty() {
+            let _ = writeln!(text, "  {}", shown(&report.stopped));
+        }
+        text
+    }
+
+    fn profiled(&mut self, profile: &ProfileReport) -> String {
+        let message = format!("{} on a software {}", profile.case, profile.gpu);
+        let mut text = self.ended(Status::Profiled, &message, &[]);
+        for kernel in &profile.kernels {
+            let _ = writeln!(
+                text,
+                "  {}: {} instructions, {} estimated, limited by {}",
+                shown(&kernel.kernel),
+                kernel.instructions,
+                time(kernel.estimated_ms),
+                shown(&kernel.limited_by)
+            );
+            let _ = writeln!(
+                text,
+                "  {:>6} {:>14} {:>7} {:>7} {:>6} {:>14} {:>10}",
+                "LINE", "INSTRUCTIONS", "SHARE", "WAITS", "LANES", "GLOBAL BYTES", "CONFLICTS"
+            );
+            for line in kernel.lines.iter().take(LINES) {
+                let _ = writeln!(
+                    text,
+                    "  {:>6} {:>14} {:>6.1}% {:>6.1}% {:>6.1} {:>14} {:>10}",
+                    line.line.map_or("-".to_owned(), |line| line.to_string()),
+                    line.instructions,
+                    100.0 * line.share,
+                    100.0 * line.stalled,
+                    line.lanes,
+                    line.global_bytes,
+                    line.bank_conflicts
+                );
+            }
+        }
+        text
     }
 
     fn wrong(&mut self, info: &DebugInfo, passed_tests: usize, total_tests: usize) -> String {

@@ -102,8 +102,9 @@ impl Emulator {
         let quotas = info.iter().map(|info| info.quota).collect();
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
-        let memory = Arc::new(Memory::new(wanted, quotas, totals, options.seat.clone(), host.pages)?);
+        let memory = Memory::new(wanted, quotas, totals, options.seat.clone(), host.pages)?;
         let checked = options.observe.as_ref().is_some_and(|observe| observe.check);
+        let memory = Arc::new(if checked { memory.checked() } else { memory });
         let engines = archs.into_iter().zip(&info).zip(0..).map(|(((arch, timing), info), ordinal)| {
             let heap = DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory));
             Engine::new(arch, timing, if checked { 1 } else { host.threads }, heap)

@@ -30,6 +30,8 @@ pub(crate) const GRANULARITY: u64 = 4096;
 const CHUNK: u64 = 2 << 20;
 /// Kernels may access an allocation up to its size rounded up to this, as on hardware, where it is the smallest granularity.
 const SLACK: u64 = 256;
+/// The same while accesses are checked: a whole dword, because compilers widen loads of smaller elements to one.
+const CHECKED_SLACK: u64 = 4;
 /// Minimum size of allocations that use huge pages.
 const HUGE: u64 = 2 * CHUNK;
 /// Interval at which a wait for pending unmaps checks whether to give up.
@@ -157,6 +159,8 @@ pub(crate) struct Memory {
     left: Condvar,
     /// `/proc/self/pagemap`.
     pages: Option<Arc<File>>,
+    /// Kernels may access an allocation up to its size rounded up to this.
+    slack: u64,
 }
 
 impl Memory {
@@ -179,7 +183,13 @@ impl Memory {
             state: Mutex::new(state),
             left: Condvar::new(),
             pages,
+            slack: SLACK,
         })
+    }
+
+    /// Ends allocations where the program said, so that an access behind the last element is found.
+    pub(crate) fn checked(self) -> Memory {
+        Memory { slack: CHECKED_SLACK, ..self }
     }
 
     pub(crate) fn arena(&self) -> Arena {
@@ -261,7 +271,7 @@ impl Memory {
         bytes: u64,
     ) -> Result<(), DeviceError> {
         self.commit(device, kind, address, bytes)?;
-        let visible = bytes.next_multiple_of(SLACK);
+        let visible = bytes.next_multiple_of(self.slack);
         self.allow(address, visible, Access::ReadWrite).inspect_err(|_| self.unmap(address))
     }
 
@@ -400,7 +410,7 @@ impl Memory {
             let found = self.tables.iter().find_map(|table| table.find(at)).ok_or_else(illegal)?;
             let state = self.state.lock();
             let owner = state.allocations.range(..=at).next_back();
-            let owner = owner.filter(|(start, it)| at < *start + it.bytes.next_multiple_of(SLACK));
+            let owner = owner.filter(|(start, it)| at < *start + it.bytes.next_multiple_of(self.slack));
             if owner.is_some_and(|(_, it)| it.unmapping) {
                 let text = format!("{bytes} bytes at {address:#x} have been freed");
                 return Err(DeviceError::invalid_value(text));
@@ -525,6 +535,17 @@ mod tests {
 
     fn memory() -> Memory {
         Memory::new(None, vec![64 * MIB], vec![128 * MIB], None, None).unwrap()
+    }
+
+    #[test]
+    fn a_checked_allocation_ends_at_its_last_dword() {
+        let visible = |memory: &Memory| {
+            let address = memory.arena().base;
+            memory.map(0, MemoryKind::Device, address, 502).unwrap();
+            memory.table(0).find(address).unwrap().end - address
+        };
+        assert_eq!(visible(&memory()), 512);
+        assert_eq!(visible(&memory().checked()), 504);
     }
 
     #[test]

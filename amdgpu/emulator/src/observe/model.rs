@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 pub use estimate::Resource;
 pub use gpu::{CacheShape, GPUS, GpuTiming, Latencies, Transfer};
-pub use hierarchy::HitCount;
+pub use hierarchy::{HitCount, LoadHits};
 pub use kernel::{KernelEstimate, LineStall, OccupancyEstimate, ResourceTime, RoofShare, Stall};
 pub use peer::PeerMemory;
 pub use scoreboard::Wait;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::accesses::{Access, Space};
 use super::block::{self, Block};
 use super::count::Count;
+use super::line::{LineProfile, Lines};
 use super::listing::Listing;
 use super::{MAX_KERNELS, Step};
 use crate::exec::format::sopp;
@@ -42,7 +43,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn add(&mut self, other: &Traffic) {
+    pub(crate) fn add(&mut self, other: &Traffic) {
         self.instructions += other.instructions;
         self.bytes += other.bytes;
         self.distinct_bytes += other.distinct_bytes;
@@ -75,7 +76,7 @@ pub struct LocalTraffic {
 }
 
 impl LocalTraffic {
-    fn add(&mut self, other: &LocalTraffic) {
+    pub(crate) fn add(&mut self, other: &LocalTraffic) {
         self.instructions += other.instructions;
         self.bytes += other.bytes;
         self.cycles += other.cycles;
@@ -85,8 +86,8 @@ impl LocalTraffic {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryCount {
-    global: Traffic,
-    local: LocalTraffic,
+    pub global: Traffic,
+    pub local: LocalTraffic,
 }
 
 /// Counts of the micro-ops of one program.
@@ -392,6 +393,8 @@ pub struct KernelProfile {
     pub worst_conflicts: Vec<Place>,
     /// Instructions that access the most excess cache lines.
     pub worst_lines: Vec<Place>,
+    /// Source lines, those with the most executed instructions first. Without the emulator's helper micro-ops.
+    pub lines: Vec<LineProfile>,
 }
 
 impl Entry {
@@ -420,7 +423,9 @@ impl Entry {
             local_atomics: LocalTraffic::default(),
             worst_conflicts: Vec::new(),
             worst_lines: Vec::new(),
+            lines: Vec::new(),
         };
+        let mut lines = Lines::default();
         let mut classes: HashMap<Class, Executed> = HashMap::new();
         let mut opcodes: HashMap<&str, Executed> = HashMap::new();
         for counts in &self.counts.programs {
@@ -436,7 +441,9 @@ impl Entry {
                 let name = inst.op.name();
                 tally(opcodes.entry(name).or_insert_with(|| executed(name)), count);
                 profile.control(inst, class, count);
-                if let Some(memory) = counts.memory.get(&(at as u32)) {
+                let memory = counts.memory.get(&(at as u32));
+                lines.add(self.listing.source(program.address_of(at)), count, memory);
+                if let Some(memory) = memory {
                     profile.memory(inst, memory);
                     self.places(&mut profile, program, at, memory);
                 }
@@ -447,6 +454,7 @@ impl Entry {
         let (lanes, executions) =
             vector.fold((0, 0), |sum, class| (sum.0 + class.lanes, sum.1 + class.instructions));
         profile.mean_active_lanes = ratio(lanes, executions);
+        profile.lines = lines.report();
         profile.classes = ranked(classes.into_values());
         profile.opcodes = ranked(opcodes.into_values());
         profile.blocks.sort_by_key(|block| (std::cmp::Reverse(block.instructions), block.offset));

@@ -45,7 +45,8 @@ pub fn rig() -> &'static Rig {
             toolchain: Toolchain::find(Some(&e2e::toolchain_folder())).expect("a compiler"),
             libraries: e2e::library_folder(),
             cache,
-            runner: vec![remora.into(), "judge".into(), "--runner".into()],
+            runner: vec![remora.clone().into(), "judge".into(), "--runner".into()],
+            worker: vec![remora.into(), "worker".into(), "--no-config".into()],
             isolation: IsolationRange::default(),
         };
         Rig { worker, tools }
@@ -68,6 +69,7 @@ impl Rig {
             device: Some(Grant { worker: self.worker.endpoint().to_string(), token: None }),
             emulated: true,
             seed: 0x5eed,
+            custom: None,
             // Generous limits, for busy machines.
             limits: Limits { run_s: 120.0, whole_s: 300.0, compile_s: 120.0, ..Limits::default() },
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use board_contract::{
-    CasePlace, CaseSet, ErrorBody, ParameterDirection, ProblemCase, ProblemDetail, ProblemParameter,
-    ProblemSummary, ProblemTolerance, Problems, Starter, route,
+    CasePlace, CaseSet, CustomField, CustomForm, ErrorBody, ParameterDirection, ProblemCase, ProblemDetail,
+    ProblemParameter, ProblemSummary, ProblemTolerance, Problems, Starter, route,
 };
 use board_problems::{Direction, Dtype, Place, Problem, Set, Shape};
 use serde::Deserialize;
@@ -149,5 +149,26 @@ fn describe(problem: &Problem) -> ProblemDetail {
         flops_formula: problem.flops.as_ref().map(|formula| formula.text().to_owned()),
         bytes_formula: problem.bytes.as_ref().map(|formula| formula.text().to_owned()),
         example: example::of(problem),
+        custom: form(problem),
+    }
+}
+
+/// Returns what a user can choose for the endpoint `custom`, starting from the sample.
+fn form(problem: &Problem) -> CustomForm {
+    let sample = problem.cases(Set::Sample, Place::Emulated).next();
+    let made = problem.made_inputs();
+    let is_input = |direction| matches!(direction, Direction::In | Direction::InOut);
+    let inputs = problem.parameters.iter().filter(|parameter| is_input(parameter.direction));
+    CustomForm {
+        sizes: sample.map(|case| problem.free_sizes(case)).unwrap_or_default(),
+        values: sample.map(|case| case.values.clone()).unwrap_or_default(),
+        inputs: inputs
+            .map(|parameter| CustomField {
+                name: parameter.name.clone(),
+                shape: parameter.shape.iter().map(|extent| extent.text().to_owned()).collect(),
+                fixed: made.contains(&parameter.name),
+            })
+            .collect(),
+        most_elements: board_problems::MOST_CUSTOM_ELEMENTS,
     }
 }

@@ -162,6 +162,7 @@ pub(super) async fn detail_of(
     let mine = user.is_some_and(|user| user.id == submission.user_id);
     let Submission { summary, source, .. } = submission;
     let open = open || mine || summary.public;
+    let custom = if open { app.store.custom(&summary.id).await? } else { None };
     let share = if mine { app.store.share_of(&summary.id).await? } else { None };
     let mut events: Vec<EventRecord> = Vec::new();
     for event in app.store.events_after(&summary.id, 0).await? {
@@ -182,6 +183,7 @@ pub(super) async fn detail_of(
         summary,
         mine,
         code: open.then_some(source),
+        custom,
         results: results_in(&events),
         events: if open { events } else { Vec::new() },
         position,

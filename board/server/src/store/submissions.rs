@@ -5,7 +5,7 @@
 //! exactly one terminal event.
 
 use board_contract::{
-    Bill, Endpoint, Event, EventRecord, Isa, PassedCheck, State, Status, SubmissionSummary,
+    Bill, CustomInput, Endpoint, Event, EventRecord, Isa, PassedCheck, State, Status, SubmissionSummary,
 };
 use sqlx::Any;
 use sqlx::any::AnyRow;
@@ -37,6 +37,8 @@ pub struct NewSubmission {
     pub price_per_hour: f64,
     /// Highest possible cost, reserved from the budget until the submission is done.
     pub reserved_usd: f64,
+    /// Inputs of the endpoint `custom`.
+    pub custom: Option<CustomInput>,
 }
 
 /// A stored submission.
@@ -230,6 +232,14 @@ impl Store {
         .bind(Status::InQueue.name())
         .execute(&mut *transaction)
         .await?;
+        if let Some(custom) = &new.custom {
+            let data = serde_json::to_string(custom).map_err(|error| sqlx::Error::Encode(error.into()))?;
+            sqlx::query("INSERT INTO artefacts (submission_id, kind, data) VALUES ($1, 'custom', $2)")
+                .bind(&new.id)
+                .bind(data)
+                .execute(&mut *transaction)
+                .await?;
+        }
         for (event, number) in events.into_iter().zip(1..) {
             insert_event(&mut transaction, record(&new.id, number, event)).await?;
         }
@@ -386,8 +396,9 @@ impl Store {
             return Err(StoreError::Missing("finished submission", id.to_owned()));
         };
         let number = integer(&row, "last_event")?;
-        for table in ["events", "artefacts"] {
-            sqlx::query(&format!("DELETE FROM {table} WHERE submission_id = $1"))
+        // Inputs that the user chose are used again.
+        for table in ["events WHERE", "artefacts WHERE kind <> 'custom' AND"] {
+            sqlx::query(&format!("DELETE FROM {table} submission_id = $1"))
                 .bind(id)
                 .execute(&mut *transaction)
                 .await?;
@@ -517,8 +528,20 @@ impl Store {
 
     /// Returns the disassembly of a submission, as JSON.
     pub async fn isa(&self, id: &str) -> Result<Option<String>> {
-        let row = sqlx::query("SELECT data FROM artefacts WHERE submission_id = $1 AND kind = 'isa'")
+        self.artefact(id, "isa").await
+    }
+
+    /// Returns the inputs that the user chose for a submission.
+    pub async fn custom(&self, id: &str) -> Result<Option<CustomInput>> {
+        let Some(data) = self.artefact(id, "custom").await? else { return Ok(None) };
+        let custom = serde_json::from_str(&data).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        Ok(Some(custom))
+    }
+
+    async fn artefact(&self, id: &str, kind: &str) -> Result<Option<String>> {
+        let row = sqlx::query("SELECT data FROM artefacts WHERE submission_id = $1 AND kind = $2")
             .bind(id)
+            .bind(kind)
             .fetch_optional(&self.pool)
             .await?;
         Ok(row.map(|row| text(&row, "data")).transpose()?)

@@ -58,6 +58,7 @@ async fn enqueue(store: &Store, user: &User, source: &str) -> String {
         dtype: "float32".to_owned(),
         gpu: "MI300X".to_owned(),
         endpoint: Endpoint::Full,
+        custom: None,
         source: source.to_owned(),
         seed: u64::MAX,
         emulated: true,

@@ -1,11 +1,12 @@
 /** Leaderboard of a problem for one GPU and element type. The software GPU has a separate leaderboard. */
 
 import * as api from "../api";
-import { type DeviceInfo, type LeaderboardEntry, ROUTES } from "../contract";
+import { type LeaderboardEntry, ROUTES } from "../contract";
 import * as device from "../device";
 import * as format from "../format";
 import { tied } from "../interval";
 import { useLoad } from "../load";
+import { Devices } from "../part/devices";
 import { Download } from "../part/download";
 import { Empty, Refused, SkeletonRows } from "../part/state";
 import { EmbedLeaderboard } from "../part/embed";
@@ -17,7 +18,6 @@ import { useTitle } from "../title";
 export function LeaderboardPage({ slug }: { slug: string }) {
   const problem = useLoad(() => api.problem(slug), [slug]).now.value;
   const devices = useLoad(api.devices, []).now.value;
-  const names = boards(devices.value ?? []);
   const gpu = parameter("gpu") || (device.pick(devices.value ?? [])?.gpu_type ?? "");
   // The server uses the problem's first type if none is given.
   const dtype = parameter("dtype");
@@ -48,14 +48,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         </div>
       </div>
       <div class="filters">
-        <div class="segments" role="group" aria-label="Device">
-          {names.map((one) => (
-            <button type="button" key={one.gpu} aria-pressed={gpu === one.gpu} onClick={() => amend({ gpu: one.gpu })}>
-              {one.gpu}
-              {one.emulated ? " (emulated)" : ""}
-            </button>
-          ))}
-        </div>
+        <Devices devices={devices.value ?? []} gpu={gpu} />
         {(problem.value?.dtypes.length ?? 0) > 1 && (
           <label>
             <span class="hidden-visually">Element type</span>
@@ -90,14 +83,6 @@ export function LeaderboardPage({ slug }: { slug: string }) {
       </div>
     </main>
   );
-}
-
-export function boards(devices: DeviceInfo[]): { gpu: string; emulated: boolean }[] {
-  const found = new Map<string, boolean>();
-  for (const one of devices) found.set(one.gpu_type, (found.get(one.gpu_type) ?? true) && one.emulated);
-  return [...found.entries()]
-    .map(([gpu, emulated]) => ({ gpu, emulated }))
-    .sort((one, two) => Number(one.emulated) - Number(two.emulated) || one.gpu.localeCompare(two.gpu));
 }
 
 function Entries({ entries, estimated }: { entries: LeaderboardEntry[] | null; estimated: boolean }) {

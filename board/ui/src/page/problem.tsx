@@ -4,7 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
 import { diagnostics } from "../compiler";
-import type { DeviceInfo, Endpoint, ProblemDetail, Starter, SubmitBody } from "../contract";
+import type { CustomInput, DeviceInfo, Endpoint, KernelReport, ProblemDetail, Starter, SubmitBody } from "../contract";
 import * as device from "../device";
 import * as drafts from "../drafts";
 import { fault, marks } from "../fault";
@@ -12,8 +12,9 @@ import { Followed } from "../follow";
 import * as format from "../format";
 import { offer } from "../keys";
 import { useLoad } from "../load";
-import { tell } from "../notice";
-import { DevicesButton } from "../part/devices";
+import { refused, tell } from "../notice";
+import * as observed from "../observed";
+import { BatchButton } from "../part/batch";
 import { Editor } from "../part/editor";
 import { Icon } from "../part/icon";
 import { Outcome } from "../part/outcome";
@@ -75,6 +76,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
   const editor = useRef<EditorHandle | null>(null);
   const devices = useLoad(api.devices, [], 15_000).now.value.value ?? [];
   const chosen = device.pick(devices);
+  const software = device.software(devices, chosen);
 
   const starter = () => problem.starters[dtype.value]?.[shape.value] ?? "";
   const draft = () => drafts.load(problem.slug, dtype.value, shape.value) ?? starter();
@@ -101,18 +103,20 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     if (code === undefined) return null;
     return { solution_code: code, problem: problem.slug, dtype: dtype.value, language: "hip", endpoint };
   };
-  const send = async (endpoint: Endpoint) => {
+  const send = async (endpoint: Endpoint, custom?: CustomInput) => {
     const body = submission(endpoint);
     if (body === null || sending.value) return;
     const code = body.solution_code ?? "";
-    if (chosen === null) {
+    const place = endpoint === "check" || endpoint === "profile" ? software : chosen;
+    if (place === null) {
       tell("No device is available.", { bad: true });
       return;
     }
     sending.value = true;
     try {
-      const made = await api.submit({ ...body, gpu_type: chosen.gpu_type });
+      const made = await api.submit({ ...body, gpu_type: place.gpu_type, custom });
       editor.current?.mark([]);
+      editor.current?.heat([]);
       line.value = null;
       sent.value = code;
       written.value = code;
@@ -121,8 +125,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
       watch(new Followed(made.id, endpoint, made.position ?? null));
       pane.value = "result";
     } catch (cause) {
-      const refusal = cause instanceof api.Refusal ? cause : new api.Refusal(0, String(cause));
-      tell(format.sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
+      refused(cause);
     } finally {
       sending.value = false;
     }
@@ -186,6 +189,17 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     };
   }, [failed?.kernel, failed?.offset, run?.id]);
 
+  // Findings mark their lines, and a profile shows the heat of lines, while they refer to the editor's text.
+  const report = run?.end?.report;
+  useEffect(() => {
+    if (report !== undefined) editor.current?.mark(observed.marks(report));
+  }, [report, run?.id]);
+  const heat = useRef<observed.Heat[]>([]);
+  const profiled = (kernel: KernelReport) => {
+    heat.current = observed.heat(kernel);
+    editor.current?.heat(heat.current);
+  };
+
   const choose = (number: number) => {
     line.value = number;
     editor.current?.light([number]);
@@ -245,16 +259,20 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
           editor.current = handle;
           written.value = handle.text();
           if (said !== "") handle.mark(diagnostics(said));
+          // A result that was restored before the editor.
+          if (report !== undefined) handle.mark(observed.marks(report));
+          if (heat.current.length > 0) handle.heat(heat.current);
         }}
       />
       <div class="toolbar actions">
         <Cost problem={problem.slug} device={chosen} />
         <span class="space" />
-        <DevicesButton devices={devices} gpus={problem.gpus} disabled={busy} body={() => submission("full")} />
+        <BatchButton devices={devices} gpus={problem.gpus} disabled={busy} body={() => submission("full")} />
         <button type="button" class="button plain" disabled={busy} onClick={() => void send("compile")} title="Compile only (Ctrl+;)">
           <Icon name="chip" />
           <span class="wide-only">Compile</span>
         </button>
+        <Tools busy={busy} software={software} known={devices.length > 0} send={(endpoint) => void send(endpoint)} />
         <button type="button" class="button" disabled={busy} onClick={() => void send("sample")}>
           <Icon name="play" />
           Sample <kbd class="wide-only">Ctrl '</kbd>
@@ -301,11 +319,60 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
                 line={line.value}
                 choose={choose}
                 goTo={goTo}
+                profiled={profiled}
+                problem={problem}
+                busy={busy}
+                runCustom={(input) => void send("custom", input)}
               />}
           />
         }
       />
     </main>
+  );
+}
+
+interface ToolProperties {
+  busy: boolean;
+  software: DeviceInfo | null;
+  /** Whether the devices are known. */
+  known: boolean;
+  send: (endpoint: Endpoint) => void;
+}
+
+/** Runs on a software GPU, which observes kernels. */
+function Tools({ busy, software, known, send }: ToolProperties) {
+  const missing = known && software === null;
+  const where = software === null ? "" : `, on the software ${software.gpu_type}`;
+  return (
+    <>
+      {missing && (
+        <span class="small dim" id="no-software">
+          Check and Profile need a software GPU
+        </span>
+      )}
+      <button
+        type="button"
+        class="button"
+        disabled={busy || software === null}
+        aria-describedby={missing ? "no-software" : undefined}
+        title={`Races, accesses out of bounds, uninitialised reads${where}`}
+        onClick={() => send("check")}
+      >
+        <Icon name="search" />
+        Check
+      </button>
+      <button
+        type="button"
+        class="button"
+        disabled={busy || software === null}
+        aria-describedby={missing ? "no-software" : undefined}
+        title={`Instructions, waiting and memory traffic by source line${where}`}
+        onClick={() => send("profile")}
+      >
+        <Icon name="bars" />
+        Profile
+      </button>
+    </>
   );
 }
 

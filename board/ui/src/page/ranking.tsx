@@ -6,19 +6,18 @@ import * as device from "../device";
 import * as format from "../format";
 import { useLoad } from "../load";
 import { me } from "../me";
+import { Devices } from "../part/devices";
 import { Empty, Refused, SkeletonRows } from "../part/state";
 import { Emulated } from "../part/status";
 import { User } from "../part/user";
-import { amend, parameter } from "../route";
+import { parameter } from "../route";
 import { useTitle } from "../title";
-import { boards } from "./leaderboard";
 
 const REFRESH_MS = 20_000;
 
 export function RankingPage() {
   useTitle("Ranking");
   const devices = useLoad(api.devices, []).now.value;
-  const names = boards(devices.value ?? []);
   const gpu = parameter("gpu") || (device.pick(devices.value ?? [])?.gpu_type ?? "");
   const load = useLoad(async () => (gpu === "" ? null : api.ranking(gpu)), [gpu], REFRESH_MS);
   const now = load.now.value;
@@ -35,14 +34,7 @@ export function RankingPage() {
         </div>
       </div>
       <div class="filters">
-        <div class="segments" role="group" aria-label="Device">
-          {names.map((one) => (
-            <button type="button" key={one.gpu} aria-pressed={gpu === one.gpu} onClick={() => amend({ gpu: one.gpu })}>
-              {one.gpu}
-              {one.emulated ? " (emulated)" : ""}
-            </button>
-          ))}
-        </div>
+        <Devices devices={devices.value ?? []} gpu={gpu} />
       </div>
       {ranking?.emulated && (
         <p class="note emulated-note">

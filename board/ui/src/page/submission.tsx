@@ -9,7 +9,7 @@ import { Followed } from "../follow";
 import * as format from "../format";
 import { weights } from "../isa";
 import { useLoad } from "../load";
-import { tell } from "../notice";
+import { refused } from "../notice";
 import { Benches, Tests } from "../part/cases";
 import { Code } from "../part/code";
 import { Download } from "../part/download";
@@ -165,7 +165,7 @@ function Actions({ detail }: { detail: SubmissionDetail }) {
       await api.publish(detail.id, !open.value);
       open.value = !open.value;
     } catch (cause) {
-      tell((cause as Error).message, { bad: true });
+      refused(cause);
     }
   };
   const edit = () => {

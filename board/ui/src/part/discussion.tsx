@@ -7,7 +7,7 @@ import * as api from "../api";
 import type { Comment, Discussion as Page } from "../contract";
 import * as format from "../format";
 import { me } from "../me";
-import { tell } from "../notice";
+import { refused } from "../notice";
 import { Empty, Refused, Skeleton } from "./state";
 import { User } from "./user";
 
@@ -35,7 +35,7 @@ export function Discussion({ slug }: { slug: string }) {
       await api.removeComment(id);
       await load();
     } catch (cause) {
-      tell(format.sentence((cause as Error).message), { bad: true });
+      refused(cause);
     }
   };
   if (page.value === null) {
@@ -103,8 +103,7 @@ function Form({ slug, limit, done }: { slug: string; limit: number; done: () => 
       text.value = "";
       done();
     } catch (cause) {
-      const { message, details } = cause as api.Refusal;
-      tell([message, details].filter((part) => part).map(format.sentence).join(". "), { bad: true });
+      refused(cause);
     } finally {
       busy.value = false;
     }

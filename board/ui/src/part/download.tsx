@@ -1,7 +1,7 @@
 /** Download button for a file from the server. A plain link would not send the API key. */
 
 import * as api from "../api";
-import { tell } from "../notice";
+import { refused } from "../notice";
 
 export function Download({ path, name, label }: { path: string; name: string; label: string }) {
   const take = async () => {
@@ -13,7 +13,7 @@ export function Download({ path, name, label }: { path: string; name: string; la
       link.click();
       URL.revokeObjectURL(address);
     } catch (cause) {
-      tell((cause as Error).message, { bad: true });
+      refused(cause);
     }
   };
   return (

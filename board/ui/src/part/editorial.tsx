@@ -5,7 +5,7 @@ import * as api from "../api";
 import type { Editorial as Text } from "../contract";
 import * as format from "../format";
 import { useLoad } from "../load";
-import { tell } from "../notice";
+import { refused } from "../notice";
 import { Empty, Refused, Skeleton } from "./state";
 import { User } from "./user";
 
@@ -70,8 +70,7 @@ function Form({ slug, text, done }: { slug: string; text: Text; done: () => void
       await api.writeEditorial(slug, written.value);
       done();
     } catch (cause) {
-      const { message, details } = cause as api.Refusal;
-      tell([message, details].filter((part) => part).map(format.sentence).join(". "), { bad: true });
+      refused(cause);
     } finally {
       busy.value = false;
     }

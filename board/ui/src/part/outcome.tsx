@@ -3,11 +3,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import * as api from "../api";
+import type { CustomInput, KernelReport, ProblemDetail } from "../contract";
 import type { Followed } from "../follow";
 import { useLoad } from "../load";
-import { tell } from "../notice";
+import { refused } from "../notice";
 import type { Run } from "../run";
 import { Benches, Tests } from "./cases";
+import { Custom } from "./custom";
 import { Isa } from "./isa";
 import { Empty, Refused, Skeleton } from "./state";
 import { Stepper } from "./stepper";
@@ -20,47 +22,59 @@ interface Properties {
   line: number | null;
   choose: (line: number) => void;
   goTo: (line: number, column: number) => void;
+  profiled: (kernel: KernelReport) => void;
+  problem: ProblemDetail;
+  /** Whether nothing can be submitted now. */
+  busy: boolean;
+  runCustom: (input: CustomInput) => void;
 }
 
-export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
-  const tab = useSignal<"result" | "isa">("result");
+type Tab = "result" | "isa" | "custom";
+
+export function Outcome({ followed, changed, line, choose, goTo, profiled, problem, busy, runCustom }: Properties) {
+  const tab = useSignal<Tab>("result");
   const run = followed?.run.value ?? null;
   useEffect(() => {
-    tab.value = run?.endpoint === "compile" ? "isa" : "result";
+    if (run !== null) tab.value = run.endpoint === "compile" ? "isa" : "result";
   }, [run?.id]);
+  const compiled = run !== null && run.kernels.length > 0;
+  const shown = tab.value === "isa" && !compiled ? "result" : tab.value;
+  const choice = (name: Tab, label: string, disabled = false) => (
+    <button type="button" role="tab" aria-selected={shown === name} disabled={disabled} onClick={() => (tab.value = name)}>
+      {label}
+    </button>
+  );
+  const tabs = (
+    <div class="segments" role="tablist" aria-label="Views of the result">
+      {choice("result", "Result")}
+      {choice("isa", "Instructions", !compiled)}
+      {choice("custom", "Custom input")}
+    </div>
+  );
+  const form = <Custom slug={problem.slug} form={problem.custom} busy={busy} run={runCustom} />;
   if (followed === null || run === null) {
     return (
       <section class="outcome" aria-label="Result">
-        <Empty title="Nothing has run yet.">
-          <p>
-            <kbd>Ctrl '</kbd> runs the sample, <kbd>Ctrl ⏎</kbd> submits: compile, check, measure.
-          </p>
-        </Empty>
+        <div class="outcome-tabs">{tabs}</div>
+        {shown === "custom" ? (
+          <div class="outcome-body">{form}</div>
+        ) : (
+          <Empty title="Nothing has run yet.">
+            <p>
+              <kbd>Ctrl '</kbd> runs the sample, <kbd>Ctrl ⏎</kbd> submits: compile, check, measure.
+            </p>
+          </Empty>
+        )}
       </section>
     );
   }
-  const compiled = run.kernels.length > 0;
-  const shown = compiled ? tab.value : "result";
   return (
     <section class="outcome" aria-label="Result">
       <div class="outcome-head">
         <Stepper run={run} connected={followed.connected.value} />
       </div>
       <div class="outcome-tabs">
-        <div class="segments" role="tablist" aria-label="Views of the result">
-          <button type="button" role="tab" aria-selected={shown === "result"} onClick={() => (tab.value = "result")}>
-            Result
-          </button>
-          <button
-            type="button"
-            role="tab"
-            aria-selected={shown === "isa"}
-            disabled={!compiled}
-            onClick={() => (tab.value = "isa")}
-          >
-            Instructions
-          </button>
-        </div>
+        {tabs}
         {!followed.connected.value && run.end === null && <span class="chip warn">reconnecting</span>}
         {changed && (
           <span class="chip" title="Lines and results refer to the submitted source">
@@ -72,7 +86,7 @@ export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
           <button
             type="button"
             class="button small"
-            onClick={() => api.cancel(run.id).catch((cause: Error) => tell(cause.message, { bad: true }))}
+            onClick={() => api.cancel(run.id).catch(refused)}
           >
             Cancel
           </button>
@@ -83,13 +97,15 @@ export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
         )}
       </div>
       <div class="outcome-body" tabIndex={0} role="group" aria-label="Result details">
-        {followed.failure.value !== "" ? (
+        {shown === "custom" ? (
+          form
+        ) : followed.failure.value !== "" ? (
           <Refused refusal={new api.Refusal(0, followed.failure.value)} />
         ) : shown === "isa" ? (
           <IsaOf run={run} line={line} choose={choose} />
         ) : (
           <>
-            <Verdict run={run} goTo={goTo} />
+            <Verdict run={run} goTo={goTo} profiled={profiled} />
             <Benches benches={run.benches} total={run.totalBenches} busy={run.end === null} />
             <Tests tests={run.tests} total={run.totalTests} busy={run.end === null && run.reached !== "bench"} />
           </>

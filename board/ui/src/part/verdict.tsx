@@ -1,17 +1,24 @@
 /** Verdict on a submission, with hints. */
 
-import type { Status } from "../contract";
+import type { KernelReport, Status } from "../contract";
 import * as format from "../format";
 import type { Run } from "../run";
 import { Console } from "./console";
 import { Differences } from "./difference";
+import { Findings } from "./findings";
+import { Profile } from "./profile";
 import { Sample } from "./sample";
 import { Emulated, NotDeterministic } from "./status";
 
 interface Properties {
   run: Run;
   goTo?: (line: number, column: number) => void;
+  /** Called with the kernel of a profile that is shown. */
+  profiled?: (kernel: KernelReport) => void;
 }
+
+/** Names of the ends of a run with custom inputs. */
+const CUSTOM: Partial<Record<Status, string>> = { PASSED: "Custom input passed", FAILED: "Custom input failed" };
 
 const HINTS: Partial<Record<Status, string>> = {
   TIME_LIMIT_EXCEEDED: "Common causes: an endless loop, a barrier that not every thread reaches, or too much work.",
@@ -19,7 +26,7 @@ const HINTS: Partial<Record<Status, string>> = {
   RUNTIME_ERROR: "A common cause is an access outside of a buffer: check the bounds of the last block.",
 };
 
-export function Verdict({ run, goTo }: Properties) {
+export function Verdict({ run, goTo, profiled }: Properties) {
   const end = run.end;
   return (
     <>
@@ -33,7 +40,7 @@ export function Verdict({ run, goTo }: Properties) {
           {run.message !== "" ? run.message : `${format.status(run.status)} …`}
         </p>
       ) : (
-        <Ended run={run} goTo={goTo} />
+        <Ended run={run} goTo={goTo} profiled={profiled} />
       )}
       {end?.status !== "COMPILE_ERROR" && run.warnings.trim() !== "" && (
         <details class="warnings">
@@ -45,7 +52,7 @@ export function Verdict({ run, goTo }: Properties) {
   );
 }
 
-function Ended({ run, goTo }: Properties) {
+function Ended({ run, goTo, profiled }: Properties) {
   const end = run.end!;
   const tone = format.tone(end.status);
   const failed = run.tests.filter((test) => test.status === "FAILED").length;
@@ -54,7 +61,7 @@ function Ended({ run, goTo }: Properties) {
   return (
     <>
       <div class={`verdict-line ${tone}`}>
-        <strong>{format.status(end.status)}</strong>
+        <strong>{(run.endpoint === "custom" ? CUSTOM[end.status] : undefined) ?? format.status(end.status)}</strong>
         {end.status === "BENCHMARKED" && (
           <>
             <span class="big number">{format.time(end.avg_runtime_ms)}</span>
@@ -105,6 +112,8 @@ function Ended({ run, goTo }: Properties) {
         />
       )}
       {(end.status === "PASSED" || end.status === "FAILED") && <Sample event={end} />}
+      {end.report !== undefined && <Findings report={end.report} goTo={goTo} />}
+      {end.profile !== undefined && <Profile profile={end.profile} goTo={goTo} shown={profiled} />}
       {run.wrong !== null && <Differences info={run.wrong} />}
       {(["stdout", "stderr"] as const).map((name) => {
         const text = end[name];

@@ -13,7 +13,7 @@ use backend::{
 };
 use emulator::Access;
 
-use super::{Allocation, Backing, CHUNK, GRANULARITY, Memory, SLACK, State, chunks};
+use super::{Allocation, Backing, CHUNK, GRANULARITY, Memory, State, chunks};
 
 /// Granularity at which zeros are skipped when an allocation is copied to a file, so that the file stays sparse.
 const PIECE: usize = 64 << 10;
@@ -87,7 +87,7 @@ impl Memory {
             return Err(DeviceError::invalid_value(text));
         }
         place(&memory.file, offset, address, bytes)?;
-        let visible = memory.bytes.next_multiple_of(SLACK).saturating_sub(offset).min(bytes);
+        let visible = memory.bytes.next_multiple_of(self.slack).saturating_sub(offset).min(bytes);
         let device = memory.device;
         let allocation = Allocation {
             bytes,

@@ -9,7 +9,7 @@ use code_object::{Occupancy, Resources};
 use serde::Serialize;
 
 use super::gpu::{ADDRESS_LANES, GpuTiming, SIMDS};
-use super::hierarchy::{Hierarchy, HitCount, Replayed};
+use super::hierarchy::{Hierarchy, HitCount, LoadHits, Replayed};
 use super::peer::PeerMemory;
 use super::record::{Recording, SiteCount};
 use super::scoreboard::{Event, PathTime, Scoreboard, Wait};
@@ -117,6 +117,8 @@ pub(crate) struct LaunchEstimate {
     /// Cycles of the sampled waves, and those lost by site and cause.
     pub wave_cycles: u64,
     pub stalls: BTreeMap<(Site, Wait), u64>,
+    /// Cache hits of loads, by site.
+    pub hits: BTreeMap<Site, LoadHits>,
     /// Base addresses of the programs that sites name.
     pub bases: Vec<u64>,
 }
@@ -231,6 +233,7 @@ pub(crate) fn estimate(
         link_bytes: scaled(traffic.link_read_bytes + traffic.link_written_bytes).round() as u64,
         wave_cycles: waves.wave_cycles,
         stalls: waves.stalls,
+        hits: replayed.latencies.iter().map(|(site, latency)| (*site, latency.hits)).collect(),
         bases,
     }
 }

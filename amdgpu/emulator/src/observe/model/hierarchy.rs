@@ -65,11 +65,40 @@ pub(crate) struct MemoryTraffic {
     pub link_written_bytes: u64,
 }
 
-/// Mean latency of a site, as a sum and a count.
+/// Mean latency of a site, as a sum and a count, and where its loads were served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SiteLatency {
     pub cycles: u64,
     pub accesses: u64,
+    pub hits: LoadHits,
+}
+
+/// Hits of loads and atomics in the vector L1 and in L2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoadHits {
+    /// Hits of the L1 caches.
+    pub l1: HitCount,
+    /// Hits of the L2 caches, among what L1 did not serve.
+    pub l2: HitCount,
+}
+
+impl LoadHits {
+    fn count(&mut self, kind: TouchKind, level: Level) {
+        match kind {
+            TouchKind::Load => self.l1.count(level == Level::L1),
+            TouchKind::CoherentLoad | TouchKind::Atomic => {}
+            // The scalar cache is another one, and stores are not waited for.
+            TouchKind::ScalarLoad | TouchKind::Store => return,
+        }
+        if level != Level::L1 {
+            self.l2.count(level == Level::L2);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &LoadHits) {
+        self.l1.add(&other.l1);
+        self.l2.add(&other.l2);
+    }
 }
 
 /// Result of a replay.
@@ -205,6 +234,7 @@ impl<'h> Replay<'h> {
         let per_line = gpu.l1.line / BLOCK;
         let mut worst = Level::L1;
         let mut cycles = 0;
+        let mut hits = LoadHits::default();
         for run in runs.iter().map(|word| Run::from_word(*word)) {
             self.done.traffic.blocks += run.blocks();
             let mut last = u64::MAX;
@@ -250,6 +280,7 @@ impl<'h> Replay<'h> {
                     }
                 };
                 last = line;
+                hits.count(touch.kind, level);
                 worst = worst.max(level);
             }
         }
@@ -265,6 +296,7 @@ impl<'h> Replay<'h> {
         let site = self.done.latencies.entry(touch.site).or_default();
         site.cycles += latency + cycles.saturating_sub(1);
         site.accesses += 1;
+        site.hits.add(&hits);
     }
 
     /// Reads `bytes` of a block's line through the L2 of a die.

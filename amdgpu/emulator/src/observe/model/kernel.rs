@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::estimate::{self, LaunchEstimate, Picoseconds, Resource};
 use super::gpu::GpuTiming;
-use super::hierarchy::HitCount;
+use super::hierarchy::{HitCount, LoadHits};
 use super::scoreboard::Wait;
+use super::site::Site;
 use crate::Level;
 use crate::observe::listing::Listing;
 
@@ -62,7 +63,7 @@ pub struct KernelEstimate {
     pub wave_cycles: u64,
     /// Instructions that wait the longest.
     pub stalls: Vec<Stall>,
-    /// Source lines that wait the longest, if the kernel was built with debug information.
+    /// Source lines that wait the longest, and others that load, if the kernel was built with debug information.
     pub lines: Vec<LineStall>,
 }
 
@@ -120,7 +121,7 @@ pub struct Stall {
     pub source: Option<String>,
 }
 
-/// A source line at which waves wait.
+/// A source line at which waves wait, or that loads.
 #[derive(Clone, Debug, Serialize)]
 pub struct LineStall {
     /// `FILE:LINE`.
@@ -129,6 +130,8 @@ pub struct LineStall {
     pub cycles: u64,
     /// Part of the waves' time.
     pub share: f64,
+    /// Cache hits of its loads, among the sampled waves.
+    pub hits: LoadHits,
 }
 
 /// Launches of a kernel.
@@ -142,12 +145,20 @@ pub(crate) struct Entry {
     sum: LaunchEstimate,
     /// Stalls by address, because launches number programs differently.
     stalls: BTreeMap<(u64, Wait), u64>,
+    hits: BTreeMap<u64, LoadHits>,
 }
 
 impl Entry {
     pub fn new(gpu: &'static GpuTiming, listing: Arc<Listing>, level: Level, first: LaunchEstimate) -> Entry {
-        let mut entry =
-            Entry { gpu, listing, level, launches: 1, sum: first.clone(), stalls: BTreeMap::new() };
+        let mut entry = Entry {
+            gpu,
+            listing,
+            level,
+            launches: 1,
+            sum: first.clone(),
+            stalls: BTreeMap::new(),
+            hits: BTreeMap::new(),
+        };
         entry.add_stalls(&first);
         entry
     }
@@ -181,15 +192,23 @@ impl Entry {
 
     fn add_stalls(&mut self, launch: &LaunchEstimate) {
         for ((site, wait), cycles) in &launch.stalls {
-            let Some(base) = launch.bases.get(site.slot()) else { continue };
-            let Some(program) = self.listing.kernel.program_at(self.level, *base) else { continue };
-            let address = match site.is_dropped() {
-                true => program.dropped.get(site.index()).map(|(offset, _)| base + u64::from(*offset)),
-                false => Some(program.address_of(site.index())),
-            };
-            if let Some(address) = address {
+            if let Some(address) = self.address(launch, *site) {
                 *self.stalls.entry((address, *wait)).or_default() += cycles;
             }
+        }
+        for (site, hits) in &launch.hits {
+            if let Some(address) = self.address(launch, *site) {
+                self.hits.entry(address).or_default().add(hits);
+            }
+        }
+    }
+
+    fn address(&self, launch: &LaunchEstimate, site: Site) -> Option<u64> {
+        let base = launch.bases.get(site.slot())?;
+        let program = self.listing.kernel.program_at(self.level, *base)?;
+        match site.is_dropped() {
+            true => program.dropped.get(site.index()).map(|(offset, _)| base + u64::from(*offset)),
+            false => Some(program.address_of(site.index())),
         }
     }
 
@@ -256,13 +275,18 @@ impl Entry {
 
     fn stalls(&self) -> (Vec<Stall>, Vec<LineStall>) {
         let whole = self.sum.wave_cycles as f64;
-        let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+        let mut lines: BTreeMap<String, (u64, LoadHits)> = BTreeMap::new();
         let mut ranked: Vec<(u64, Wait, u64)> = Vec::new();
         for ((address, wait), cycles) in &self.stalls {
             if let Some(source) = self.listing.source(*address) {
-                *lines.entry(source).or_default() += cycles;
+                lines.entry(source).or_default().0 += cycles;
             }
             ranked.push((*address, *wait, *cycles));
+        }
+        for (address, hits) in self.hits.iter().filter(|(_, hits)| **hits != LoadHits::default()) {
+            if let Some(source) = self.listing.source(*address) {
+                lines.entry(source).or_default().1.add(hits);
+            }
         }
         ranked.sort_by_key(|(address, wait, cycles)| (std::cmp::Reverse(*cycles), *address, *wait));
         ranked.truncate(MAX_STALLS);
@@ -281,7 +305,12 @@ impl Entry {
         let stalls = ranked.into_iter().map(stall).collect();
         let mut lines: Vec<LineStall> = lines
             .into_iter()
-            .map(|(source, cycles)| LineStall { source, cycles, share: part(cycles as f64, whole) })
+            .map(|(source, (cycles, hits))| LineStall {
+                source,
+                cycles,
+                share: part(cycles as f64, whole),
+                hits,
+            })
             .collect();
         lines.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| a.source.cmp(&b.source)));
         lines.truncate(MAX_STALLS);

@@ -24,6 +24,18 @@ case "$job" in
         gate=${job#*//ondevice=}; gate=${gate%%//*}
         while [ ! -e "$gate" ]; do sleep 0.02; done ;;
 esac
+case "$job" in
+    *'"endpoint":"custom"'*)
+        seed=${job#*\"custom\":*\"seed\":}; seed=${seed%%[!0-9]*}
+        say '{"status":"PASSED","input":{"seed":'"$seed"'},"output":{},"expected_output":{},"debug_info":null,"stdout":"","stderr":""}'
+        exit ;;
+    *'"endpoint":"check"'*)
+        say '{"status":"FINDINGS","report":{"findings":[{"kind":"local-race","line":7,"other_line":null,"kernel":"solution","message":"race","details":[],"count":2}],"more":0,"cases":["n=1"],"stopped":"","unchecked":0,"launches":1}}'
+        exit ;;
+    *'"endpoint":"profile"'*)
+        say '{"status":"PROFILED","profile":{"case":"n=1","gpu":"MI300X","correct":true,"kernels":[]}}'
+        exit ;;
+esac
 say '{"status":"CHECKING","message":"Checking","total_tests":2}'
 say '{"status":"TEST_RESULT","result":{"test_id":1,"name":"n=1","status":"PASSED","runtime_ms":0.5,"max_difference":0.0},"total_tests":2}'
 case "$job" in
