@@ -364,7 +364,8 @@ mod tests {
         let keys = [
             key("a", "b", None),
             key("a", "b", Some(None)),
-            key("a", "b", Some(Some("c"))),
+            key("a", "b", Some(Some(Harness { text: "c", devices: 1 }))),
+            key("a", "b", Some(Some(Harness { text: "c", devices: 2 }))),
             key("ab", "", None),
             key("a", "c", None),
         ];

@@ -21,6 +21,12 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
+    /// Starts a stream that these names distinguish from others.
+    pub(crate) fn named(seed: u64, names: &[&str]) -> Self {
+        let names = names.iter().fold(seed, |sum, name| sum.rotate_left(17) ^ hash(name));
+        Self(ChaCha8Rng::seed_from_u64(names))
+    }
+
     /// Fills bytes with random bits.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);

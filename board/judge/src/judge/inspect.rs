@@ -75,7 +75,7 @@ impl Judge<'_> {
         let exact = Shape::of(&self.context.job.source) == Some(Shape::Kernel);
         let session = &mut solution.session;
         let mut run = || -> Result<_, Fault> {
-            let placed = match exact {
+            let mut placed = match exact {
                 true => PlacedCase::without_guards(session, spec, case, launch)?,
                 false => PlacedCase::new(session, spec, case, launch, 0, 0)?,
             };
@@ -103,7 +103,7 @@ impl Judge<'_> {
         let session = &mut solution.session;
         session.allow(seconds(self.context.job.limits.run_s));
         let placed = PlacedCase::new(session, spec, case, launch, 0, 0)
-            .and_then(|placed| Ok((placed.answer(session, 0)?, placed)));
+            .and_then(|mut placed| Ok((placed.answer(session, 0)?, placed)));
         let (answer, mut placed) = self.survived(placed, solution)?;
         let correct = placed.verdict(1, &answer).1.is_none();
         let observed = self.observed(solution)?;
