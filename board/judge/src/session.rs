@@ -253,6 +253,12 @@ impl Session {
         solution.unwrap_or(runner)
     }
 
+    /// Ends the processes and the sessions on the worker. The gate of a solution ends its session only when it is dropped.
+    pub fn close(&mut self) {
+        self.end();
+        self.solution = None;
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
         self.channel.ask(&request.encode())
     }

@@ -137,6 +137,17 @@ test("the profile shows the heat of lines", async ({ page }) => {
   await expect(page.locator(".cm-heat-mark").first()).toBeVisible();
   await fits(page);
   await picture(page, "profile-phone-code");
+  // After a reload the heat is shown with the text that it belongs to, and not with another one.
+  const address = page.url();
+  await page.goto(address);
+  await page.getByRole("tab", { name: "Code" }).click();
+  await expect(page.locator(".cm-heat-mark").first()).toBeVisible();
+  await paste(page, right);
+  await page.goto(address);
+  await expect(page.locator(".profile-facts")).toContainText("limited by");
+  await page.getByRole("tab", { name: "Code" }).click();
+  await expect(page.locator(".cm-content")).toContainText("input[i] > 0.0f");
+  await expect(page.locator(".cm-heat-mark")).toHaveCount(0);
 });
 
 test("custom inputs run with the user's numbers, and wrong ones are explained", async ({ page }) => {

@@ -1,6 +1,6 @@
 /** Formatting of numbers, times and statuses. */
 
-import type { Status } from "./contract";
+import type { Endpoint, Status } from "./contract";
 
 const MISSING = "–";
 
@@ -178,9 +178,9 @@ const LABELS: Record<Status, string> = {
   SANDBOX_OUTPUT: "sandbox output",
 };
 
-/** Returns a readable name of a status. */
-export function status(name: Status): string {
-  return LABELS[name];
+/** Returns a readable name of a status. Samples and custom inputs end with the same statuses. */
+export function status(name: Status, endpoint?: Endpoint): string {
+  return endpoint === "custom" ? LABELS[name].replace("Sample", "Custom input") : LABELS[name];
 }
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "plain";

@@ -292,7 +292,7 @@ function detail(run: Run, name: StepName, state: StepState): string {
       return run.totalBenches === null ? "" : `${run.benches.length} of ${run.totalBenches}`;
     }
     case "run":
-      return run.end === null ? "" : format.status(run.end.status);
+      return run.end === null ? "" : format.status(run.end.status, run.endpoint);
   }
 }
 
@@ -312,7 +312,7 @@ export function ordinal(n: number): string {
 /** Returns a sentence for screen readers. */
 export function spoken(run: Run): string {
   if (run.end !== null) {
-    const parts = [format.status(run.end.status)];
+    const parts = [format.status(run.end.status, run.endpoint)];
     if (run.totalTests !== null) {
       parts.push(`${run.tests.filter((test) => test.status === "PASSED").length} of ${run.totalTests} cases passed`);
     }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { AccessReport, CustomForm, DeviceInfo, Finding, KernelReport } from "../src/contract";
 import { Mistake, type Draft, load, numbers, request } from "../src/custom";
 import { software } from "../src/device";
+import { status } from "../src/format";
 import { heat, marks, rate } from "../src/observed";
 import { advance, begin, steps } from "../src/run";
 
@@ -52,6 +53,9 @@ describe("observed runs", () => {
     const profiled = advance(begin("a", "profile"), { status: "PROFILED" });
     expect(steps(profiled).at(-1)).toMatchObject({ label: "Profile", state: "done" });
     expect(advance(begin("a", "custom"), { status: "CHECKING", total_tests: 1 }).reached).toBe("run");
+    expect(steps(advance(begin("a", "custom"), { status: "FAILED" })).at(-1)?.detail).toBe("failed");
+    expect(status("PASSED", "custom")).toBe("Custom input passed");
+    expect(status("PASSED", "sample")).toBe("Sample passed");
   });
 
   test("a software GPU of the same model is preferred", () => {

@@ -115,7 +115,7 @@ impl Judge<'_> {
 
     /// Ends the sessions and returns what the software GPU observed.
     fn observed(&mut self, solution: &mut Solution) -> Result<Vec<Observed>, Ending> {
-        solution.session.end();
+        solution.session.close();
         let Some(observer) = self.context.observer.take() else { return Ok(Vec::new()) };
         observer
             .results()

@@ -117,6 +117,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
       const made = await api.submit({ ...body, gpu_type: place.gpu_type, custom });
       editor.current?.mark([]);
       editor.current?.heat([]);
+      heat.current = [];
       line.value = null;
       sent.value = code;
       written.value = code;
@@ -189,15 +190,18 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     };
   }, [failed?.kernel, failed?.offset, run?.id]);
 
-  // Findings mark their lines, and a profile shows the heat of lines, while they refer to the editor's text.
+  // Findings mark their lines, and a profile shows the heat of lines, unless a reload finds another text in the editor.
   const report = run?.end?.report;
-  useEffect(() => {
-    if (report !== undefined) editor.current?.mark(observed.marks(report));
-  }, [report, run?.id]);
   const heat = useRef<observed.Heat[]>([]);
+  const annotate = (handle: EditorHandle | null) => {
+    if (handle === null || handle.text() !== sent.value) return;
+    if (report !== undefined) handle.mark(observed.marks(report));
+    if (heat.current.length > 0) handle.heat(heat.current);
+  };
+  useEffect(() => annotate(editor.current), [report, run?.id]);
   const profiled = (kernel: KernelReport) => {
     heat.current = observed.heat(kernel);
-    editor.current?.heat(heat.current);
+    annotate(editor.current);
   };
 
   const choose = (number: number) => {
@@ -260,8 +264,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
           written.value = handle.text();
           if (said !== "") handle.mark(diagnostics(said));
           // A result that was restored before the editor.
-          if (report !== undefined) handle.mark(observed.marks(report));
-          if (heat.current.length > 0) handle.heat(heat.current);
+          annotate(handle);
         }}
       />
       <div class="toolbar actions">

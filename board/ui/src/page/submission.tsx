@@ -38,7 +38,7 @@ export interface Source {
 export function SubmissionPage({ id }: { id: string }) {
   const load = useLoad(() => api.submission(id), [id]);
   const now = load.now.value;
-  useTitle(now.value === null ? "Submission" : `${now.value.title}, ${format.status(now.value.status).toLowerCase()}`);
+  useTitle(now.value === null ? "Submission" : `${now.value.title}, ${format.status(now.value.status, now.value.endpoint).toLowerCase()}`);
   if (now.value === null) {
     return (
       <main class="page">
@@ -91,7 +91,7 @@ export function Loaded({ source, again }: { source: Source; again: () => void })
             </a>
           </h1>
           <div class="row facts-line">
-            <Status name={run.end?.status ?? run.status} />
+            <Status name={run.end?.status ?? run.status} endpoint={detail.endpoint} />
             <span>{detail.gpu}</span>
             {emulated && <Emulated />}
             <span class="dim">{detail.dtype}</span>

@@ -159,7 +159,7 @@ export function SubmissionsPage() {
                       </span>
                     </td>
                     <td>
-                      <Status name={one.status} />
+                      <Status name={one.status} endpoint={one.endpoint} />
                     </td>
                     <td class="right number">{format.time(one.avg_runtime_ms)}</td>
                     <td class="device-column">

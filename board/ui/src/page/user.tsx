@@ -172,7 +172,7 @@ function Latest({ list }: { list: SubmissionSummary[] }) {
               </span>
             </td>
             <td>
-              <Status name={one.status} />
+              <Status name={one.status} endpoint={one.endpoint} />
             </td>
             <td class="right number">{format.time(one.avg_runtime_ms)}</td>
             <td class="right small dim when-column">{format.ago(one.created_at)}</td>

@@ -1,10 +1,10 @@
 /** Status of a submission, as a word and a colour. */
 
-import type { Status as StatusName } from "../contract";
+import type { Endpoint, Status as StatusName } from "../contract";
 import * as format from "../format";
 
-export function Status({ name }: { name: StatusName }) {
-  return <span class={`chip ${format.tone(name)}`}>{format.status(name)}</span>;
+export function Status({ name, endpoint }: { name: StatusName; endpoint?: Endpoint }) {
+  return <span class={`chip ${format.tone(name)}`}>{format.status(name, endpoint)}</span>;
 }
 
 export function Emulated() {

@@ -17,9 +17,6 @@ interface Properties {
   profiled?: (kernel: KernelReport) => void;
 }
 
-/** Names of the ends of a run with custom inputs. */
-const CUSTOM: Partial<Record<Status, string>> = { PASSED: "Custom input passed", FAILED: "Custom input failed" };
-
 const HINTS: Partial<Record<Status, string>> = {
   TIME_LIMIT_EXCEEDED: "Common causes: an endless loop, a barrier that not every thread reaches, or too much work.",
   MEMORY_LIMIT_EXCEEDED: "The program asked for more memory than a submission may have.",
@@ -61,7 +58,7 @@ function Ended({ run, goTo, profiled }: Properties) {
   return (
     <>
       <div class={`verdict-line ${tone}`}>
-        <strong>{(run.endpoint === "custom" ? CUSTOM[end.status] : undefined) ?? format.status(end.status)}</strong>
+        <strong>{format.status(end.status, run.endpoint)}</strong>
         {end.status === "BENCHMARKED" && (
           <>
             <span class="big number">{format.time(end.avg_runtime_ms)}</span>
