@@ -132,7 +132,8 @@ impl Runner {
             },
             Request::Write { buffer, offset, bytes } => {
                 let address = self.place(buffer, offset, bytes.len() as u64)?;
-                self.hip.write(address, &bytes)?;
+                // On the device of the buffer, and so after its fills.
+                self.on(self.device_of(buffer), |hip| hip.write(address, &bytes))?;
             }
             Request::Read { buffer, offset, bytes } => {
                 let address = self.place(buffer, offset, bytes)?;
@@ -140,7 +141,7 @@ impl Runner {
                     return Err(Refusal::Other("the read is larger than a frame".to_owned()));
                 }
                 reply.resize(1 + bytes as usize, 0);
-                self.hip.read(address, &mut reply[1..])?;
+                self.on(self.device_of(buffer), |hip| hip.read(address, &mut reply[1..]))?;
             }
             Request::Fill(fills) => self.fill(&fills)?,
             Request::Call(call) => self.call(&call)?.encode(reply),
@@ -169,6 +170,11 @@ impl Runner {
     /// Ordinals of the devices that have buffers.
     fn devices(&self) -> BTreeSet<u32> {
         self.buffers.values().map(|buffer| buffer.device).collect()
+    }
+
+    /// Ordinal of the device that has a buffer.
+    fn device_of(&self, buffer: u32) -> u32 {
+        self.buffers.get(&buffer).map_or(0, |buffer| buffer.device)
     }
 
     /// Calls a function with a device as the current one. The first device is current otherwise.
@@ -205,7 +211,7 @@ impl Runner {
     fn fill(&self, fills: &[Fill]) -> Result<(), Refusal> {
         for fill in fills {
             let address = self.place(fill.buffer, fill.offset, fill.words.saturating_mul(4))?;
-            let device = self.buffers.get(&fill.buffer).map_or(0, |buffer| buffer.device);
+            let device = self.device_of(fill.buffer);
             if fill.words > 0 {
                 self.on(device, |hip| hip.fill(address, fill.words, fill.pattern))?;
             }
@@ -216,7 +222,7 @@ impl Runner {
     /// Generates an input on the device of its buffer.
     fn generate(&mut self, it: &Generate) -> Result<(), Refusal> {
         let address = self.place(it.buffer, it.offset, it.bytes)?;
-        let device = self.buffers.get(&it.buffer).map_or(0, |buffer| buffer.device);
+        let device = self.device_of(it.buffer);
         let kernel = match self.generators.get(&device) {
             Some(kernel) => *kernel,
             None => {
