@@ -14,6 +14,7 @@ mod discussion;
 mod endpoint;
 mod event;
 mod leaderboard;
+mod login;
 mod named;
 mod problem;
 mod ranking;
@@ -32,6 +33,11 @@ pub use discussion::{Comment, Discussion, Editorial, MarkdownBody};
 pub use endpoint::Endpoint;
 pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
 pub use leaderboard::{Leaderboard, LeaderboardEntry};
+pub use login::{
+    Account, AccountKey, Authentication, LinkedProvider, LoginDone, LoginFinishBody, LoginLink,
+    LoginLinkBody, LoginOptions, LoginProvider, LoginStart, LoginStartBody, LogoutBody, NewKey,
+    RevokeKeyBody, UnlinkBody,
+};
 pub use problem::{
     CasePlace, CaseSet, ParameterDirection, ProblemCase, ProblemDetail, ProblemExample, ProblemParameter,
     ProblemSummary, ProblemTolerance, Problems, Starter,

@@ -3,6 +3,7 @@
 mod community;
 mod dstack;
 mod events;
+mod login;
 mod queue;
 mod refusals;
 mod rig;
