@@ -1,6 +1,7 @@
 //! `remora board`: administers the database of a kernel board, whether its server is running or not.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use board_server::admin::{Admin, UserLimits};
@@ -8,6 +9,7 @@ use board_server::admin::{Admin, UserLimits};
 use crate::env::Environment;
 use crate::output::{out, outln};
 use crate::serve::data_folder;
+use crate::submit::DEFAULT_BOARD;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 done, 1 not done (standard error says why), 2 wrong arguments.")]
@@ -30,6 +32,18 @@ enum Command {
     /// Manage the API keys of users
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Create a link that logs a browser in as a user, once, and print it; no mail server is needed
+    LoginLink {
+        name: String,
+        /// Minutes until the link expires
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_080))]
+        minutes: u64,
+        /// Address at which the browser reaches the board [default: REMORA_BOARD, else http://127.0.0.1:3000]
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+    },
+    /// Log all browsers of a user out, and cancel the user's login links
+    Logout { name: String },
     /// Ban a user: reject their requests and hide them from leaderboards
     Ban { name: String },
     /// Lift a ban
@@ -116,7 +130,8 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
     match &arguments.command {
         Command::User(UserCommand::Add { name, limits }) => {
             admin.add_user(name, &limits.checked()?)?;
-            outln!("added {name}; create a key for submissions with: remora board key create {name}");
+            outln!("added {name}; create a key for programs with: remora board key create {name}");
+            outln!("or a link for a browser with: remora board login-link {name}");
         }
         Command::User(UserCommand::Set { name, limits }) => admin.set_user(name, &limits.checked()?)?,
         Command::User(UserCommand::List) => out!("{}", admin.users()?),
@@ -126,6 +141,12 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
             admin.revoke_key(prefix.split('_').next().unwrap_or(prefix))?;
         }
         Command::Key(KeyCommand::List { name }) => out!("{}", admin.keys(name)?),
+        Command::LoginLink { name, minutes, url } => {
+            let url = url.as_deref().or(environment.board.as_deref()).unwrap_or(DEFAULT_BOARD);
+            let path = admin.create_login_link(name, Duration::from_secs(minutes * 60))?;
+            outln!("{}{path}", url.trim_end_matches('/'));
+        }
+        Command::Logout { name } => admin.logout(name)?,
         Command::Ban { name } => admin.ban(name, true)?,
         Command::Unban { name } => admin.ban(name, false)?,
         Command::Promote { name } => admin.promote(name, true)?,

@@ -37,6 +37,8 @@ mod emulate;
 #[cfg(unix)]
 mod judge;
 #[cfg(unix)]
+mod login;
+#[cfg(unix)]
 mod machine;
 #[cfg(unix)]
 mod models;

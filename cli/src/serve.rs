@@ -16,6 +16,7 @@ use crate::compiler::{self, Need};
 use crate::dstack;
 use crate::env::Environment;
 use crate::inspect::inspect;
+use crate::login;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -24,9 +25,10 @@ use crate::inspect::inspect;
   remora serve --worker MI300X=gpuhost:18515 --price MI300X=1.99
   remora serve --worker H200-GFX942=gpuhost:18515    an NVIDIA GPU behind `remora worker --backend cuda`
   remora serve --dstack https://dstack.example.com --dstack-project main --dstack-gpu MI300X
-  remora serve --listen 0.0.0.0:3000 --database postgres://board@db/board")]
+  remora serve --listen 0.0.0.0:3000 --database postgres://board@db/board
+  remora serve --public-url https://board.example.org --login login.toml")]
 pub struct Arguments {
-    /// Address to listen on. If other machines can reach it, requests need a key (`remora board key create`)
+    /// Address to listen on. If other machines can reach it, requests need a key (`remora board key create`) or a login
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
     /// Folder of the database file [default: remora/board in XDG_DATA_HOME]
@@ -35,7 +37,7 @@ pub struct Arguments {
     /// Database URL: postgres://user@host/name or sqlite:///path/to/file [default: a file in the data folder]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Reject requests without a key even from this machine
+    /// Reject requests without a key or a login even from this machine
     #[arg(long)]
     require_key: bool,
     /// Software GPU to offer: mi300x (the default), mi300a, mi325x, mi210 or mi250x. Repeatable
@@ -75,6 +77,8 @@ pub struct Arguments {
     #[arg(long)]
     ready: bool,
     #[command(flatten)]
+    login: login::Arguments,
+    #[command(flatten)]
     dstack: dstack::Arguments,
 }
 
@@ -97,6 +101,7 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
         data,
         database: arguments.database.clone(),
         require_key: arguments.require_key || !arguments.listen.ip().is_loopback(),
+        login: login::config(&arguments.login)?,
         devices: devices(arguments, environment, Path::new(&program))?,
         judge: match &arguments.judge[..] {
             [] => vec![program.clone(), "judge".into()],

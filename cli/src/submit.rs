@@ -21,6 +21,9 @@ const LARGEST: u64 = 1 << 20;
 pub const NOT_JUDGED: u8 = 2;
 const CANCELLED: u8 = 130;
 
+/// URL of a board on this machine.
+pub const DEFAULT_BOARD: &str = "http://127.0.0.1:3000";
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 accepted, 1 rejected (wrong answer, compile error, time limit, ...), 2 not judged (the board refused it or
@@ -68,7 +71,7 @@ pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCo
         "no problem given: use --problem SLUG"
     );
     let server = arguments.server.as_deref().or(environment.board.as_deref());
-    let client = Client::new(server.unwrap_or("http://127.0.0.1:3000"), environment.board_key.as_deref())?;
+    let client = Client::new(server.unwrap_or(DEFAULT_BOARD), environment.board_key.as_deref())?;
     let body = SubmitBody {
         solution_code: Some(read(&arguments.source)?),
         problem: arguments.problem.clone(),

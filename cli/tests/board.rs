@@ -324,3 +324,64 @@ fn an_nvidia_gpu_is_a_device_under_its_own_name_only() {
     assert_eq!((&device["gpu_type"], &device["emulated"]), (&"H200-GFX90A".into(), &false.into()));
     assert_eq!(device["name"], "NVIDIA H200 as gfx90a");
 }
+
+#[test]
+fn a_login_link_of_the_administrator_logs_a_browser_in_once() {
+    let mut board = Board::new();
+    assert!(board.admin(&["user", "add", "ada"]).status.success());
+    board.serve();
+    let made = board.admin(&["login-link", "ada", "--url", "https://board.example.org/"]);
+    let printed = String::from_utf8(made.stdout).unwrap();
+    let token = printed.trim().strip_prefix("https://board.example.org/login/link#").unwrap();
+    let confirm = serde_json::json!({ "token": token, "confirm": true }).to_string();
+    assert_eq!(board.request("POST", "/api/login/link", "", &confirm)["user"], "ada");
+    let again = board.request("POST", "/api/login/link", "", &confirm);
+    assert_eq!(again["error"], "this login link is not valid");
+    // A link that nobody used is cancelled by logging the user out.
+    let made = board.admin(&["login-link", "ada", "--minutes", "5"]);
+    let printed = String::from_utf8(made.stdout).unwrap();
+    let token = printed.trim().strip_prefix("http://127.0.0.1:3000/login/link#").unwrap();
+    assert!(board.admin(&["logout", "ada"]).status.success());
+    let confirm = serde_json::json!({ "token": token }).to_string();
+    assert_eq!(
+        board.request("POST", "/api/login/link", "", &confirm)["error"],
+        "this login link is not valid"
+    );
+    assert!(board.admin(&["ban", "ada"]).status.success());
+    for (arguments, words) in [
+        (&["login-link", "nobody"][..], "there is no user \"nobody\""),
+        (&["login-link", "local"], "reserved"),
+        (&["login-link", "ada"], "ada is banned"),
+        (&["logout", "nobody"], "there is no user \"nobody\""),
+    ] {
+        let refused = board.admin(arguments);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && text.contains(words), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_board_whose_logins_are_not_safe_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("login.toml");
+    let serve = |text: &str, more: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(REMORA);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--judge", "/bin/sh", "--login"]).arg(&file);
+        command.arg("--data").arg(folder.path().join("data")).args(more).output().unwrap()
+    };
+    let provider = |issuer: &str| format!("[provider.company]\nissuer = '{issuer}'\nclient-id = 'board'\n");
+    for (text, more, words) in [
+        (provider("http://login.example"), &[][..], "use https"),
+        (
+            provider("https://login.example"),
+            &["--public-url", "board.example"],
+            "not the address of a server",
+        ),
+        (provider("https://login.example") + "client-secret = 'x'\n", &[], "unknown field `client-secret`"),
+    ] {
+        let failed = serve(&text, more);
+        let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(!failed.status.success() && error.contains(words), "{text}: {error}");
+    }
+}

@@ -2,11 +2,15 @@
 
 use serde::Serialize;
 
+use crate::Authentication;
+
 /// Account of the caller.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Me {
     /// Name.
     pub user: String,
+    /// How the request was authenticated.
+    pub authentication: Authentication,
     /// Budget.
     pub budget: Budget,
     /// Limits.

@@ -15,6 +15,7 @@ mod discussion;
 mod endpoint;
 mod event;
 mod leaderboard;
+mod login;
 mod named;
 mod observe;
 mod problem;
@@ -35,6 +36,11 @@ pub use discussion::{Comment, Discussion, Editorial, MarkdownBody};
 pub use endpoint::Endpoint;
 pub use event::{Bill, Event, EventRecord, Outcome, PassedCheck};
 pub use leaderboard::{Leaderboard, LeaderboardEntry};
+pub use login::{
+    Account, AccountKey, Authentication, LinkedProvider, LoginDone, LoginFinishBody, LoginLink,
+    LoginLinkBody, LoginOptions, LoginProvider, LoginStart, LoginStartBody, LogoutBody, NewKey,
+    RevokeKeyBody, UnlinkBody,
+};
 pub use observe::{
     AccessReport, CacheHits, Finding, FindingKind, KernelReport, ProfileLine, ProfileReport, ResourceShare,
 };

@@ -67,6 +67,24 @@ routes! {
     QUEUE = "/api/queue";
     /// Account of the caller.
     ME = "/api/me";
+    /// Ways to log in.
+    LOGIN = "/api/login";
+    /// Starts a login through a provider.
+    LOGIN_START = "/api/login/start";
+    /// Finishes a login that came back from its provider.
+    LOGIN_FINISH = "/api/login/finish";
+    /// Shows or uses a login link.
+    LOGIN_LINK = "/api/login/link";
+    /// Logs out.
+    LOGOUT = "/api/logout";
+    /// Keys and linked providers of the caller.
+    ACCOUNT = "/api/account";
+    /// Creates an API key of the caller.
+    ACCOUNT_KEYS = "/api/account/keys";
+    /// Revokes an API key of the caller.
+    ACCOUNT_KEY_REVOKE = "/api/account/keys/revoke";
+    /// Unlinks the caller's account at a login provider.
+    ACCOUNT_UNLINK = "/api/account/unlink";
     /// OpenAPI description of these routes.
     OPENAPI = "/api/openapi.json";
     /// Health of the server.

@@ -11,6 +11,7 @@ use crate::{Counter, Counters, Endpoint, Status, route};
 /// The types that pages use; types that these refer to are added.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
+    crate::Account,
     crate::Comparison,
     crate::Counters,
     crate::Devices,
@@ -22,7 +23,12 @@ use crate::{Counter, Counters, Endpoint, Status, route};
     crate::EventRecord,
     crate::Isa,
     crate::Leaderboard,
+    crate::LoginDone,
+    crate::LoginLink,
+    crate::LoginOptions,
+    crate::LoginStart,
     crate::Me,
+    crate::NewKey,
     crate::ProblemDetail,
     crate::Problems,
     crate::Profile,

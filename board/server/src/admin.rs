@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use board_contract::{Endpoint, Event, State};
 use tokio::runtime::Runtime;
 
 use crate::accounts;
+use crate::login::{Cookie, link_hash};
 use crate::queue::{self, Turns};
 use crate::serve::ServeError;
 use crate::store::{Filter, Store, StoreError, Submission, User, now, today};
@@ -26,6 +28,9 @@ pub enum AdminError {
     /// The name is reserved.
     #[error("\"{0}\" is reserved for requests without a key")]
     Reserved(String),
+    /// The user cannot log in.
+    #[error("{0} is banned; lift the ban first: remora board unban {0}")]
+    Banned(String),
 }
 
 type Result<T> = std::result::Result<T, AdminError>;
@@ -137,6 +142,32 @@ impl Admin {
                 let _ = writeln!(text, "rmr_{}_...  {state}", key.prefix);
             }
             Ok(text)
+        })
+    }
+
+    /// Creates a link that logs a browser in as a user, once and for a limited time. Returns its path; the secret is not stored.
+    pub fn create_login_link(&self, name: &str, lifetime: Duration) -> Result<String> {
+        if name == accounts::LOCAL {
+            return Err(AdminError::Reserved(name.to_owned()));
+        }
+        self.runtime.block_on(async {
+            let user = self.store.user_named(name).await?;
+            if user.banned {
+                return Err(AdminError::Banned(user.name));
+            }
+            let token = Cookie::token();
+            let expires_at = now() + lifetime.as_millis() as i64;
+            self.store.add_login_link(&link_hash(&token), &user.id, expires_at).await?;
+            // Browsers do not send what follows the #, so the secret is in no log and in no Referer header.
+            Ok(format!("/login/link#{token}"))
+        })
+    }
+
+    /// Logs all browsers of a user out and removes the user's login links.
+    pub fn logout(&self, name: &str) -> Result<()> {
+        self.runtime.block_on(async {
+            let user = self.store.user_named(name).await?;
+            Ok(self.store.remove_logins(&user.id).await?)
         })
     }
 

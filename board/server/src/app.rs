@@ -15,6 +15,7 @@ use crate::devices::Device;
 use crate::error::Refusal;
 use crate::histogram::Histogram;
 use crate::hub::Hub;
+use crate::login::Logins;
 use crate::queue::{self, Turns};
 use crate::ranking;
 use crate::store::{Store, StoreError, Submission, Waiting};
@@ -24,6 +25,7 @@ use crate::store::{Store, StoreError, Submission, Waiting};
 pub struct App {
     pub config: Config,
     pub store: Store,
+    pub logins: Logins,
     pub hub: Hub,
     pub devices: Vec<Arc<Device>>,
     /// Running submissions by id.
@@ -61,10 +63,11 @@ pub struct Counters {
 }
 
 impl App {
-    pub fn new(config: Config, store: Store, devices: Vec<Arc<Device>>) -> App {
+    pub fn new(config: Config, store: Store, logins: Logins, devices: Vec<Arc<Device>>) -> App {
         App {
             config,
             store,
+            logins,
             hub: Hub::default(),
             devices,
             running: Mutex::default(),

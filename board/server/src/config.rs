@@ -1,6 +1,7 @@
 //! Configuration of a server.
 
 mod dstack;
+mod login;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use dstack::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
+pub use login::{LoginConfig, ProviderConfig};
 
 /// Complete configuration of a server.
 #[derive(Clone, Debug)]
@@ -19,8 +21,10 @@ pub struct Config {
     pub data: PathBuf,
     /// Database URL. Default: the SQLite file in `data`.
     pub database: Option<String>,
-    /// Whether every request requires a key.
+    /// Whether every request requires a key or a login.
     pub require_key: bool,
+    /// How people log in.
+    pub login: LoginConfig,
     /// Command that judges one submission: it reads a job from standard input and writes events to standard output.
     pub judge: Vec<OsString>,
     /// Command that runs software GPUs (`remora worker`); devices and socket are appended.

@@ -5,6 +5,7 @@ mod boards;
 mod devices;
 mod discussion;
 mod embed;
+mod login;
 mod openapi;
 mod pages;
 mod problems;
@@ -19,16 +20,17 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use board_contract::route;
+use board_contract::{Authentication, route};
 use futures_util::StreamExt;
 
 use crate::accounts;
 use crate::app::App;
 use crate::error::Refusal;
+use crate::login::{Cookie, login_hash};
 use crate::store::User;
 
 /// All routes.
@@ -64,6 +66,15 @@ pub fn router(app: Arc<App>) -> Router {
         .route(route::ESTIMATE, post(devices::estimate))
         .route(route::QUEUE, get(devices::queue))
         .route(route::ME, get(account::me))
+        .route(route::LOGIN, get(login::options))
+        .route(route::LOGIN_START, post(login::start))
+        .route(route::LOGIN_FINISH, post(login::finish))
+        .route(route::LOGIN_LINK, post(login::use_link))
+        .route(route::LOGOUT, post(login::logout))
+        .route(route::ACCOUNT, get(account::account))
+        .route(route::ACCOUNT_KEYS, post(account::create_key))
+        .route(route::ACCOUNT_KEY_REVOKE, post(account::revoke_key))
+        .route(route::ACCOUNT_UNLINK, post(account::unlink))
         .route(route::OPENAPI, get(openapi::document))
         .route(route::HEALTH, get(account::health))
         .route(route::METRICS, get(account::metrics))
@@ -84,7 +95,8 @@ pub struct Framed;
 
 /// Refuses requests of foreign web pages, counts responses and adds security headers to all of them.
 async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = if !request.method().is_safe() && is_foreign(request.headers()) {
+    let public = app.logins.public.as_deref();
+    let mut response = if !request.method().is_safe() && is_foreign(request.headers(), public) {
         Refusal::new(StatusCode::FORBIDDEN, "this request comes from another site")
             .details("Web pages of other sites may not change anything here. Use the board's own pages, or a program with an API key.")
             .into_response()
@@ -115,18 +127,30 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     response
 }
 
-/// Returns whether a browser sends a request for a page of another site. On a board without keys such a page could otherwise act as the
-/// user. Programs send neither header.
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// Returns whether a browser sends a request for a page of another site. Such a page could otherwise act as the user who is logged in, or
+/// as the user of a board without accounts. Programs send neither header.
+fn is_foreign(headers: &HeaderMap, public: Option<&str>) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         // `none` is an action of the user, such as a bookmark.
         return site != "same-origin" && site != "none";
     }
     // Browsers leave the header above out for plain HTTP to other machines than this one.
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let from = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    let origin = origin.to_str().unwrap_or_default();
+    // A proxy may have changed the host.
+    if public == Some(origin) {
+        return false;
+    }
+    let from = origin.split_once("://").map(|(_, host)| host);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     from.is_none() || from != host
+}
+
+/// The user of a request.
+pub struct Identified {
+    pub user: User,
+    /// How the request was authenticated.
+    pub authentication: Authentication,
 }
 
 /// Extractor for the caller; `None` for an anonymous request.
@@ -135,11 +159,15 @@ pub struct Visitor(pub Option<User>);
 /// Extractor for the authenticated caller; rejects anonymous requests and banned users.
 pub struct Caller(pub User);
 
+/// Extractor for the authenticated caller that also says how; rejects the same requests.
+pub struct Authenticated(pub Identified);
+
 impl FromRequestParts<Arc<App>> for Visitor {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Visitor, Refusal> {
-        identify(&parts.headers, app).await.map(Visitor)
+        let found = identify(&parts.method, &parts.headers, app).await?;
+        Ok(Visitor(found.map(|found| found.user)))
     }
 }
 
@@ -147,21 +175,38 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Refusal> {
-        match identify(&parts.headers, app).await? {
-            Some(user) if user.banned => {
-                Err(Refusal::new(StatusCode::FORBIDDEN, format!("the user {} is banned on this server", user.name)))
-            }
-            Some(user) => Ok(Caller(user)),
-            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "this request needs an API key").details(
-                "Send the header \"Authorization: Bearer rmr_...\". The operator of this server creates keys.",
-            )),
-        }
+        Ok(Caller(authenticate(&parts.method, &parts.headers, app).await?.user))
     }
 }
 
-async fn identify(headers: &HeaderMap, app: &App) -> Result<Option<User>, Refusal> {
-    // A server without keys on a loopback address belongs to the user of the machine.
-    if !app.config.require_key && !app.store.has_keys().await? {
+impl FromRequestParts<Arc<App>> for Authenticated {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Authenticated, Refusal> {
+        Ok(Authenticated(authenticate(&parts.method, &parts.headers, app).await?))
+    }
+}
+
+/// Returns the user of a request; refuses anonymous requests and banned users.
+async fn authenticate(method: &Method, headers: &HeaderMap, app: &App) -> Result<Identified, Refusal> {
+    match identify(method, headers, app).await? {
+        Some(found) if found.user.banned => Err(banned(&found.user)),
+        Some(found) => Ok(found),
+        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "this request needs an API key or a login").details(
+            "Log in on the board's pages, or send the header \"Authorization: Bearer rmr_...\" with a key. \
+             The operator of this server creates keys and login links.",
+        )),
+    }
+}
+
+fn banned(user: &User) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, format!("the user {} is banned on this server", user.name))
+}
+
+async fn identify(method: &Method, headers: &HeaderMap, app: &App) -> Result<Option<Identified>, Refusal> {
+    // A server without accounts on a loopback address belongs to the user of the machine.
+    let needs_account = app.config.require_key || !app.logins.providers.is_empty();
+    if !needs_account && !app.store.has_users_besides(accounts::LOCAL).await? {
         if !from_here(headers) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
@@ -171,14 +216,29 @@ async fn identify(headers: &HeaderMap, app: &App) -> Result<Option<User>, Refusa
                 "The Host header names another machine, so the request may come from a foreign web page.",
             ));
         }
-        return Ok(Some(app.store.user_named(accounts::LOCAL).await?));
+        let user = app.store.user_named(accounts::LOCAL).await?;
+        return Ok(Some(Identified { user, authentication: Authentication::Local }));
     }
-    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
-    let key = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
-    match accounts::owner(&app.store, key.unwrap_or_default()).await? {
-        Some(user) => Ok(Some(user)),
-        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "the API key is unknown or was revoked")),
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let key = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
+        return match accounts::owner(&app.store, key.unwrap_or_default()).await? {
+            Some(user) => Ok(Some(Identified { user, authentication: Authentication::Key })),
+            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "the API key is unknown or was revoked")),
+        };
     }
+    let Some(token) = Cookie::Session.read(headers, app.logins.is_secure()) else { return Ok(None) };
+    let Some(user) = app.store.user_of_login(&login_hash(token)).await? else { return Ok(None) };
+    // A browser adds cookies by itself. Requests of foreign pages were refused before, if the browser names the page; all that
+    // keep cookies do.
+    let names_page = headers.contains_key("sec-fetch-site") || headers.contains_key(header::ORIGIN);
+    if !method.is_safe() && !names_page {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "this request does not say which page it comes from",
+        )
+        .details("With a login, changes are accepted from the board's own pages. Programs use an API key."));
+    }
+    Ok(Some(Identified { user, authentication: Authentication::Login }))
 }
 
 /// Returns whether a request's Host header names this machine. This protects against DNS rebinding by foreign web pages.
@@ -228,6 +288,14 @@ impl FromRequest<Arc<App>> for JsonBody {
         }
         Ok(JsonBody(kept.into()))
     }
+}
+
+/// Parses the body of a request.
+fn parse<T: serde::de::DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| {
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, format!("the body is not a valid {what}"))
+            .details(error.to_string())
+    })
 }
 
 /// Extractor for the query string that returns errors as [`Refusal`].
@@ -295,6 +363,7 @@ mod tests {
             HeaderMap::from_iter(pairs.iter().map(pair))
         };
         let host = ("host", "board.example:3000");
+        let public = Some("https://public.example");
         for own in [
             vec![host],
             vec![host, ("origin", "http://board.example:3000")],
@@ -305,17 +374,19 @@ mod tests {
                 ("sec-fetch-site", "same-origin"),
             ],
             vec![host, ("sec-fetch-site", "none")],
+            vec![("host", "10.0.0.1"), ("origin", "https://public.example")],
         ] {
-            assert!(!is_foreign(&headers(&own)), "{own:?}");
+            assert!(!is_foreign(&headers(&own), public), "{own:?}");
         }
         for foreign in [
             vec![host, ("origin", "http://evil.example")],
             vec![host, ("origin", "null")],
+            vec![host, ("origin", "http://public.example")],
             vec![host, ("origin", "http://board.example")],
             vec![host, ("sec-fetch-site", "cross-site")],
             vec![host, ("sec-fetch-site", "same-site"), ("origin", "http://board.example:3000")],
         ] {
-            assert!(is_foreign(&headers(&foreign)), "{foreign:?}");
+            assert!(is_foreign(&headers(&foreign), public), "{foreign:?}");
         }
     }
 

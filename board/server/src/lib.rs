@@ -15,6 +15,7 @@ mod histogram;
 mod http;
 mod hub;
 mod judge;
+mod login;
 mod markdown;
 mod metrics;
 mod queue;
@@ -26,4 +27,5 @@ pub mod store;
 mod stream;
 mod submit;
 
+pub use login::LoginConfigError;
 pub use serve::{ServeError, Server, serve};

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::devices::Device;
 use crate::http;
+use crate::login::{LoginConfigError, Logins};
 use crate::scheduler;
 use crate::store::{Store, StoreError};
 
@@ -46,6 +47,9 @@ pub enum ServeError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The settings of logins are not valid.
+    #[error(transparent)]
+    Login(#[from] LoginConfigError),
     /// The HTTP interface failed.
     #[error("the server failed: {0}")]
     Serve(std::io::Error),
@@ -81,8 +85,9 @@ impl Server {
         let listener =
             TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
         let address = listener.local_addr().map_err(ServeError::Serve)?;
+        let logins = Logins::new(&config.login, address)?;
         let devices = Device::all(&config);
-        let app = Arc::new(App::new(config, store, devices));
+        let app = Arc::new(App::new(config, store, logins, devices));
         let again = scheduler::recover(&app).await?;
         if again > 0 {
             tracing::info!(

@@ -6,6 +6,7 @@
 mod accounts;
 mod boards;
 mod discussion;
+mod logins;
 mod schema;
 mod shares;
 mod submissions;

@@ -15,28 +15,39 @@ const CASE_SECONDS = "5";
 /** Where set-up unpacks what kernels are compiled with, however cargo was called. */
 const TOOLCHAIN = resolve("../../target/toolchain");
 
-interface Board {
+export interface Board {
   url: string;
+  /** Folder of its database. */
+  data: string;
+}
+
+/** Path of the program under test. */
+export function program(): string {
+  const path = process.env.REMORA;
+  if (path === undefined) throw new Error("REMORA names no program: cargo xtask test sets it");
+  return path;
+}
+
+/** Run a board with an empty database as long as it is used. */
+export async function serve(options: (data: string) => string[], use: (board: Board) => Promise<void>): Promise<void> {
+  const data = mkdtempSync(join(tmpdir(), "remora-board-"));
+  const child = spawn(
+    program(),
+    ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS, ...options(data)],
+    { stdio: ["ignore", "pipe", "inherit"], env: { REMORA_TOOLCHAIN: TOOLCHAIN, ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
+  );
+  try {
+    await use({ url: await announced(child), data });
+  } finally {
+    await ended(child);
+    rmSync(data, { recursive: true, force: true });
+  }
 }
 
 export const test = base.extend<{ errors: string[] }, { board: Board }>({
   board: [
-    async ({}, use) => {
-      const program = process.env.REMORA;
-      if (program === undefined) throw new Error("REMORA names no program: cargo xtask test sets it");
-      const data = mkdtempSync(join(tmpdir(), "remora-board-"));
-      const child = spawn(
-        program,
-        ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS, "--device", "mi300x", "--device", "mi210"],
-        { stdio: ["ignore", "pipe", "inherit"], env: { REMORA_TOOLCHAIN: TOOLCHAIN, ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
-      );
-      try {
-        await use({ url: await announced(child) });
-      } finally {
-        await ended(child);
-        rmSync(data, { recursive: true, force: true });
-      }
-    },
+    // Two devices, so that a source can be submitted to several.
+    async ({}, use) => serve(() => ["--device", "mi300x", "--device", "mi210"], use),
     { scope: "worker", timeout: START_MS + 30_000 },
   ],
   baseURL: async ({ board }, use) => use(board.url),
@@ -67,11 +78,12 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
   ],
 });
 
-function announced(child: ChildProcess): Promise<string> {
+/** Wait for the address that a server prints. */
+export function announced(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("remora serve did not come up")), START_MS);
-    child.once("exit", (code) => reject(new Error(`remora serve ended with ${code}`)));
-    if (child.stdout === null) throw new Error("remora serve has no standard output");
+    const timer = setTimeout(() => reject(new Error(`${child.spawnfile} did not come up`)), START_MS);
+    child.once("exit", (code) => reject(new Error(`${child.spawnfile} ended with ${code}`)));
+    if (child.stdout === null) throw new Error(`${child.spawnfile} has no standard output`);
     createInterface({ input: child.stdout }).on("line", (line) => {
       const url = /^listening on (http:\S+)/.exec(line)?.[1];
       if (url === undefined) return;
@@ -81,7 +93,8 @@ function announced(child: ChildProcess): Promise<string> {
   });
 }
 
-function ended(child: ChildProcess): Promise<void> {
+/** End a server. */
+export function ended(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", () => resolve());

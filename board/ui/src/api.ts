@@ -2,6 +2,7 @@
 
 import { key } from "./account";
 import {
+  type Account,
   type Comparison,
   type DeviceInfo,
   type Devices,
@@ -12,7 +13,12 @@ import {
   type Isa,
   type IsaListing,
   type Leaderboard,
+  type LoginDone,
+  type LoginLink,
+  type LoginOptions,
+  type LoginStart,
   type Me,
+  type NewKey,
   type ProblemDetail,
   type ProblemSummary,
   type Problems,
@@ -135,6 +141,35 @@ export const compare = async (ids: string[]): Promise<SubmissionDetail[]> =>
   (await ask<Comparison>(`${ROUTES.compare}?ids=${ids.map(encodeURIComponent).join(",")}`)).submissions;
 
 export const me = (): Promise<Me> => ask(ROUTES.me);
+
+export const loginOptions = (): Promise<LoginOptions> => ask(ROUTES.login);
+
+export const loginStart = (provider: string, return_to: string, link: boolean): Promise<LoginStart> =>
+  ask(ROUTES.login_start, { provider, return_to, link });
+
+/** What a provider added to the callback address. */
+export interface Callback {
+  provider: string;
+  state?: string;
+  code?: string;
+  iss?: string;
+  error?: string;
+  error_description?: string;
+}
+
+export const loginFinish = (callback: Callback): Promise<LoginDone> => ask(ROUTES.login_finish, callback);
+
+export const loginLink = (token: string, confirm: boolean): Promise<LoginLink> => ask(ROUTES.login_link, { token, confirm });
+
+export const logout = (everywhere: boolean): Promise<unknown> => ask(ROUTES.logout, { everywhere });
+
+export const account = (): Promise<Account> => ask(ROUTES.account);
+
+export const createKey = (): Promise<NewKey> => ask(ROUTES.account_keys, {});
+
+export const revokeKey = (prefix: string): Promise<unknown> => ask(ROUTES.account_key_revoke, { prefix });
+
+export const unlink = (provider: string): Promise<unknown> => ask(ROUTES.account_unlink, { provider });
 
 export const ranking = (gpu: string): Promise<Ranking> => ask(`${ROUTES.ranking}${query({ gpu })}`);
 

@@ -8,8 +8,11 @@ import mark from "./mark.svg";
 import { dismiss, notices } from "./notice";
 import { BatchPage } from "./page/batch";
 import { ComparePage } from "./page/compare";
+import { logOut, providers } from "./login";
 import { me } from "./me";
+import { AccountPage } from "./page/account";
 import { LeaderboardPage } from "./page/leaderboard";
+import { CallbackPage, LinkPage, LoginPage } from "./page/login";
 import { ProblemPage } from "./page/problem";
 import { ProblemsPage } from "./page/problems";
 import { QueuePage } from "./page/queue";
@@ -22,7 +25,8 @@ import { Dialog } from "./part/dialog";
 import { Icon } from "./part/icon";
 import { KeyDialog } from "./part/key";
 import { Empty } from "./part/state";
-import { navigate, type Route, route } from "./route";
+import { loginAddress } from "./return";
+import { navigate, path, type Route, route } from "./route";
 import { isDark, toggle } from "./theme";
 
 const helping = signal(false);
@@ -116,11 +120,7 @@ function Bar({ at }: { at: Route }) {
           <span class="hidden-visually">Your profile</span>
         </a>
       )}
-      <button type="button" class="button plain" onClick={() => (asking.value = true)} title="API key">
-        <Icon name="key" />
-        <span class="key-name">{key.value === "" ? "API key" : key.value.split("_").slice(0, 2).join("_")}</span>
-        <span class="hidden-visually">{key.value === "" ? "Enter an API key" : "Change the API key"}</span>
-      </button>
+      <Access at={at} />
       <button
         type="button"
         class="button plain icon"
@@ -140,6 +140,38 @@ function Bar({ at }: { at: Route }) {
         <Icon name="help" />
       </button>
     </header>
+  );
+}
+
+/** The way in: a login if the board has providers, an API key otherwise. A logged-in user manages keys and logs out. */
+function Access({ at }: { at: Route }) {
+  if (me.value?.authentication === "login") {
+    return (
+      <>
+        <a class="button plain" href="/account" title="Account and API keys" aria-current={at.page === "account" ? "page" : undefined}>
+          <Icon name="key" />
+          <span class="key-name">Account</span>
+          <span class="hidden-visually">Account and API keys</span>
+        </a>
+        <button type="button" class="button plain log-out" onClick={() => void logOut()}>
+          Log out
+        </button>
+      </>
+    );
+  }
+  if (providers.value.length > 0 && me.value === null && key.value === "") {
+    return (
+      <a class="button" href={loginAddress(path.value + location.search)}>
+        Log in
+      </a>
+    );
+  }
+  return (
+    <button type="button" class="button plain" onClick={() => (asking.value = true)} title="API key">
+      <Icon name="key" />
+      <span class="key-name">{key.value === "" ? "API key" : key.value.split("_").slice(0, 2).join("_")}</span>
+      <span class="hidden-visually">{key.value === "" ? "Enter an API key" : "Change the API key"}</span>
+    </button>
   );
 }
 
@@ -167,6 +199,14 @@ function Page({ at }: { at: Route }) {
       return <SharedPage key={at.token} token={at.token} />;
     case "queue":
       return <QueuePage />;
+    case "login":
+      return <LoginPage />;
+    case "login-callback":
+      return <CallbackPage key={at.provider} provider={at.provider} />;
+    case "login-link":
+      return <LinkPage />;
+    case "account":
+      return <AccountPage />;
     case "missing":
       return (
         <main class="page">

@@ -18,6 +18,28 @@ export interface AccessReport {
   launches: number;
 }
 
+/** What a user manages. */
+export interface Account {
+  /** Name of the user. */
+  user: string;
+  /** Whether the caller may create and revoke keys: in a browser that is logged in. */
+  manages_keys: boolean;
+  /** API keys in use, oldest first. */
+  keys: AccountKey[];
+  /** All login providers. */
+  providers: LinkedProvider[];
+  /** Number of browsers that are logged in. */
+  browsers: number;
+}
+
+/** An API key in use. */
+export interface AccountKey {
+  /** Public part of the key. */
+  prefix: string;
+  /** Milliseconds since the Unix epoch. */
+  created_at: number;
+}
+
 /** Limits of the caller; null for no limit. */
 export interface AccountLimits {
   /** Submissions per minute. */
@@ -33,6 +55,9 @@ export interface AccountLimits {
   /** Waiting submissions of all users together. */
   queue: number;
 }
+
+/** How a request was authenticated. */
+export type Authentication = "local" | "key" | "login";
 
 /** Accepted submissions of one source on several devices. */
 export interface Batch {
@@ -737,14 +762,72 @@ export interface LeaderboardEntry {
   public: boolean;
 }
 
+/** A login provider and whether the user has linked an account there. */
+export interface LinkedProvider {
+  /** Its key in addresses. */
+  key: string;
+  /** Its name for people. */
+  name: string;
+  /** Whether an account there is linked. */
+  linked: boolean;
+}
+
+/** A finished login. */
+export interface LoginDone {
+  /** Name of the user. */
+  user: string;
+  /** Whether the account was created by this login. */
+  created: boolean;
+  /** Whether an account at the provider was linked. */
+  linked: boolean;
+  /** Path to continue at. */
+  return_to: string;
+}
+
+/** The user of a login link. */
+export interface LoginLink {
+  /** Name of the user. */
+  user: string;
+  /** Whether the browser is logged in now. */
+  confirmed: boolean;
+}
+
+/** Ways to log in. */
+export interface LoginOptions {
+  /** Login providers; empty if the server has none. */
+  providers: LoginProvider[];
+}
+
+/** A login provider. */
+export interface LoginProvider {
+  /** Its key in addresses. */
+  key: string;
+  /** Its name for people. */
+  name: string;
+}
+
+/** Where the browser continues. */
+export interface LoginStart {
+  /** Address of the provider's login page. */
+  url: string;
+}
+
 /** Account of the caller. */
 export interface Me {
   /** Name. */
   user: string;
+  /** How the request was authenticated. */
+  authentication: Authentication;
   /** Budget. */
   budget: Budget;
   /** Limits. */
   limits: AccountLimits;
+}
+
+/** A new API key. */
+export interface NewKey {
+  /** The key. It is not stored and cannot be shown again. */
+  key: string;
 }
 
 /** Differences between an output and its expected contents. */
@@ -1268,6 +1351,15 @@ export const ROUTES = {
   estimate: "/api/estimate",
   queue: "/api/queue",
   me: "/api/me",
+  login: "/api/login",
+  login_start: "/api/login/start",
+  login_finish: "/api/login/finish",
+  login_link: "/api/login/link",
+  logout: "/api/logout",
+  account: "/api/account",
+  account_keys: "/api/account/keys",
+  account_key_revoke: "/api/account/keys/revoke",
+  account_unlink: "/api/account/unlink",
   openapi: "/api/openapi.json",
   health: "/healthz",
   metrics: "/metrics",

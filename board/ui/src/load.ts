@@ -2,7 +2,7 @@
 
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { key } from "./account";
+import { identity } from "./account";
 import { Refusal } from "./api";
 
 export type Loaded<T> =
@@ -15,11 +15,11 @@ export interface Load<T> {
   again: () => void;
 }
 
-/** Fetches again when `on` or the API key changes. The previous value stays while the next one loads. */
+/** Fetches again when `on` or the user changes. The previous value stays while the next one loads. */
 export function useLoad<T>(fetch: () => Promise<T>, on: unknown[], everyMs?: number): Load<T> {
   const now = useSignal<Loaded<T>>({ state: "loading", value: null });
   const turn = useSignal(0);
-  const account = key.value;
+  const account = identity.value;
   useEffect(() => {
     now.value = { state: "loading", value: null };
   }, [...on, account]);

@@ -7,13 +7,16 @@ import "./style/result.css";
 import "./style/observed.css";
 import "./style/plot.css";
 import "./style/community.css";
+import "./style/login.css";
 import "./theme";
 import { App } from "./app";
 import * as keys from "./keys";
+import * as login from "./login";
 import * as me from "./me";
 import * as route from "./route";
 
 me.listen();
+login.listen();
 route.listen();
 keys.listen();
 const root = document.getElementById("app");

@@ -1,7 +1,7 @@
-/** The account of this browser's API key, or of a local board's only user; null without one. */
+/** The account of this browser's login or API key, or of a local board's only user; null without one. */
 
 import { effect, signal } from "@preact/signals";
-import { key } from "./account";
+import { identity } from "./account";
 import * as api from "./api";
 import type { Me } from "./contract";
 
@@ -9,10 +9,10 @@ export const me = signal<Me | null>(null);
 
 let latest = 0;
 
-/** Loads the account again whenever the key changes. */
+/** Loads the account again whenever the key or the login changes. */
 export function listen(): void {
   effect(() => {
-    void key.value;
+    void identity.value;
     latest += 1;
     const mine = latest;
     api

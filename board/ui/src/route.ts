@@ -27,6 +27,12 @@ export function navigate(to: string): void {
   requestAnimationFrame(() => document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true }));
 }
 
+/** Goes to a page in place of the current one, which is then not in the history. */
+export function replace(to: string): void {
+  history.replaceState(null, "", to);
+  read();
+}
+
 /** Changes parameters of the address without a history entry. */
 export function amend(values: Record<string, string>): void {
   const next = new URLSearchParams(location.search);
@@ -47,7 +53,7 @@ export function listen(): void {
     const link = (event.target as Element | null)?.closest?.("a");
     if (!link || link.target !== "" || link.hasAttribute("download") || link.origin !== location.origin) return;
     // Not pages of the application: the server answers these itself.
-    if (/^\/(api|embed|auth)\//.test(link.pathname)) return;
+    if (/^\/(api|embed)\//.test(link.pathname)) return;
     event.preventDefault();
     navigate(link.pathname + link.search);
   });

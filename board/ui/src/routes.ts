@@ -12,11 +12,15 @@ export type Route =
   | { page: "user"; name: string }
   | { page: "shared"; token: string }
   | { page: "queue" }
+  | { page: "login" }
+  | { page: "login-callback"; provider: string }
+  | { page: "login-link" }
+  | { page: "account" }
   | { page: "missing" };
 
 export function parse(path: string): Route {
   const parts = path.split("/").filter((part) => part !== "");
-  const [first, second] = parts;
+  const [first, second, third] = parts;
   if (parts.length === 0) return { page: "problems" };
   if (parts.length === 1) {
     if (first === "problems") return { page: "problems" };
@@ -25,6 +29,8 @@ export function parse(path: string): Route {
     if (first === "batch") return { page: "batch" };
     if (first === "ranking") return { page: "ranking" };
     if (first === "queue") return { page: "queue" };
+    if (first === "login") return { page: "login" };
+    if (first === "account") return { page: "account" };
   }
   if (parts.length === 2 && second !== undefined) {
     const name = decode(second);
@@ -33,6 +39,10 @@ export function parse(path: string): Route {
     if (first === "users") return { page: "user", name };
     if (first === "s") return { page: "shared", token: name };
     if (first === "leaderboard") return { page: "leaderboard", slug: name };
+    if (first === "login" && name === "link") return { page: "login-link" };
+  }
+  if (parts.length === 3 && first === "login" && second === "callback" && third !== undefined) {
+    return { page: "login-callback", provider: decode(third) };
   }
   return { page: "missing" };
 }

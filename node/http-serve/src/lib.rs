@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -134,10 +135,10 @@ impl Connection {
         let done = async {
             prepare(&stream, self.bounds.write);
             match self.acceptor.clone() {
-                None => self.converse(stream).await,
+                None => self.converse(stream, peer).await,
                 Some(acceptor) => {
                     match tokio::time::timeout(self.bounds.header, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => self.converse(stream).await,
+                        Ok(Ok(stream)) => self.converse(stream, peer).await,
                         Ok(Err(error)) => tracing::debug!("{peer}: TLS handshake failed: {error}"),
                         Err(_) => tracing::debug!("{peer}: TLS handshake timed out"),
                     }
@@ -152,12 +153,13 @@ impl Connection {
     }
 
     /// Serves HTTP on one connection until the peer, an error, a time limit or the shutdown of the server closes it.
-    async fn converse<S>(self, stream: S)
+    async fn converse<S>(self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let Connection { bounds, router, entry, mut stopping, .. } = self;
-        let service = service_fn(move |request| answer(request, router.clone(), Arc::clone(&entry), bounds));
+        let service =
+            service_fn(move |request| answer(request, peer, router.clone(), Arc::clone(&entry), bounds));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header)
@@ -173,9 +175,10 @@ impl Connection {
     }
 }
 
-/// Passes one request to the router and records the connection's phase in the table.
+/// Passes one request to the router, with the peer's address as `ConnectInfo`, and records the connection's phase in the table.
 async fn answer(
     request: Request<Incoming>,
+    peer: SocketAddr,
     mut router: Router,
     entry: Arc<Entry>,
     bounds: Bounds,
@@ -183,7 +186,8 @@ async fn answer(
     if request.body().is_end_stream() {
         entry.set(Phase::Serving);
     }
-    let request = request.map(|body| Body::new(Received::new(body, bounds.body, Arc::clone(&entry))));
+    let mut request = request.map(|body| Body::new(Received::new(body, bounds.body, Arc::clone(&entry))));
+    request.extensions_mut().insert(ConnectInfo(peer));
     // A router is always ready, so `poll_ready` is not needed.
     let response = router.call(request).await?;
     entry.set(Phase::Serving);

@@ -5,7 +5,7 @@ use board_contract::route;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use super::{account, boards, devices, discussion, embed, problems, ranking, shares, submissions};
+use super::{account, boards, devices, discussion, embed, login, problems, ranking, shares, submissions};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -42,6 +42,15 @@ use super::{account, boards, devices, discussion, embed, problems, ranking, shar
         devices::estimate,
         devices::queue,
         account::me,
+        account::account,
+        account::create_key,
+        account::revoke_key,
+        account::unlink,
+        login::options,
+        login::start,
+        login::finish,
+        login::use_link,
+        login::logout,
         account::health,
         account::metrics,
         document,

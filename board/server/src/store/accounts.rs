@@ -137,9 +137,10 @@ impl Store {
         found(done.rows_affected(), "user", name)
     }
 
-    /// Returns whether any valid key exists. Until then a local server requires none.
-    pub async fn has_keys(&self) -> Result<bool> {
-        let row = sqlx::query("SELECT COUNT(*) AS n FROM keys WHERE revoked_at IS NULL")
+    /// Returns whether there are users besides this one.
+    pub async fn has_users_besides(&self, name: &str) -> Result<bool> {
+        let row = sqlx::query("SELECT COUNT(*) AS n FROM users WHERE name <> $1")
+            .bind(name)
             .fetch_one(&self.pool)
             .await?;
         Ok(integer(&row, "n")? > 0)
@@ -173,6 +174,19 @@ impl Store {
             .fetch_all(&self.pool)
             .await?;
         rows.iter().map(|row| key(row).map_err(StoreError::from)).collect()
+    }
+
+    /// Revokes the key with this prefix if it belongs to this user.
+    pub async fn revoke_key_of(&self, user: &str, prefix: &str) -> Result<()> {
+        let done = sqlx::query(
+            "UPDATE keys SET revoked_at = $3 WHERE prefix = $1 AND user_id = $2 AND revoked_at IS NULL",
+        )
+        .bind(prefix)
+        .bind(user)
+        .bind(now())
+        .execute(&self.pool)
+        .await?;
+        found(done.rows_affected(), "key in use with the prefix", prefix)
     }
 
     /// Revokes the key with this prefix.
@@ -246,7 +260,7 @@ fn found(rows: u64, what: &'static str, name: &str) -> Result<()> {
     if rows == 0 { Err(StoreError::Missing(what, name.to_owned())) } else { Ok(()) }
 }
 
-fn user(row: &AnyRow) -> sqlx::Result<User> {
+pub(super) fn user(row: &AnyRow) -> sqlx::Result<User> {
     Ok(User {
         id: text(row, "id")?,
         name: text(row, "name")?,

@@ -3,6 +3,7 @@
 mod community;
 mod dstack;
 mod events;
+mod login;
 mod observed;
 mod queue;
 mod refusals;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use board_server::Server;
 use board_server::accounts;
-use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
+use board_server::config::{Config, DeviceConfig, Limits, LoginConfig, PlaceConfig};
 use board_server::store::{Store, User};
 use serde_json::{Value, json};
 
@@ -50,6 +50,7 @@ pub fn config(folder: &Path) -> Config {
         data: folder.join("data"),
         database: None,
         require_key: false,
+        login: LoginConfig::default(),
         judge: vec!["/bin/sh".into(), JUDGE.into()],
         worker: Vec::new(),
         devices: vec![device("MI300X", 2, 0.0, true), device("MI210", 1, 36.0, false)],

@@ -25,6 +25,7 @@ async fn all(store: &Store, case: &str) {
         "a submission has one share link" => shares(store).await,
         "the best result of each leaderboard is found" => best(store).await,
         "comments and editorials are kept" => discussion(store).await,
+        "logins end and links work once" => logins(store).await,
         _ => panic!("{case}"),
     }
 }
@@ -42,6 +43,7 @@ const CASES: &[&str] = &[
     "a submission has one share link",
     "the best result of each leaderboard is found",
     "comments and editorials are kept",
+    "logins end and links work once",
 ];
 
 async fn user(store: &Store, name: &str) -> User {
@@ -439,4 +441,47 @@ fn command(programs: &Path, name: &str) -> Command {
         command.uid(NOBODY).gid(NOBODY);
     }
     command
+}
+
+async fn logins(store: &Store) {
+    let future = board_server::store::now() + 60_000;
+    let mut new = accounts::new_user("Linus");
+    new.daily_budget_usd = Some(0.0);
+    store.register(&new, "https://issuer", "1").await.unwrap();
+    let found = store.user_of_identity("https://issuer", "1").await.unwrap().unwrap();
+    assert_eq!((found.name.as_str(), found.daily_budget_usd), ("Linus", Some(0.0)));
+    // Names that differ in their case, and accounts at a provider, belong to one user; a refusal leaves nothing behind.
+    for (name, subject) in [("linus", "2"), ("Linus", "2"), ("other-person", "1")] {
+        let refused = store.register(&accounts::new_user(name), "https://issuer", subject).await;
+        assert!(matches!(refused, Err(StoreError::Exists(..))), "{name}");
+    }
+    assert!(store.user_of_identity("https://issuer", "2").await.unwrap().is_none());
+    assert!(store.user_named("other-person").await.is_err());
+    let other = user(store, "linked").await;
+    assert!(store.add_identity(&other.id, "https://issuer", "1").await.is_err());
+    store.add_identity(&other.id, "https://another", "1").await.unwrap();
+    assert_eq!(store.issuers_of(&other.id).await.unwrap(), ["https://another"]);
+    store.remove_identity(&other.id, "https://another").await.unwrap();
+    assert!(store.user_of_identity("https://another", "1").await.unwrap().is_none());
+    // The oldest browser is logged out when there are too many, never the newest.
+    for number in 0..25 {
+        store.add_login(&format!("login {number}"), &new.id, future).await.unwrap();
+        assert!(store.user_of_login(&format!("login {number}")).await.unwrap().is_some());
+    }
+    assert_eq!(store.logins_of(&new.id).await.unwrap(), 20);
+    store.add_login("old", &other.id, 1).await.unwrap();
+    assert!(store.user_of_login("old").await.unwrap().is_none());
+    store.remove_login("login 24").await.unwrap();
+    assert!(store.user_of_login("login 24").await.unwrap().is_none());
+    store.add_login_link("link", &new.id, future).await.unwrap();
+    assert_eq!(store.user_of_login_link("link").await.unwrap().unwrap().id, new.id);
+    assert!(store.use_login_link("link").await.unwrap());
+    assert!(!store.use_login_link("link").await.unwrap());
+    store.add_login_link("late", &new.id, 1).await.unwrap();
+    assert!(store.user_of_login_link("late").await.unwrap().is_none());
+    assert!(!store.use_login_link("late").await.unwrap());
+    store.add_login_link("again", &new.id, future).await.unwrap();
+    store.remove_logins(&new.id).await.unwrap();
+    assert_eq!(store.logins_of(&new.id).await.unwrap(), 0);
+    assert!(store.user_of_login_link("again").await.unwrap().is_none());
 }

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { key } from "../account";
+import { identity } from "../account";
 import * as api from "../api";
 import type { Status as StatusName, SubmissionSummary } from "../contract";
 import * as format from "../format";
@@ -52,7 +52,7 @@ export function SubmissionsPage() {
   useEffect(() => {
     list.value = null;
     void more();
-  }, [filter.problem, filter.status, filter.mine, filter.user, key.value, turn.value]);
+  }, [filter.problem, filter.status, filter.mine, filter.user, identity.value, turn.value]);
   const toggle = (id: string) => {
     picked.value = picked.value.includes(id)
       ? picked.value.filter((other) => other !== id)

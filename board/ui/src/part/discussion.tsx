@@ -2,12 +2,14 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { asking, key } from "../account";
+import { identity } from "../account";
 import * as api from "../api";
 import type { Comment, Discussion as Page } from "../contract";
 import * as format from "../format";
 import { me } from "../me";
 import { refused } from "../notice";
+import { loginAddress } from "../return";
+import { path } from "../route";
 import { Empty, Refused, Skeleton } from "./state";
 import { User } from "./user";
 
@@ -28,7 +30,7 @@ export function Discussion({ slug }: { slug: string }) {
   useEffect(() => {
     page.value = null;
     void load();
-  }, [slug, key.value]);
+  }, [slug, identity.value]);
   const remove = async (id: string) => {
     if (!confirm("Remove this comment? This cannot be undone.")) return;
     try {
@@ -51,9 +53,9 @@ export function Discussion({ slug }: { slug: string }) {
     <>
       {me.value === null ? (
         <p>
-          <button type="button" class="button" onClick={() => (asking.value = true)}>
-            Sign in to comment
-          </button>
+          <a class="button" href={loginAddress(path.value + location.search)}>
+            Log in to comment
+          </a>
         </p>
       ) : (
         <Form slug={slug} limit={limit_bytes} done={() => void load()} />

@@ -21,7 +21,7 @@ export function KeyDialog() {
       <form onSubmit={save} class="stack">
         <p>
           {who.state === "here"
-            ? `You are signed in as ${who.value.user}.`
+            ? `You are logged in as ${who.value.user}.`
             : who.state === "refused"
               ? "This board requires an API key."
               : "\u00a0"}{" "}
@@ -32,6 +32,14 @@ export function KeyDialog() {
             <a href={`/users/${encodeURIComponent(who.value.user)}`} onClick={() => (asking.value = false)}>
               Your profile
             </a>
+            {who.value.authentication === "key" && (
+              <>
+                {", "}
+                <a href="/account" onClick={() => (asking.value = false)}>
+                  your account
+                </a>
+              </>
+            )}
           </p>
         )}
         <label>

@@ -4,6 +4,9 @@ import type { ComponentChildren } from "preact";
 import { asking } from "../account";
 import type { Refusal } from "../api";
 import { sentence } from "../format";
+import { providers } from "../login";
+import { loginAddress } from "../return";
+import { path } from "../route";
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
@@ -21,6 +24,11 @@ export function Refused({ refusal, again }: { refusal: Refusal; again?: () => vo
       <strong>{sentence(refusal.message)}</strong>
       {refusal.details !== "" && <p>{sentence(refusal.details)}</p>}
       <div class="row">
+        {refusal.status === 401 && providers.value.length > 0 && (
+          <a class="button primary" href={loginAddress(path.value + location.search)}>
+            Log in
+          </a>
+        )}
         {locked && (
           <button type="button" class="button" onClick={() => (asking.value = true)}>
             Enter an API key
@@ -35,7 +43,6 @@ export function Refused({ refusal, again }: { refusal: Refusal; again?: () => vo
     </div>
   );
 }
-
 
 export function Skeleton({ width, height }: { width: string; height?: string }) {
   return <span class="skeleton" aria-hidden="true" style={{ width, ...(height ? { height } : {}) }} />;
