@@ -68,13 +68,15 @@ impl SoftwareGpu {
         });
         let (gone, held) = io::pipe().map_err(failed("cannot create a pipe to the worker"))?;
         let (program, arguments) = tools.worker.split_first().ok_or(SoftwareGpuError::NoWorker)?;
+        let gpus = board_problems::find(&job.problem).map_or(1, |problem| problem.devices);
+        let gpu = job.gpu.to_lowercase();
         let mut command = Command::new(program);
         command
             .args(arguments)
             .args(["--no-upload-cache", "--no-saved-sessions", "--ready", "--exit-with-parent"])
             .arg("--listen")
             .arg(format!("unix:{}", folder.path().join("worker").display()))
-            .args(["--device", &job.gpu.to_lowercase()])
+            .args((0..gpus).flat_map(|_| ["--device", gpu.as_str()]))
             // A session whose runner was killed writes its results soon.
             .args(["--grace", "0.2", "--grace-closed", "0.2"])
             .arg("--watchdog")

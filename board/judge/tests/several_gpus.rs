@@ -88,3 +88,9 @@ fn the_solutions_of_all_problems_for_two_gpus_are_judged() {
         }
     }
 }
+
+#[test]
+fn accesses_of_two_gpus_are_checked() {
+    let last = rig().last(&rig().job("all-reduce", BOTH, Endpoint::Check));
+    assert_eq!(status(&last), "CLEAN", "{last:?}");
+}
