@@ -229,7 +229,11 @@ impl Measurement<'_> {
         let mut flags = Vec::new();
         match &counts {
             // Times on a software GPU cannot be compared with hardware limits, but what it executed can.
-            Some(counts) => flags.extend(self.too_little_work(counts, flops, outputs)),
+            // Results of one GPU may be copied to the others.
+            Some(counts) => {
+                let outputs = outputs / u64::from(self.spec.problem.devices);
+                flags.extend(self.too_little_work(counts, flops, outputs));
+            }
             None if summary.median < floor_ms => flags.push(format!(
                 "faster-than-hardware: {} took {} ms; the lower bound on {} is {floor_ms} ms",
                 self.case.name, summary.median, self.gpu.name
