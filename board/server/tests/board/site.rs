@@ -28,7 +28,9 @@ async fn every_problem_can_be_read_whole() {
         assert!(!statement.contains('$') && !statement.contains("merror"), "{}: {statement}", problem.slug);
         for dtype in &problem.dtypes {
             let starter = &detail["starters"][dtype.name()];
-            assert!(starter["kernel"].as_str().unwrap().contains("__global__"), "{}", problem.slug);
+            // A kernel runs on one GPU.
+            let has_kernel = starter["kernel"].as_str().unwrap().contains("__global__");
+            assert_eq!(has_kernel, problem.devices == 1, "{}", problem.slug);
             assert!(starter["host"].is_string() && detail["tolerance"][dtype.name()]["rtol"].is_number());
         }
         assert!(!detail["cases"].as_array().unwrap().is_empty());

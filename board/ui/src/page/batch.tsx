@@ -59,14 +59,10 @@ function Table({ all }: { all: SubmissionDetail[] }) {
             <th>device</th>
             <th>status</th>
             <th class="right">runtime</th>
-            <th>
-              <span class="hidden-visually">share of the longest runtime</span>
-            </th>
+            <th>of the longest</th>
             <th class="right">FLOP/s</th>
             <th>limited by</th>
-            <th>
-              <span class="hidden-visually">details</span>
-            </th>
+            <th>more</th>
           </tr>
         </thead>
         <tbody>

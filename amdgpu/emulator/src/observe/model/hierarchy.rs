@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn memory_of_another_gpu_is_read_through_the_link_each_time() {
-        let peers = PeerMemory::new([64 * BLOCK..128 * BLOCK]);
+        let peers = PeerMemory::new(std::iter::once(64 * BLOCK..128 * BLOCK));
         let both = wave(TouchKind::CoherentLoad, (0..128).chain(0..128));
         let traffic = replay_with(mi300x(), &[both], &peers);
         assert_eq!(traffic.link_read_bytes, 2 * 64 * BLOCK);
