@@ -21,7 +21,7 @@ async fn observed_runs_end_with_their_reports_and_are_never_ranked() {
         let (_, detail) = rig.get(&format!("/api/submissions/{id}")).await;
         assert_eq!((&detail["state"], &detail["endpoint"]), (&json!("done"), &json!(endpoint)));
     }
-    let (_, board) = rig.get("/api/leaderboard/leaky-relu?gpu=MI300X").await;
+    let (_, board) = rig.get("/api/leaderboards/leaky-relu?gpu=MI300X").await;
     assert_eq!(board["entries"], json!([]), "{board}");
     let (_, problem) = rig.get("/api/problems/leaky-relu").await;
     assert_eq!((&problem["submissions"], &problem["solved"]), (&json!(0), &json!(false)));
