@@ -75,6 +75,8 @@ fn a_session_that_cannot_be_saved_ends_with_its_worker_and_says_why() {
         ended.stderr
     };
     assert!(log.contains("ends with this worker: cannot read or write the session's snapshot"), "{log}");
+    // Before its input is closed: between two calls it would end well.
+    eventually("the program ends", || program.has_ended());
     let ended = program.finish();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     std::fs::remove_file(folder.path()).unwrap();
