@@ -28,7 +28,8 @@ pub(crate) struct HostSolution {
     gate: Gate,
     observer: Option<Observer>,
     worker: WorkerAddress,
-    calls: u64,
+    /// Whether a call has launched a kernel.
+    has_launched: bool,
     /// Folder of the program, which must exist as long as the process.
     _folder: tempfile::TempDir,
 }
@@ -58,7 +59,7 @@ impl HostSolution {
             source,
         })?;
         let process = Some(start(theirs, DESCRIPTOR)?);
-        Ok(HostSolution { channel, process, gate, observer: None, worker, calls: 0, _folder: folder })
+        Ok(HostSolution { channel, process, gate, observer: None, worker, has_launched: false, _folder: folder })
     }
 
     /// Sets the time limit of the following operations.
@@ -94,12 +95,12 @@ impl HostSolution {
         if measured.lost > 0 {
             return Err(Fault::Worker(format!("the worker has no times of {} commands", measured.lost)));
         }
-        self.calls += 1;
-        let uploaded = match self.calls {
+        let uploaded = match self.has_launched {
             // The program's code is loaded with its first kernel.
-            1 => 0,
-            _ => passed.uploaded - before.uploaded,
+            false => 0,
+            true => passed.uploaded - before.uploaded,
         };
+        self.has_launched |= measured.kernels > 0;
         Ok(HostWork {
             time_ns: measured.end - measured.begin,
             kernels: measured.kernels,
