@@ -59,7 +59,15 @@ impl HostSolution {
             source,
         })?;
         let process = Some(start(theirs, DESCRIPTOR)?);
-        Ok(HostSolution { channel, process, gate, observer: None, worker, has_launched: false, _folder: folder })
+        Ok(HostSolution {
+            channel,
+            process,
+            gate,
+            observer: None,
+            worker,
+            has_launched: false,
+            _folder: folder,
+        })
     }
 
     /// Sets the time limit of the following operations.
