@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn only_lines_of_the_submission_are_lines() {
         assert_eq!(line_of("solution.hip:7", 9), Some(7));
-        assert_eq!(line_of("/work/solution.hip:7", 9), Some(7));
+        assert_eq!(line_of("/folder/solution.hip:7", 9), Some(7));
         for other in
             ["solution.hip:10", "solution.hip:0", "amd_device_functions.h:7", "solution.hip", "", ":7"]
         {

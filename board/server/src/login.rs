@@ -55,7 +55,7 @@ pub enum LoginConfigError {
         /// The cause.
         source: openidconnect::url::ParseError,
     },
-    /// Whoever changes unencrypted responses of a provider logs in as anyone.
+    /// Without TLS, an attacker on the network could replace the provider's response and log in as any user.
     #[error("login provider {key}: the issuer {issuer} is reached without encryption: use https")]
     Unencrypted {
         /// Key of the provider.

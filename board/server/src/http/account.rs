@@ -122,7 +122,8 @@ pub async fn unlink(
     Ok(Json(json!({ "provider": body.provider, "linked": false })).into_response())
 }
 
-/// The user of a browser that is logged in. A key cannot create others: whoever finds one loses access when it is revoked.
+/// Returns the user of a logged-in browser. API keys are not accepted here: otherwise a stolen key could create new keys, and revoking
+/// it would not end the thief's access.
 fn in_browser(caller: Identified) -> Result<User, Refusal> {
     match caller.authentication {
         Authentication::Login => Ok(caller.user),
