@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::accounts;
@@ -83,7 +82,7 @@ impl Server {
         }
         let address = config.listen;
         let listener =
-            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+            http_serve::listen(address).map_err(|source| ServeError::Listen { address, source })?;
         let address = listener.local_addr().map_err(ServeError::Serve)?;
         let logins = Logins::new(&config.login, address)?;
         let devices = Device::all(&config);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 
 use crate::agent::Agent;
 use crate::config::Config;
@@ -32,7 +32,7 @@ impl Server {
         let opened = tokio::task::spawn_blocking(move || Agent::open(config)).await;
         let agent = opened.map_err(|error| AgentError::Worker(error.to_string()))??;
         let listener =
-            TcpListener::bind(address).await.map_err(|source| AgentError::Listen { address, source })?;
+            http_serve::listen(address).map_err(|source| AgentError::Listen { address, source })?;
         let address = listener.local_addr().map_err(AgentError::Serve)?;
         let mut threads = Vec::new();
         let watches = [

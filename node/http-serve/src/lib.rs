@@ -25,7 +25,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -34,6 +34,9 @@ use tower_service::Service as _;
 use crate::body::{Received, Sent};
 use crate::table::{Entry, Phase, Table};
 
+/// Connections that may wait to be accepted; the kernel lowers it to its own limit. A client whose connection finds the queue
+/// full tries again after a second, so the queue has to hold more than a crowd that connects while the server is busy.
+const BACKLOG: u32 = 4096;
 /// Pause after a failed accept, which is nearly always a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Time a connection gets for its current request when the server stops.
@@ -61,6 +64,15 @@ impl Default for Bounds {
             connections: 1024,
         }
     }
+}
+
+/// Listens on an address, with a queue that is long enough for a crowd of clients.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted server gets its address back while connections of the previous one are in TIME_WAIT.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves the router until `shutdown` completes, with the default limits. With a TLS configuration it serves HTTPS only.

@@ -131,3 +131,32 @@ async fn https_is_served_and_silent_handshakes_are_closed() {
     let _ = stream.read_to_string(&mut text).await;
     assert!(text.ends_with("fine"), "{text}");
 }
+
+/// Raises the soft limit of file descriptors to the hard limit.
+fn raise_descriptor_limit(count: usize) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is valid for both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+    assert!(limit.rlim_cur > count as u64, "this test needs {count} file descriptors");
+}
+
+/// A connection that finds the queue full is tried again after a second only.
+#[tokio::test]
+async fn a_crowd_connects_at_once_while_the_server_is_too_busy_to_accept() {
+    const CROWD: usize = 1500;
+    raise_descriptor_limit(2 * CROWD);
+    let listener = http_serve::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut crowd = Vec::new();
+    for number in 0..CROWD {
+        let connected = tokio::time::timeout(PATIENCE / 2, TcpStream::connect(address));
+        let start = Instant::now();
+        crowd.push(connected.await.expect("the queue has room").unwrap());
+        // The kernel's first retry comes after one second.
+        assert!(start.elapsed() < Duration::from_millis(900), "connection {number} had to be tried again");
+    }
+}
