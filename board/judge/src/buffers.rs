@@ -63,7 +63,9 @@ pub(crate) struct Buffers {
     names: Vec<String>,
     /// Contents of inputs, and initial contents of in-out arguments, as far as they are known.
     contents: Vec<Option<Vec<u8>>>,
-    /// Whether the device has generated the contents since the last call.
+    /// What the device has generated the contents from, and the seed.
+    sources: Vec<Option<(Generator, u64)>>,
+    /// Whether it has generated them since the last call.
     generated: bool,
     guard: u32,
     /// Bytes of each guard region.
@@ -85,6 +87,7 @@ impl Buffers {
             places: Vec::new(),
             names: Vec::new(),
             contents: Vec::new(),
+            sources: Vec::new(),
             generated: false,
             guard,
             margin,
@@ -137,13 +140,14 @@ impl Buffers {
         Ok(())
     }
 
-    /// Has the device generate new inputs from a seed. They are unknown to the host.
+    /// Has the device generate new inputs from a seed. They are unknown to the host until [`Buffers::learn`].
     pub fn generate(
         &mut self,
         session: &mut Session,
         generators: &[Option<Generator>],
         seed: u64,
     ) -> Result<(), Fault> {
+        self.sources = vec![None; generators.len()];
         for (index, generator) in generators.iter().enumerate() {
             let (Place::Buffer { id, .. }, Some(generator)) = (&self.places[index], generator) else {
                 continue;
@@ -151,22 +155,21 @@ impl Buffers {
             let own = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             session.generate(generator::request(generator, *id, self.margin, own))?;
             self.contents[index] = None;
+            self.sources[index] = Some((*generator, own));
         }
         self.generated = true;
         Ok(())
     }
 
-    /// Reads the generated inputs, before a call, and stores them in `prepared`.
-    pub fn learn(&mut self, session: &mut Session, prepared: &mut Prepared) -> Result<(), Fault> {
-        for index in 0..self.places.len() {
-            let Place::Buffer { id, bytes, kind: Kind::Input | Kind::InOut } = self.places[index] else {
-                continue;
-            };
-            let content = session.read(id, self.margin, bytes)?;
+    /// Generates on the host what the device has generated, and stores it in `prepared`. Reading it back would believe the device, whose
+    /// memory and code the solution may have changed.
+    pub fn learn(&mut self, prepared: &mut Prepared) {
+        for (index, source) in self.sources.iter().enumerate() {
+            let Some((generator, seed)) = source else { continue };
+            let content = generator.elements(*seed);
             prepared.arguments[index].value.set_bytes(content.clone());
             self.contents[index] = Some(content);
         }
-        Ok(())
     }
 
     pub fn free(&self, session: &mut Session) -> Result<(), Fault> {

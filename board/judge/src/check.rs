@@ -123,7 +123,10 @@ impl<'a> PlacedCase<'a> {
         };
         self.expected = None;
         self.buffers.generate(session, &generators, seed)?;
-        if known { self.buffers.learn(session, &mut self.prepared) } else { Ok(()) }
+        if known {
+            self.buffers.learn(&mut self.prepared);
+        }
+        Ok(())
     }
 
     /// Gives the case other inputs, which are secret until the call.

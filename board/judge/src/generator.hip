@@ -1,4 +1,5 @@
-// Generates an input on the device. Equal arguments give equal inputs. The seed is derived from the secret of the submission.
+// Generates an input on the device. The seed is derived from the secret of the submission. The host generates the same bits
+// (board/problems/src/generator.rs), so every operation here must be exact or rounded as IEEE 754 says.
 #include <hip/hip_runtime.h>
 
 // Element types and kinds of numbers, as in generator.rs.
@@ -41,7 +42,8 @@ extern "C" __global__ void generate(void* to, size_t count, unsigned long long s
         unsigned long long bits = mixed(seed + (i + 1) * 0x9e3779b97f4a7c15ull);
         if (kind == kUniform) {
             double unit = (double)(bits >> 11) * 0x1p-53;
-            store_float(to, i, type, __longlong_as_double((long long)low) + __longlong_as_double((long long)span) * unit);
+            store_float(to, i, type,
+                        __builtin_fma(__longlong_as_double((long long)span), unit, __longlong_as_double((long long)low)));
             continue;
         }
         unsigned long long whole = kind == kIntegers ? low + __umul64hi(bits, span) : bits;

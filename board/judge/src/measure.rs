@@ -25,7 +25,10 @@ const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
 /// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
 const VERIFIED_ONE_IN: u64 = 8;
-/// Size of the arguments above which fewer samples are verified, because that takes the host seconds.
+/// Among the first samples more are verified: if there are no others, a solution must not get half of them wrong unnoticed.
+const FIRST_SAMPLES: usize = 12;
+const FIRST_VERIFIED_ONE_IN: u64 = 2;
+/// Size of the arguments above which fewer of the other samples are verified, because that takes the host seconds.
 const LARGE_BYTES: usize = 64 << 20;
 const LARGE_VERIFIED_ONE_IN: u64 = 32;
 /// Most operations of one instruction of a wave: packed multiply-add in 64 lanes, and the largest matrix instruction.
@@ -85,29 +88,34 @@ impl Measurement<'_> {
         sets[0].renew(session, 1100, true)?;
         let answer = sets[0].answer(session, 0)?;
         self.require_correct(&mut sets[0], &answer)?;
-        let counts = if self.emulated {
-            sets[0].renew(session, 1200, false)?;
-            sets[0].call(session, 1, 0, true)?.counts.map(Counters::from_array)
-        } else {
+        if !self.emulated {
             for round in 0..WARM_UPS {
                 let set = &mut sets[(round % u64::from(SETS)) as usize];
                 set.renew(session, 1200 + round, false)?;
                 set.call(session, 1 + round, 0, false)?;
             }
-            None
-        };
+        }
+        // The call that is counted is a sample like the others, and verified like them: a solution that does less in it is wrong.
+        let mut counts = None;
+        let counted = (self.spec.seed(self.case, 1500) % EMULATED_SAMPLES as u64) as usize;
         let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
         let large = self.spec.problem.bytes_of_arguments(self.case, self.spec.dtype) > LARGE_BYTES;
-        let one_in = if large { LARGE_VERIFIED_ONE_IN } else { VERIFIED_ONE_IN };
         let mut samples = Vec::new();
         while !self.is_enough(&samples, start.elapsed()) {
             let round = samples.len() as u64;
             // The secret seed decides which addresses are used and whether the outputs are verified.
             let chance = self.spec.seed(self.case, 2000 + round);
-            let set = &mut sets[(chance % u64::from(SETS)) as usize];
-            let verified = self.emulated || (chance >> 32).is_multiple_of(one_in) || samples.len() < 2;
+            let counting = self.emulated && samples.len() == counted;
+            // An estimate repeats exactly at the same addresses.
+            let set = if counting { 0 } else { (chance % u64::from(SETS)) as usize };
+            let set = &mut sets[set];
+            let verified =
+                self.emulated || (chance >> 32).is_multiple_of(verified_one_in(samples.len(), large));
             set.renew(session, 3000 + round, verified)?;
-            let called = set.call(session, 100 + round, flush, false)?;
+            let called = set.call(session, 100 + round, flush, counting)?;
+            if counting {
+                counts = called.counts.map(Counters::from_array);
+            }
             samples.push(called.device_ms);
             if verified {
                 self.verify(session, set)?;
@@ -269,5 +277,14 @@ impl Measurement<'_> {
             cold_cache: !self.emulated || estimated,
         };
         Measured { result, deterministic, flags }
+    }
+}
+
+/// On a GPU one sample in so many is verified, at this position.
+fn verified_one_in(position: usize, large: bool) -> u64 {
+    match (position < FIRST_SAMPLES, large) {
+        (true, _) => FIRST_VERIFIED_ONE_IN,
+        (false, true) => LARGE_VERIFIED_ONE_IN,
+        (false, false) => VERIFIED_ONE_IN,
     }
 }

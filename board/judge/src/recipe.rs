@@ -17,10 +17,14 @@ use sha2::{Digest, Sha256};
 use crate::tools::{LIBRARY, Tools};
 
 /// Part of every hash, so that cache entries of older versions are not used.
-const VERSION: &str = "4";
+const VERSION: &str = "5";
 
 /// File name of a source in compiler messages.
 pub(crate) const SOURCE: &str = "solution.hip";
+
+/// Option of the linker. It would start a thread per processor, and where namespaces are denied the sandbox limits the threads of all
+/// submissions together.
+const ONE_THREAD: &str = "--threads=1";
 
 /// File name of precompiled headers in the sandbox.
 const PRECOMPILED: &str = "headers.pch";
@@ -246,7 +250,7 @@ fn ask(
 
 fn device_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
     let linker = linker(tools)?;
-    let arguments = ["-flavor", "gnu", "-m", "elf64_amdgpu", "--no-undefined", "-shared"];
+    let arguments = ["-flavor", "gnu", "-m", "elf64_amdgpu", "--no-undefined", "-shared", ONE_THREAD];
     Ok([linker].into_iter().chain(arguments.map(str::to_owned)).collect())
 }
 
@@ -271,7 +275,7 @@ fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
     let what = "linking programs";
     let mut link = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
     link[0] = linker(tools)?;
-    link.splice(1..1, ["-flavor".to_owned(), "gnu".to_owned()]);
+    link.splice(1..1, ["-flavor", "gnu", ONE_THREAD].map(str::to_owned));
     Ok(link)
 }
 

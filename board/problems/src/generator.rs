@@ -1,4 +1,7 @@
-//! Descriptions of inputs whose elements are independent of each other, so that a device can generate them.
+//! Input generators for elements that do not depend on each other. The device runs them for every sample. The host generates the same
+//! bits to verify a sample, and does not read them back: a submission can change memory and code on the device.
+
+use half::{bf16, f16};
 
 use crate::case::Case;
 use crate::dtype::Dtype;
@@ -36,6 +39,69 @@ pub enum Numbers {
     },
     /// Random bits.
     Bits,
+}
+
+impl Generator {
+    /// Returns the elements that the device generates from a seed, bit for bit.
+    pub fn elements(&self, seed: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.count * self.element.size());
+        match (self.numbers, self.element) {
+            (Numbers::Uniform { low, high }, _) => {
+                let span = high - low;
+                self.fill(seed, &mut bytes, |bits| span.mul_add((bits >> 11) as f64 * UNIT, low));
+            }
+            (Numbers::Integers { low, high }, element) => {
+                let span = high.abs_diff(low).wrapping_add(1);
+                let whole = |bits: u64| {
+                    let above = (u128::from(bits) * u128::from(span)) >> 64;
+                    (low as u64).wrapping_add(above as u64)
+                };
+                match element.is_float() {
+                    true => self.fill(seed, &mut bytes, |bits| whole(bits) as i64 as f64),
+                    false => self.fill_bits(seed, &mut bytes, whole),
+                }
+            }
+            (Numbers::Bits, _) => self.fill_bits(seed, &mut bytes, |bits| bits),
+        }
+        bytes
+    }
+
+    fn fill(&self, seed: u64, bytes: &mut Vec<u8>, number: impl Fn(u64) -> f64) {
+        let numbers = (1..=self.count as u64).map(|index| number(mixed(seed, index)));
+        match self.element {
+            // Rounded twice, as on the device.
+            Dtype::Float16 => extend(bytes, numbers.map(|it| f16::from_f32(it as f32).to_le_bytes())),
+            Dtype::Bfloat16 => extend(bytes, numbers.map(|it| bf16::from_f32(it as f32).to_le_bytes())),
+            Dtype::Float32 => extend(bytes, numbers.map(|it| (it as f32).to_le_bytes())),
+            _ => extend(bytes, numbers.map(f64::to_le_bytes)),
+        }
+    }
+
+    /// The low bits of each number, as many as an element has.
+    fn fill_bits(&self, seed: u64, bytes: &mut Vec<u8>, number: impl Fn(u64) -> u64) {
+        let numbers = (1..=self.count as u64).map(|index| number(mixed(seed, index)));
+        match self.element.size() {
+            1 => extend(bytes, numbers.map(|it| (it as u8).to_le_bytes())),
+            2 => extend(bytes, numbers.map(|it| (it as u16).to_le_bytes())),
+            4 => extend(bytes, numbers.map(|it| (it as u32).to_le_bytes())),
+            _ => extend(bytes, numbers.map(u64::to_le_bytes)),
+        }
+    }
+}
+
+/// 2^-53.
+const UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
+
+/// The random bits of an element, counted from 1.
+fn mixed(seed: u64, index: u64) -> u64 {
+    let z = seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn extend<const N: usize>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = [u8; N]>) {
+    bytes.extend(elements.flatten());
 }
 
 impl Problem {
@@ -84,6 +150,29 @@ mod tests {
         let can = |problem: &&Problem| problem.generators(&problem.cases[0], problem.dtypes[0]).is_some();
         let count = all().iter().filter(can).count();
         assert!(count * 10 > all().len() * 8, "{count} of {}", all().len());
+    }
+
+    #[test]
+    fn elements_are_in_their_range_and_follow_from_the_seed() {
+        let generator = |element, numbers| Generator { element, count: 1000, numbers };
+        for element in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32, Dtype::Float64] {
+            let uniform = generator(element, Numbers::Uniform { low: -2.0, high: 1.0 });
+            let numbers = element.decode(&uniform.elements(7));
+            assert_eq!(numbers.len(), 1000);
+            assert!(numbers.iter().all(|it| (-2.0..=1.0).contains(it)), "{element}");
+            assert!(numbers.iter().any(|it| *it < -1.9) && numbers.iter().any(|it| *it > 0.9), "{element}");
+            assert_eq!(uniform.elements(7), uniform.elements(7));
+            assert_ne!(uniform.elements(7), uniform.elements(8));
+        }
+        for element in [Dtype::Int8, Dtype::Int32, Dtype::Int64, Dtype::Float32] {
+            let integers = generator(element, Numbers::Integers { low: -3, high: 3 });
+            let mut numbers = element.decode_integers(&integers.elements(7));
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers, [-3, -2, -1, 0, 1, 2, 3], "{element}");
+        }
+        assert_eq!(generator(Dtype::Uint8, Numbers::Bits).elements(7).len(), 1000);
+        assert_eq!(generator(Dtype::Float16, Numbers::Bits).elements(7).len(), 2000);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Test rig: a judge with two software MI300X, as on the board.
+//! Test rig: a judge with two software MI300X, as on the board. If `REMORA_JUDGE_AS` names a model of AMD, such as `mi300x`, the device
+//! is this machine's NVIDIA GPU, which imitates that model.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use board_contract::{Endpoint, Event};
-use board_judge::{Grant, IsolationRange, Job, Limits, Toolchain, Tools};
+use board_judge::{Gpu, Grant, IsolationRange, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
@@ -14,6 +15,9 @@ use e2e::{Worker, WorkerOptions};
 pub struct Rig {
     worker: Worker,
     tools: Tools,
+    /// Model of the device, as the board calls it.
+    gpu: String,
+    emulated: bool,
 }
 
 /// Returns the rig shared by all tests of a file. Its worker ends with the process.
@@ -23,16 +27,7 @@ pub fn rig() -> &'static Rig {
         // The worker's parent-death signal follows the starting thread. Test threads end; this thread does not.
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let options = WorkerOptions::with(&[
-                "--watchdog",
-                "3",
-                "--exit-with-parent",
-                "--device",
-                "mi300x",
-                "--device",
-                "mi300x",
-            ]);
-            let _ = sender.send(Worker::start_with(&options));
+            let _ = sender.send(Worker::start_with(&worker_options()));
             loop {
                 std::thread::park();
             }
@@ -49,8 +44,36 @@ pub fn rig() -> &'static Rig {
             worker: vec![remora.into(), "worker".into(), "--no-config".into()],
             isolation: IsolationRange::default(),
         };
-        Rig { worker, tools }
+        let gpu = match imitated() {
+            None => "MI300X".to_owned(),
+            Some(_) => {
+                let status = worker.status();
+                let device = status.json["devices"][0]["name"].as_str().expect("the name of the device");
+                Gpu::of_imitator(device)
+                    .unwrap_or_else(|| panic!("no GPU of the board is {device}"))
+                    .name
+                    .to_owned()
+            }
+        };
+        Rig { worker, tools, gpu, emulated: imitated().is_none() }
     })
+}
+
+/// The model that this machine's NVIDIA GPU imitates, if the tests judge on it.
+pub fn imitated() -> Option<String> {
+    std::env::var("REMORA_JUDGE_AS").ok().filter(|model| !model.is_empty())
+}
+
+fn worker_options() -> WorkerOptions {
+    let always = ["--watchdog", "3", "--exit-with-parent"];
+    match imitated() {
+        None => WorkerOptions::with(&[&always[..], &["--device", "mi300x", "--device", "mi300x"]].concat()),
+        Some(model) => {
+            let options =
+                WorkerOptions::with(&[&always[..], &["--backend", "cuda", "--as", &model]].concat());
+            WorkerOptions { device: String::new(), ..options }
+        }
+    }
 }
 
 impl Rig {
@@ -65,9 +88,9 @@ impl Rig {
             dtype: Dtype::Float32,
             source: source.to_owned(),
             endpoint,
-            gpu: "MI300X".to_owned(),
+            gpu: self.gpu.clone(),
             device: Some(Grant { worker: self.worker.endpoint().to_string(), token: None }),
-            emulated: true,
+            emulated: self.emulated,
             seed: 0x5eed,
             custom: None,
             // Generous limits, for busy machines.
@@ -95,6 +118,8 @@ pub fn status(event: &Event) -> String {
     event.status().to_string()
 }
 
+/// The folder of the board's sources: that of this build, or `REMORA_BOARD_SOURCES` on another machine.
 pub fn board() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+    std::env::var_os("REMORA_BOARD_SOURCES")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".."), PathBuf::from)
 }
