@@ -2,7 +2,8 @@
 
 Prints one line per case on standard output: `NAME<tab>passed|failed|not ours<tab>why`. A case is the values of one sample in one
 element type (`add float32 3`), its gradients (`add float32 3 gradient`), or an input that torch rejects (`add error 0`). An entry of
-the database that is not in the table `operators.OPERATORS` is one case, which is "not ours" (not supported).
+the database that is not in the table `operators.OPERATORS` is one case, which is "not ours" (not supported). Programs that write
+through views (`views.py`) are further cases (`views rows`).
 
 Every operator runs in a separate process, so that a crash or a hang is one failed case.
 """
@@ -22,6 +23,7 @@ from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
 
 import pyflame as pf
+import views
 from operators import OPERATORS, TYPES, Chosen, NotOurs, Unpredictable, convert
 
 FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
@@ -266,6 +268,9 @@ def types_of(op, device, wanted):
 
 def cases(op, device, wanted, most):
     """Yields names and functions of the cases, the same in the same order every time; at most `most` samples of each type."""
+    if op is Views:
+        yield from Views.cases()
+        return
     name, function = name_of(op), OPERATORS[name_of(op)]
     for _, of_type in itertools.groupby(samples(op, device, wanted, most), lambda it: it[1]):
         for number, (sample, dtype, own, graded) in enumerate(of_type):
@@ -298,9 +303,9 @@ def prepare(op, arguments):
             pass
         begun.clear()
 
-    function = OPERATORS[name_of(op)]
-    if isinstance(function, Unpredictable):
+    if op is Views or isinstance(OPERATORS[name_of(op)], Unpredictable):
         return
+    function = OPERATORS[name_of(op)]
     for sample, dtype, _, _ in samples(op, arguments.device, arguments.types, arguments.samples):
         try:
             begun += Sample(op, function, sample, dtype).begun()
@@ -339,6 +344,46 @@ def compute(op, arguments, first, prepared, out):
         out.write("\t".join(verdict(case)) + "\n")
         signal.alarm(0)
     out.flush()
+
+
+class Views:
+    """Programs that write through views, in place of an entry of the database."""
+
+    name, variant_test_name = "views", ""
+
+    @staticmethod
+    def inputs():
+        torch.manual_seed(0)
+        theirs = [torch.randn(3, 4).requires_grad_(), torch.randn(4).requires_grad_()]
+        return theirs, [convert(x.detach().clone()).requires_grad_() for x in theirs]
+
+    @staticmethod
+    def agrees(program):
+        theirs, ours = Views.inputs()
+        expected, found = program(torch, *theirs), program(pf, *ours)
+        compare(found, expected, {"rtol": 1e-5, "atol": 1e-6})
+        wanted = torch.autograd.grad(weighted(expected, lambda weights: weights), theirs, allow_unused=True)
+        got = pf.autograd.grad(weighted(found, convert), ours, allow_unused=True)
+        for leaf, mine, want in zip(theirs, got, wanted):
+            want = torch.zeros_like(leaf) if want is None else want
+            compare(convert(torch.zeros_like(leaf)) if mine is None else mine, want, {"rtol": 1e-5, "atol": 1e-6})
+
+    @staticmethod
+    def refused(program):
+        theirs, ours = Views.inputs()
+        for lib, inputs in ((torch, theirs), (pf, ours)):
+            try:
+                program(lib, *inputs)
+            except RuntimeError:
+                continue
+            raise AssertionError(f"{lib.__name__} did not refuse it")
+
+    @staticmethod
+    def cases():
+        for name, program in views.PROGRAMS.items():
+            yield f"views {name}", lambda: Views.agrees(program)
+        for name, program in views.REFUSED.items():
+            yield f"views error {name}", lambda: Views.refused(program)
 
 
 def tell(*words):
@@ -426,11 +471,11 @@ def main():
     if unknown:
         sys.exit(f"the table has entries that the database lacks: {', '.join(sorted(unknown))}")
     chosen = []
-    for op in op_db:
+    for op in [Views, *op_db]:
         name = name_of(op)
         if not (name == arguments.filter[1:] if arguments.filter.startswith("=") else arguments.filter in name):
             continue
-        if name in OPERATORS:
+        if op is Views or name in OPERATORS:
             chosen.append(op)
         else:
             tell(name, "not ours", f"no operation {op.name}")

@@ -9,7 +9,8 @@ use std::{env, fs, io};
 
 const TARGETS: [&str; 4] = ["gfx90a", "gfx942", "gfx1030", "gfx1100"];
 /// The files that all kernels build on, in the order in which `src/source.rs` concatenates them.
-const BASE: [&str; 6] = ["prelude", "functions", "reduce", "contract", "lines", "random"];
+const BASE: [&str; 8] =
+    ["prelude", "functions", "reduce", "contract", "matrix", "attention", "lines", "random"];
 /// The code objects and the files of their kernels. They are separate because few programs need the second.
 const OBJECTS: [(&str, &[&str]); 2] = [("ahead", &["ahead"]), ("interpret", &["interpret", "cores"])];
 const CLANGS: [&str; 6] = [

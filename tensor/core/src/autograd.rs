@@ -10,6 +10,17 @@ use parking_lot::Mutex;
 
 use rustc_hash::FxHashMap;
 
+mod custom;
+mod hooks;
+mod saved;
+
+pub use custom::{Backwards, Custom, backward_within};
+pub(crate) use hooks::Hooks;
+pub use hooks::{Hook, HookHandle};
+pub(crate) use saved::note_saved;
+pub use saved::{InPlace, in_place};
+use saved::{Saved, Saving};
+
 use crate::error::TensorError;
 use crate::grad_mode;
 use crate::ops;
@@ -53,10 +64,28 @@ pub(crate) struct Function {
     pub name: &'static str,
     edges: Mutex<Vec<Edge>>,
     /// Dropped after its first use unless the graph is retained, and with it the tensors that it saved.
-    rule: Mutex<Option<Rule>>,
+    rule: Mutex<Option<Recorded>>,
+    hooks: Hooks,
+}
+
+struct Recorded {
+    rule: Rule,
+    saved: Saved,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Function {
+    fn new(name: &'static str, edges: Vec<Edge>, rule: Rule, saved: Saved) -> Function {
+        Function {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            edges: Mutex::new(edges),
+            rule: Mutex::new(Some(Recorded { rule, saved })),
+            hooks: Hooks::default(),
+        }
+    }
+}
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,22 +124,43 @@ impl Tensor {
             return self;
         }
         let edges = inputs.iter().map(|input| input.edge()).collect();
-        let function = Arc::new_cyclic(|itself| Function {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            name,
-            edges: Mutex::new(edges),
-            rule: Mutex::new(Some(rule(self.with_history(History::WeakFunction(itself.clone()))))),
+        let function = Arc::new_cyclic(|itself| {
+            let saving = Saving::begin();
+            let rule = rule(self.with_history(History::WeakFunction(itself.clone())));
+            Function::new(name, edges, rule, saving.end())
         });
         *self.0.history.lock() = Some(History::Function(function));
         // The history is still empty and the type is differentiable, so this cannot fail.
         self.set_requires_grad(true).map(|()| self.clone()).unwrap_or(self)
     }
 
+    /// Makes the result of another tensor's history its own: after a write of that tensor's elements to this one.
+    pub(crate) fn take_history(&self, from: &Tensor) {
+        let history = from.0.history.lock().clone();
+        *self.0.history.lock() = Some(history.unwrap_or_else(|| History::Leaf(from.0.clone())));
+        self.mark_differentiable();
+        self.0.rewritten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Derives the history of a view from that of its base, if a write has replaced the latter since the view's was recorded.
+    pub(crate) fn refresh(&self) {
+        let Some((base, now)) = self.outdated_base() else { return };
+        self.0.rewritten.store(now, Ordering::Relaxed);
+        if !base.requires_grad() || !differentiable(self.dtype()) {
+            return;
+        }
+        let spread = ops::strided::from_view(self, base);
+        let rule: Rule = Box::new(move |g| Ok(vec![Some(spread(g)?)]));
+        let function = Function::new("view", vec![base.edge()], rule, Saved::new());
+        *self.0.history.lock() = Some(History::Function(Arc::new(function)));
+        self.mark_differentiable();
+    }
+
     /// Returns the form of an input that a rule saves: its current elements, and its history in case second-order gradients are
     /// needed.
     pub(crate) fn saved(&self) -> Tensor {
         if !self.requires_grad() {
-            return self.detach();
+            return self.snapshot();
         }
         let history = self.0.history.lock().clone();
         self.with_history(match history {
@@ -122,10 +172,10 @@ impl Tensor {
 
     /// Returns a tensor with the same elements but the given history.
     fn with_history(&self, history: History) -> Tensor {
-        let copy = self.detach();
+        let copy = self.snapshot();
         *copy.0.history.lock() = Some(history);
-        // A tensor with a history has a differentiable type, so this cannot fail.
-        copy.set_requires_grad(true).map(|()| copy.clone()).unwrap_or(copy)
+        copy.mark_differentiable();
+        copy
     }
 
     fn edge(&self) -> Edge {
@@ -154,12 +204,17 @@ pub struct Backward {
 pub(crate) fn backward(tensor: &Tensor, gradient: Option<&Tensor>, way: Backward) -> Result<()> {
     let found = propagate(&[(tensor, gradient)], &[], way)?;
     for (leaf, gradient) in found.leaves {
-        let before = leaf.grad.lock().take();
-        let sum = match before {
-            Some(before) => ops::elementwise::add(&before, &gradient)?,
+        let before = leaf.grad.lock().clone();
+        let sum = match &before {
+            Some(before) => ops::elementwise::add(before, &gradient)?,
             None => gradient,
         };
-        *leaf.grad.lock() = Some(if way.create_graph { sum } else { sum.detach() });
+        // Tensors that share the accumulated gradient see the sum; those that share an incoming gradient do not see later sums.
+        match before {
+            Some(before) if !way.create_graph => before.write(&sum)?,
+            _ if way.create_graph => *leaf.grad.lock() = Some(sum),
+            _ => *leaf.grad.lock() = Some(owned(&sum)?),
+        }
     }
     crate::execute::want(tensor);
     Ok(())
@@ -189,9 +244,17 @@ pub fn gradients(
                 found.passed.iter().find(|(id, _)| *id == function.id).map(|(_, g)| g)
             }
         };
-        gradient.map(|gradient| if way.create_graph { gradient.clone() } else { gradient.detach() })
+        gradient.map(|it| if way.create_graph { Ok(it.clone()) } else { owned(it) }).transpose()
     };
-    Ok(edges.iter().map(of).collect())
+    edges.iter().map(of).collect()
+}
+
+/// The gradient as a tensor that can be written: with its own elements, each in its own place.
+fn owned(gradient: &Tensor) -> Result<Tensor> {
+    if gradient.layout().overlaps() {
+        return ops::shape::clone(&gradient.snapshot());
+    }
+    Ok(gradient.snapshot())
 }
 
 /// The result of a backward pass.
@@ -203,6 +266,7 @@ struct Found {
 
 fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backward) -> Result<Found> {
     let _mode = grad_mode::Guard::new(way.create_graph);
+    let _outer = custom::Outer::begin();
     let mut passed = Vec::new();
     // A function gets its id after its inputs' functions, so the highest pending id has received all of its gradients.
     let mut waiting: BinaryHeap<u64> = BinaryHeap::new();
@@ -242,6 +306,7 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
     }
     while let Some(id) = waiting.pop() {
         let Some((function, gradient)) = arrived.remove(&id) else { continue };
+        let gradient = function.hooks.apply(gradient)?;
         let mut rule = function.rule.lock();
         let Some(go) = rule.as_ref() else {
             return Err(TensorError::state(
@@ -255,7 +320,8 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
         if wanted.contains(&id) {
             passed.push((id, gradient.clone()));
         }
-        let gradients = go(&gradient)?;
+        saved::check(function.name, &go.saved)?;
+        let gradients = (go.rule)(&gradient)?;
         if !way.retain_graph && !way.create_graph {
             *rule = None;
         }
@@ -265,6 +331,13 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backwa
                 send(edge, gradient, &mut waiting, &mut arrived)?;
             }
         }
+        for (leaf, gradient) in custom::Outer::taken() {
+            send(&Edge::Leaf(leaf), gradient, &mut waiting, &mut arrived)?;
+        }
+    }
+    for (leaf, gradient) in &mut leaves {
+        let complete = gradient.clone();
+        *gradient = leaf.hooks.apply(complete)?;
     }
     Ok(Found { leaves, passed })
 }

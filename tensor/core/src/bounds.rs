@@ -30,10 +30,15 @@ const OPERATIONS: [&str; 10] = [
 /// Returns the indices as i64, with a bounds check that runs when they are used.
 pub fn within(operation: &'static str, index: &Tensor, length: usize) -> Result<Tensor> {
     let index = index.cast(DType::I64)?;
-    let number = OPERATIONS.iter().position(|known| *known == operation).unwrap_or(OPERATIONS.len() - 1);
-    let bound = (number as i64) << LENGTH_BITS | length as i64;
-    let bound = Tensor::constant(index.device(), Scalar::Int(bound), index.shape(), DType::I64);
+    let bound = Scalar::Int(bound(operation, length));
+    let bound = Tensor::constant(index.device(), bound, index.shape(), DType::I64);
     Ok(Tensor::make(Op::Binary(Binary::Within), &[&index, &bound], index.shape().into(), DType::I64))
+}
+
+/// The bound of an operation's indices.
+pub(crate) fn bound(operation: &'static str, length: usize) -> i64 {
+    let number = OPERATIONS.iter().position(|known| *known == operation).unwrap_or(OPERATIONS.len() - 1);
+    (number as i64) << LENGTH_BITS | length as i64
 }
 
 /// Returns the length encoded in a bound.

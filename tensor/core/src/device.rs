@@ -81,6 +81,22 @@ pub trait Device: Debug + Send + Sync {
     ) -> Option<Result<Buffer, DeviceError>> {
         None
     }
+    /// Copies the first `bytes` bytes at `offset` of another device's buffer to the start of one of this device, after the work
+    /// submitted to both before, without waiting. Returns `None` if the devices cannot copy directly.
+    fn copy_from(
+        &self,
+        _to: &Buffer,
+        _other: &dyn Device,
+        _from: &Buffer,
+        _offset: usize,
+        _bytes: usize,
+    ) -> Option<Result<(), DeviceError>> {
+        None
+    }
+    /// The address of a buffer, if this process can access it. Steps that were submitted have finished then.
+    fn host_address(&self, _buffer: &Buffer) -> Option<*mut u8> {
+        None
+    }
     /// The number of results that an epilogue may have. Outputs after the first are intermediate results that are still
     /// referenced; they have the shape of the first.
     fn epilogue_results(&self) -> usize {

@@ -21,6 +21,7 @@ pub enum DType {
     F32,
     F64,
     C64,
+    C128,
 }
 
 /// The arithmetic category of an element type.
@@ -40,7 +41,7 @@ pub enum Kind {
 
 impl DType {
     /// All types, in the order of their declaration.
-    pub const ALL: [DType; 14] = [
+    pub const ALL: [DType; 15] = [
         DType::Bool,
         DType::U8,
         DType::U16,
@@ -55,6 +56,7 @@ impl DType {
         DType::F32,
         DType::F64,
         DType::C64,
+        DType::C128,
     ];
 
     /// The size of an element.
@@ -64,6 +66,7 @@ impl DType {
             DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
             DType::U32 | DType::I32 | DType::F32 => 4,
             DType::U64 | DType::I64 | DType::F64 | DType::C64 => 8,
+            DType::C128 => 16,
         }
     }
 
@@ -74,13 +77,35 @@ impl DType {
             DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Unsigned,
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Signed,
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Kind::Float,
-            DType::C64 => Kind::Complex,
+            DType::C64 | DType::C128 => Kind::Complex,
         }
     }
 
     /// Whether it is a real floating-point type.
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
+    }
+
+    /// Whether it is a complex type.
+    pub fn is_complex(self) -> bool {
+        self.kind() == Kind::Complex
+    }
+
+    /// The type of the real and imaginary parts of a complex type; other types are their own.
+    pub fn part(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
+    }
+
+    /// The complex type whose parts hold numbers of this type.
+    pub fn with_imaginary(self) -> DType {
+        match self {
+            DType::F64 | DType::C128 => DType::C128,
+            _ => DType::C64,
+        }
     }
 
     /// Whether it is an integer type; booleans are not.
@@ -105,6 +130,7 @@ impl DType {
             DType::F32 => "float32",
             DType::F64 => "float64",
             DType::C64 => "complex64",
+            DType::C128 => "complex128",
         }
     }
 
@@ -132,6 +158,8 @@ impl DType {
                 _ if low.bytes() >= high.bytes() => low,
                 _ => high,
             },
+            (Kind::Float, Kind::Complex) if low == F64 => C128,
+            (Kind::Complex, Kind::Complex) => C128,
             _ => high,
         }
     }
@@ -155,7 +183,7 @@ pub enum Scalar {
     /// A real number.
     Float(f64),
     /// Real and imaginary part.
-    Complex(f32, f32),
+    Complex(f64, f64),
 }
 
 impl Scalar {
@@ -166,7 +194,7 @@ impl Scalar {
             Scalar::Int(value) => value as f64,
             Scalar::UInt(value) => value as f64,
             Scalar::Float(value) => value,
-            Scalar::Complex(real, _) => f64::from(real),
+            Scalar::Complex(real, _) => real,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::dtype::{DType, Scalar};
 #[inline]
 pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) {
     let float = value.to_f64();
+    let imaginary = if let Scalar::Complex(_, imaginary) = value { imaginary } else { 0.0 };
     let integer = match value {
         Scalar::Bool(value) => i64::from(value),
         Scalar::Int(value) => value,
@@ -16,9 +17,7 @@ pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) {
         Scalar::Complex(real, _) => real as i64,
     };
     match dtype {
-        DType::Bool => {
-            into.push(u8::from(float != 0.0 || matches!(value, Scalar::Complex(_, i) if i != 0.0)))
-        }
+        DType::Bool => into.push(u8::from(float != 0.0 || imaginary != 0.0)),
         DType::U8 => into.push(integer as u8),
         DType::I8 => into.extend((integer as i8).to_ne_bytes()),
         DType::U16 => into.extend((integer as u16).to_ne_bytes()),
@@ -35,8 +34,11 @@ pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) {
         DType::F32 => into.extend((float as f32).to_ne_bytes()),
         DType::F64 => into.extend(float.to_ne_bytes()),
         DType::C64 => {
-            let imaginary = if let Scalar::Complex(_, imaginary) = value { imaginary } else { 0.0 };
             into.extend((float as f32).to_ne_bytes());
+            into.extend((imaginary as f32).to_ne_bytes());
+        }
+        DType::C128 => {
+            into.extend(float.to_ne_bytes());
             into.extend(imaginary.to_ne_bytes());
         }
     }
@@ -66,11 +68,9 @@ pub fn decode(bytes: &[u8], dtype: DType) -> Scalar {
         DType::BF16 => Scalar::Float(f64::from(bf16::from_bits(read!(u16)))),
         DType::F32 => Scalar::Float(f64::from(read!(f32))),
         DType::F64 => Scalar::Float(read!(f64)),
-        DType::C64 => {
-            let real = read!(f32);
-            let mut raw = [0; 4];
-            raw.copy_from_slice(&bytes[4..8]);
-            Scalar::Complex(real, f32::from_ne_bytes(raw))
+        DType::C64 | DType::C128 => {
+            let part = |at: usize| decode(&bytes[at..], dtype.part()).to_f64();
+            Scalar::Complex(part(0), part(dtype.part().bytes()))
         }
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             let mut bytes = Vec::new();
             encode(Scalar::Complex(1.0, -2.0), dtype, &mut bytes);
             assert_eq!(bytes.len(), dtype.bytes());
-            let expected = if dtype == DType::C64 { (1.0, Some(-2.0)) } else { (1.0, None) };
+            let expected = if dtype.is_complex() { (1.0, Some(-2.0)) } else { (1.0, None) };
             let decoded = decode(&bytes, dtype);
             let imaginary = if let Scalar::Complex(_, imaginary) = decoded { Some(imaginary) } else { None };
             assert_eq!((decoded.to_f64(), imaginary), expected, "{dtype}");

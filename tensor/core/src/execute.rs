@@ -1,6 +1,7 @@
 //! Evaluation: plans launches, allocates their memory and submits them to the device.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -12,14 +13,23 @@ use crate::dtype::DType;
 use crate::error::DeviceError;
 use crate::fast_path;
 use crate::graph::Graph;
-use crate::launch::{Launch, Name, launches};
+use crate::launch::{self, Launch, Name, launches};
+use crate::layout::Layout;
 use crate::node::{Buffers, Node, Place};
 use crate::plan::plan;
-use crate::step::{Operand, Step};
-use crate::tensor::{Result, Tensor, device_error};
+use crate::program::Program;
+use crate::step::{Operand, Step, Work};
+use crate::tensor::{Inner, Result, Tensor, device_error};
 
-/// Serializes evaluations: two threads that evaluate the same node must not both compute it.
-static TURN: Mutex<()> = Mutex::new(());
+/// Serializes the evaluations of a device: two threads that evaluate the same node must not both compute it. Evaluations of other
+/// devices go on meanwhile; a node and all that it needs are on one device.
+static TURNS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+
+/// The lock of a device: that of the number in its name. Only the devices of a process with more than 63 GPUs share locks.
+fn turn(device: &Arc<dyn Device>) -> &'static Mutex<()> {
+    let number = device.name().rsplit_once(':').and_then(|(_, number)| number.parse::<usize>().ok());
+    &TURNS[number.map_or(0, |number| 1 + number % (TURNS.len() - 1))]
+}
 
 /// The most elements of a tensor that `eval_small` computes.
 const SMALL: usize = 4096;
@@ -30,20 +40,21 @@ pub fn eval(tensors: &[Tensor]) -> Result<()> {
         && WANTED.with_borrow(Vec::is_empty)
     {
         let node = tensor.node();
-        let _turn = TURN.lock();
+        let _turn = turn(&node.device).lock();
         if let Some(done) = alone(&node) {
             return done;
         }
     }
-    let mut waiting: Vec<Arc<Node>> = tensors.iter().map(Tensor::node).filter(is_pending).collect();
+    let computed = tensors.iter().filter(|tensor| !tensor.is_view_of_constant());
+    let mut waiting: Vec<Arc<Node>> = computed.map(Tensor::node).filter(is_pending).collect();
     if waiting.is_empty() {
         return Ok(());
     }
     waiting.extend(take_wanted());
-    let _turn = TURN.lock();
     while let Some(device) = waiting.first().map(|node| node.device.clone()) {
         let (here, elsewhere) = waiting.into_iter().partition(|node| Arc::ptr_eq(&node.device, &device));
         waiting = elsewhere;
+        let _turn = turn(&device).lock();
         run(&device, &here)?;
     }
     Ok(())
@@ -56,7 +67,7 @@ pub fn eval_small(tensor: &Tensor) -> Option<Result<()>> {
         return None;
     }
     let node = tensor.node();
-    let _turn = TURN.try_lock()?;
+    let _turn = turn(&node.device).try_lock()?;
     alone(&node)
 }
 
@@ -66,6 +77,66 @@ fn alone(node: &Arc<Node>) -> Option<Result<()>> {
         return Some(Ok(()));
     }
     fast_path::run(&node.device, node)
+}
+
+/// Tensors that a program references and that were not computed when they were noted.
+static NOTED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+/// The number of noted tensors from which those that are gone or computed are removed.
+static CROWDED: AtomicUsize = AtomicUsize::new(FEW);
+const FEW: usize = 1024;
+
+/// Notes a tensor that a program references, for [`eval_pending`].
+pub fn note(tensor: &Tensor) {
+    let mut noted = NOTED.lock();
+    noted.push(Arc::downgrade(&tensor.0));
+    if noted.len() >= CROWDED.load(Ordering::Relaxed) {
+        noted.retain(|it| it.upgrade().is_some_and(|inner| !Tensor(inner).is_realised()));
+        CROWDED.store((2 * noted.len()).max(FEW), Ordering::Relaxed);
+    }
+}
+
+/// Computes all noted tensors of a device that are still referenced. Does not wait for asynchronous devices.
+pub fn eval_pending(device: &Arc<dyn Device>) -> Result<()> {
+    let noted = std::mem::take(&mut *NOTED.lock());
+    let alive = noted.iter().filter_map(Weak::upgrade).map(Tensor);
+    let (here, elsewhere): (Vec<Tensor>, Vec<Tensor>) =
+        alive.filter(|tensor| !tensor.is_realised()).partition(|tensor| Arc::ptr_eq(tensor.device(), device));
+    NOTED.lock().extend(elsewhere.iter().map(|tensor| Arc::downgrade(&tensor.0)));
+    eval(&here)
+}
+
+/// The most operations on a path that stay pending.
+const DEEPEST: u32 = 4096;
+/// Operations on a path beyond [`DEEPEST`] after which an evaluation that was not possible is tried again.
+const RETRY: u32 = 1024;
+/// The most bytes that are uploaded for operations that stay pending, if at least `SHALLOW` of them are on a path.
+const UPLOADED: usize = 256 << 20;
+const SHALLOW: u32 = 64;
+
+/// Bytes uploaded since the last evaluation.
+static UPLOADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an upload, see [`relieve`].
+pub(crate) fn uploaded(bytes: usize) {
+    UPLOADS.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// Computes a tensor if too much is pending: a loop that never reads a value must not take ever more memory. `depth` is that of
+/// the tensor's node.
+pub(crate) fn relieve(tensor: &Tensor, depth: u32) {
+    if depth < SHALLOW {
+        return;
+    }
+    let deep = depth >= DEEPEST && depth.is_multiple_of(RETRY);
+    if !deep && UPLOADS.load(Ordering::Relaxed) < UPLOADED {
+        return;
+    }
+    UPLOADS.store(0, Ordering::Relaxed);
+    // Another thread's evaluation may wait for a lock that this thread's caller holds, such as Python's.
+    let node = tensor.node();
+    let Some(_turn) = turn(&node.device).try_lock() else { return };
+    // An error is returned by the evaluation that reads the result.
+    let _ = run(&node.device.clone(), &[node]);
 }
 
 /// Sets the device that executes steps other devices do not support.
@@ -112,47 +183,50 @@ pub(crate) fn planned(roots: &[Arc<Node>]) -> (Graph, Vec<Launch>) {
 }
 
 fn run(device: &Arc<dyn Device>, roots: &[Arc<Node>]) -> Result<()> {
+    UPLOADS.store(0, Ordering::Relaxed);
     let (graph, launches) = planned(roots);
     let mut memory = MemoryOfRun::new(device, &graph, &launches);
     let mut steps: Vec<Step> = Vec::with_capacity(launches.len());
     for (number, launch) in launches.iter().enumerate() {
-        let inputs = launch.inputs.iter().map(|operand| Operand {
-            buffer: memory.buffer(operand.name),
-            layout: operand.layout.clone(),
-            dtype: operand.dtype,
-        });
+        if matches!(launch.work, Work::Write) {
+            for step in memory.write(number, launch)? {
+                submit(device, &mut steps, step)?;
+            }
+            continue;
+        }
+        let inputs = launch.inputs.iter().map(|operand| memory.operand(operand));
         let inputs: Vec<Operand> = inputs.collect();
         let mut outputs = Vec::with_capacity(launch.outputs.len());
         for operand in &launch.outputs {
-            let bytes = operand.layout.elements() * operand.dtype.bytes();
-            outputs.push(Operand {
-                buffer: memory.allocate(operand.name, bytes)?,
-                layout: operand.layout.clone(),
-                dtype: operand.dtype,
-            });
+            outputs.push(memory.output(operand)?);
         }
         memory.after(number, launch);
         if outputs.iter().all(|output| output.layout.elements() == 0) {
             continue;
         }
-        let step = Step { work: launch.work.clone(), inputs, outputs };
-        let dtypes: Vec<DType> =
-            step.inputs.iter().chain(&step.outputs).map(|operand| operand.dtype).collect();
-        if device.supports(&step.work, &dtypes) {
-            steps.push(step);
-            continue;
-        }
-        let before = std::mem::take(&mut steps);
-        device
-            .run(&before)
-            .and_then(|()| on_host(device, &step))
-            .map_err(|source| device_error("eval", device, source))?;
+        submit(device, &mut steps, Step { work: launch.work.clone(), inputs, outputs })?;
     }
     if !steps.is_empty() {
         device.run(&steps).map_err(|source| device_error("eval", device, source))?;
     }
     memory.keep();
     Ok(())
+}
+
+/// Adds a step to those of the device. If the device does not support it, they are executed first, and it on the host device.
+fn submit(device: &Arc<dyn Device>, steps: &mut Vec<Step>, step: Step) -> Result<()> {
+    if supported(device, &step) {
+        steps.push(step);
+        return Ok(());
+    }
+    let before = std::mem::take(steps);
+    let done = device.run(&before).and_then(|()| on_host(device, &step));
+    done.map_err(|source| device_error("eval", device, source))
+}
+
+fn supported(device: &Arc<dyn Device>, step: &Step) -> bool {
+    let dtypes: Vec<DType> = step.inputs.iter().chain(&step.outputs).map(|operand| operand.dtype).collect();
+    device.supports(&step.work, &dtypes)
 }
 
 /// Executes a step that the device does not support on the host device.
@@ -172,12 +246,15 @@ fn on_host(device: &Arc<dyn Device>, step: &Step) -> std::result::Result<(), Dev
     };
     let inputs =
         step.inputs.iter().map(|operand| copied(operand, true)).collect::<std::result::Result<_, _>>()?;
+    // A write keeps what is beside its layout.
+    let keeps = matches!(step.work, Work::Write);
     let outputs: Vec<Operand> =
-        step.outputs.iter().map(|operand| copied(operand, false)).collect::<std::result::Result<_, _>>()?;
+        step.outputs.iter().map(|operand| copied(operand, keeps)).collect::<std::result::Result<_, _>>()?;
     let moved = Step { work: step.work.clone(), inputs, outputs };
     host.run(std::slice::from_ref(&moved))?;
     for (there, here) in moved.outputs.iter().zip(&step.outputs) {
-        let mut bytes = vec![0; here.layout.elements() * here.dtype.bytes()];
+        let size = if keeps { here.buffer.bytes() } else { here.layout.elements() * here.dtype.bytes() };
+        let mut bytes = vec![0; size];
         host.download(&there.buffer, 0, &mut bytes)?;
         device.upload(&here.buffer, 0, &bytes)?;
     }
@@ -193,6 +270,9 @@ struct MemoryOfRun<'a> {
     /// The last launch that uses it.
     last: FxHashMap<Name, usize>,
     free: FxHashMap<usize, Vec<Buffer>>,
+    /// Whether writes may change memory that was stored before. Not if a launch may fail for a reason that the program handles:
+    /// the evaluation would be repeated, from elements that it has changed already.
+    overwrites: bool,
 }
 
 impl<'a> MemoryOfRun<'a> {
@@ -203,7 +283,95 @@ impl<'a> MemoryOfRun<'a> {
                 last.insert(operand.name, number);
             }
         }
-        MemoryOfRun { device, graph, held: FxHashMap::default(), last, free: FxHashMap::default() }
+        let overwrites = !device.is_immediate() || !launches.iter().any(Launch::checks_bounds);
+        let (held, free) = (FxHashMap::default(), FxHashMap::default());
+        MemoryOfRun { device, graph, held, last, free, overwrites }
+    }
+
+    /// An operand of a step, in memory that exists.
+    fn operand(&self, operand: &launch::Operand) -> Operand {
+        let launch::Operand { name, layout, dtype } = operand;
+        Operand { buffer: self.buffer(*name), layout: layout.clone(), dtype: *dtype }
+    }
+
+    /// An operand of a step, in new memory.
+    fn output(&mut self, operand: &launch::Operand) -> Result<Operand> {
+        let launch::Operand { name, layout, dtype } = operand;
+        let buffer = self.allocate(*name, layout.elements() * dtype.bytes())?;
+        Ok(Operand { buffer, layout: layout.clone(), dtype: *dtype })
+    }
+
+    /// Returns the steps of a write. It takes over the memory of the elements before it if nothing else needs those, else it copies
+    /// them once.
+    fn write(&mut self, number: usize, launch: &Launch) -> Result<Vec<Step>> {
+        let mut steps = Vec::with_capacity(1);
+        let ([old, value], [new]) = (&launch.inputs[..], &launch.outputs[..]) else {
+            unreachable!("a write has two inputs and one output");
+        };
+        let copy = |from: Operand, to: Operand| {
+            let work = Work::Map(Program::identity(from.dtype));
+            Step { work, inputs: vec![from], outputs: vec![to] }
+        };
+        let rows = Layout::contiguous(&old.layout.shape);
+        let mut written = self.operand(value);
+        let memory = if self.is_free(number, old) {
+            if value.name == old.name {
+                // It reads what it overwrites, so it needs a copy of that.
+                let layout = Layout::contiguous(&value.layout.shape);
+                let passing = Name::Passing(self.entry_of(new.name));
+                let to = self.output(&launch::Operand { name: passing, layout, dtype: value.dtype })?;
+                steps.push(copy(written, to.clone()));
+                written = to;
+                self.release(passing);
+            }
+            self.take(old.name, new.name)
+        } else {
+            let all = launch::Operand { name: new.name, layout: rows.clone(), dtype: new.dtype };
+            let all = self.output(&all)?;
+            let rest = new.layout.elements() < rows.elements();
+            if rest {
+                steps.push(copy(self.operand(old), all.clone()));
+            }
+            all.buffer
+        };
+        self.after(number, launch);
+        if new.layout.elements() > 0 {
+            let output = Operand { buffer: memory, layout: new.layout.clone(), dtype: new.dtype };
+            steps.push(Step { work: Work::Write, inputs: vec![written], outputs: vec![output] });
+        }
+        Ok(steps)
+    }
+
+    fn entry_of(&self, name: Name) -> usize {
+        match name {
+            Name::Entry(entry, _) | Name::Passing(entry) => entry,
+        }
+    }
+
+    /// Whether this launch is the last that needs all of this operand's memory.
+    fn is_free(&self, number: usize, operand: &launch::Operand) -> bool {
+        let Name::Entry(entry, output) = operand.name else { return false };
+        let entry = &self.graph.entries[entry];
+        let whole = operand.layout.offset == 0
+            && operand.layout.is_contiguous()
+            && operand.layout.elements() == entry.output_shape(output).iter().product::<usize>();
+        let unused = if entry.stored { entry.spare && self.overwrites } else { !entry.stays() };
+        whole && unused && self.last[&operand.name] == number
+    }
+
+    /// Gives the memory of one operand to another.
+    fn take(&mut self, from: Name, to: Name) -> Buffer {
+        let buffer = self.buffer(from);
+        let bytes = self.held.remove(&from).map_or_else(|| buffer.bytes(), |(_, bytes)| bytes);
+        self.held.insert(to, (buffer.clone(), bytes));
+        buffer
+    }
+
+    /// Reuses the memory of an operand for later launches.
+    fn release(&mut self, name: Name) {
+        if let Some((buffer, bytes)) = self.held.remove(&name) {
+            self.free.entry(bytes).or_default().push(buffer);
+        }
     }
 
     fn buffer(&self, name: Name) -> Buffer {
@@ -230,11 +398,8 @@ impl<'a> MemoryOfRun<'a> {
     fn after(&mut self, number: usize, launch: &Launch) {
         for operand in launch.inputs.iter().chain(&launch.outputs) {
             let wanted = matches!(operand.name, Name::Entry(entry, _) if self.graph.entries[entry].stays());
-            if !wanted
-                && self.last[&operand.name] == number
-                && let Some((buffer, bytes)) = self.held.remove(&operand.name)
-            {
-                self.free.entry(bytes).or_default().push(buffer);
+            if !wanted && self.last[&operand.name] == number {
+                self.release(operand.name);
             }
         }
     }

@@ -129,7 +129,7 @@ fn explained(graph: &Graph, launch: &Launch) -> ExplainedLaunch {
         nodes: launch.nodes.clone(),
         shape: launch.outputs[0].layout.shape.clone(),
         dtype: launch.outputs[0].dtype,
-        bytes_read: launch.inputs.iter().map(touched).sum(),
+        bytes_read: launch.read().iter().map(touched).sum(),
         bytes_written: launch.outputs.iter().map(touched).sum(),
     }
 }
@@ -150,6 +150,7 @@ fn name(op: &Op) -> String {
         Op::Select => "where".into(),
         Op::Reduce { reduction, .. } => format!("reduce {reduction:?}").to_lowercase(),
         Op::Contract { .. } => "contract".into(),
+        Op::Write(_) => "write".into(),
         Op::Whole(work, _) => kind(work).into(),
     }
 }
@@ -163,6 +164,10 @@ fn kind(work: &Work) -> &'static str {
         Work::Softmax { log: false, .. } => "softmax",
         Work::Softmax { log: true, .. } => "log softmax",
         Work::Normalise { .. } => "normalise",
+        Work::CrossEntropy { .. } => "cross entropy",
+        Work::Attention { .. } => "attention",
+        Work::AttentionGradient { .. } => "attention gradient",
+        Work::Write => "write",
         Work::Pad { .. } => "pad",
         Work::Concat { .. } => "concat",
         Work::Fold { .. } => "fold",
@@ -171,6 +176,7 @@ fn kind(work: &Work) -> &'static str {
         Work::Random { .. } => "random",
         Work::Sort { .. } => "sort",
         Work::Cumulative { .. } => "cumulative",
+        Work::Fused(fused) => fused.name(),
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<(
         return None;
     }
     let Spare { program: Program { instructions, mut results }, rows } = SPARE.replace(Spare::new());
-    let mut builder = Builder { root, instructions, rows, windows: Vec::new(), visited: SmallVec::new() };
+    let mut builder =
+        Builder { root, instructions, rows, windows: Vec::new(), visited: SmallVec::new(), depth: 0 };
     results.push(builder.compute(root)?);
     if builder.visited.iter().any(Visited::is_awaited) {
         return None;
@@ -97,6 +98,8 @@ struct Builder<'a> {
     /// Layouts of inputs that are not whole rows, by input number.
     windows: Vec<(usize, Layout)>,
     visited: SmallVec<[Visited; 8]>,
+    /// The number of nodes that are being computed, each an input of the one before.
+    depth: usize,
 }
 
 /// A visited node.
@@ -161,10 +164,16 @@ impl Builder<'_> {
     }
 
     fn compute(&mut self, node: &Arc<Node>) -> Option<Value> {
+        // Each of them becomes an instruction, so a longer path cannot fit; and the recursion stays shallow.
+        if self.depth >= LONGEST {
+            return None;
+        }
+        self.depth += 1;
         let mut of = [0; 3];
         for (value, input) in of.iter_mut().zip(node.inputs()) {
             *value = self.value(input)?;
         }
+        self.depth -= 1;
         let code = match node.op {
             Op::Index(axis) => Code::Index(axis),
             Op::Cast => Code::Cast(of[0]),

@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     pub asked: bool,
     /// A node outside of this evaluation uses it: if the evaluation stores it at all, its memory is kept.
     pub awaited: bool,
+    /// It is stored, and only this evaluation needs it: its memory may be overwritten after the last launch that reads it.
+    pub spare: bool,
 }
 
 pub(crate) type Sources = SmallVec<[Source; 3]>;
@@ -42,7 +44,7 @@ impl Entry {
     fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
         // Constants and indices never take memory, however many tensors reference them.
         let wanted = !stored && node.is_held() && !matches!(node.op, Op::Constant(_) | Op::Index(_));
-        Entry { node, twins: Vec::new(), inputs, stored, wanted, asked: false, awaited: false }
+        Entry { node, twins: Vec::new(), inputs, stored, wanted, asked: false, awaited: false, spare: false }
     }
 
     /// Whether it computes this operation on these inputs.
@@ -164,6 +166,14 @@ impl Graph {
         for (between, owner) in references.between() {
             if references.has_more(between) {
                 entries[known[&owner]].awaited = true;
+            }
+        }
+        if entries.iter().any(|entry| matches!(entry.node.op, Op::Write(_)) && !entry.stored) {
+            for entry in entries.iter_mut().filter(|entry| entry.stored) {
+                entry.spare = !entry.awaited
+                    && !entry.node.is_held()
+                    && !references.has_more(&entry.node)
+                    && matches!(entry.node.stored(), Some([buffer]) if Arc::strong_count(buffer) == 1);
             }
         }
         Graph { entries }

@@ -5,9 +5,9 @@ use crate::graph::{Graph, Source};
 use crate::layout::{Layout, Shape};
 use crate::node::Op;
 use crate::plan::{Group, Stage};
-use crate::program::{Code, Instruction, Program, Value};
+use crate::program::{Binary, Code, Instruction, Program, Value};
 use crate::signature::signature;
-use crate::step::{Reduction, Work};
+use crate::step::{Fused, Reduction, Work};
 
 /// An operand: an output of an entry, or temporary memory of this evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +26,7 @@ pub(crate) struct Operand {
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub work: Work,
+    /// Those of a write begin with the elements before it, which the step finds in its output.
     pub inputs: Vec<Operand>,
     pub outputs: Vec<Operand>,
     /// The nodes that it computes.
@@ -35,8 +36,30 @@ pub(crate) struct Launch {
 impl Launch {
     /// The signature of the step that this launch becomes.
     pub fn signature(&self) -> Vec<u64> {
-        let operands = self.inputs.iter().chain(&self.outputs);
-        signature(&self.work, self.inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
+        let inputs = self.read();
+        let operands = inputs.iter().chain(&self.outputs);
+        signature(&self.work, inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
+    }
+
+    /// The operands that the step reads.
+    pub fn read(&self) -> &[Operand] {
+        match self.work {
+            Work::Write => &self.inputs[1..],
+            _ => &self.inputs,
+        }
+    }
+
+    /// Whether it may find an index out of bounds.
+    pub fn checks_bounds(&self) -> bool {
+        let programs: &[&Program] = match &self.work {
+            Work::Fused(Fused::Gather { .. } | Fused::Scatter { bound: Some(_), .. }) => return true,
+            Work::Map(program) => &[program],
+            Work::Reduce { program, epilogue, .. } => &[program, epilogue],
+            Work::Contract { epilogue, .. } => &[epilogue],
+            _ => &[],
+        };
+        let within = |instruction: &Instruction| matches!(instruction.code, Code::Binary(Binary::Within, ..));
+        programs.iter().any(|program| program.instructions.iter().any(within))
     }
 }
 
@@ -109,6 +132,11 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
                 epilogue,
             };
             launches.push(Launch { work, inputs, outputs: results, nodes });
+        }
+        Op::Write(layout) => {
+            let inputs = core.inputs.iter().map(read).collect();
+            let outputs = vec![Operand { layout: layout.clone(), ..output(core_index, 0) }];
+            launches.push(Launch { work: Work::Write, inputs, outputs, nodes });
         }
         Op::Whole(work, _) => {
             let inputs = core.inputs.iter().map(read).collect();

@@ -54,6 +54,44 @@ impl Layout {
         true
     }
 
+    /// Whether several indices refer to the same element.
+    pub fn overlaps(&self) -> bool {
+        if self.elements() <= 1 {
+            return false;
+        }
+        let mut axes: SmallVec<[(usize, usize); 6]> = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .filter(|(length, _)| **length > 1)
+            .map(|(&length, stride)| (stride.unsigned_abs(), length))
+            .collect();
+        axes.sort_unstable();
+        // No axis reaches the next index of a wider one: the usual case.
+        let (mut reach, mut apart) = (0, true);
+        for &(stride, length) in &axes {
+            apart &= stride > reach;
+            reach += stride * (length - 1);
+        }
+        if apart || axes[0].0 == 0 {
+            return !apart;
+        }
+        // Interleaved axes: marks every element.
+        let mut seen = vec![false; reach + 1];
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, axes.len());
+        loop {
+            let at: usize = index.iter().zip(&axes).map(|(at, (stride, _))| at * stride).sum();
+            if std::mem::replace(&mut seen[at], true) {
+                return true;
+            }
+            let Some(axis) = (0..axes.len()).find(|&axis| index[axis] + 1 < axes[axis].1) else {
+                return false;
+            };
+            index[axis] += 1;
+            index[..axis].fill(0);
+        }
+    }
+
     /// Returns the layout with its axes reordered.
     pub fn permute(&self, order: &[usize]) -> Layout {
         Layout {
@@ -153,6 +191,24 @@ mod tests {
         assert_eq!(layout.strides.as_slice(), [0, 1, 0]);
         assert!(layout.reshape(&[15, 2]).is_none());
         assert_eq!(Layout::contiguous(&[1]).expand(&[4, 5]).unwrap().reshape(&[20]).unwrap().strides[0], 0);
+    }
+
+    #[test]
+    fn overlapping_layouts_are_found() {
+        let layout = |shape: &[usize], strides: &[isize]| Layout {
+            shape: shape.into(),
+            strides: strides.into(),
+            offset: 0,
+        };
+        assert!(!layout(&[4, 6], &[1, 4]).overlaps());
+        assert!(!layout(&[3], &[7]).overlaps());
+        assert!(!layout(&[3, 2], &[2, 3]).overlaps());
+        assert!(!layout(&[2, 0], &[0, 0]).overlaps());
+        assert!(layout(&[2, 3], &[0, 1]).overlaps());
+        assert!(layout(&[3, 3], &[1, 2]).overlaps());
+        assert!(layout(&[4, 2], &[2, 4]).overlaps());
+        assert!(layout(&[2, 3, 2], &[1, 1, 4]).overlaps());
+        assert!(!layout(&[5], &[-1]).overlaps());
     }
 
     #[test]

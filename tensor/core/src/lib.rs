@@ -5,6 +5,7 @@
 
 pub mod autograd;
 pub mod bounds;
+pub mod decompose;
 pub mod device;
 pub mod dtype;
 pub mod element;
@@ -17,14 +18,18 @@ mod graph;
 mod launch;
 pub mod layout;
 mod node;
+mod numbers;
 pub mod ops;
 mod plan;
 pub mod program;
 pub mod random;
+mod shared;
 mod signature;
 pub mod step;
+mod storage;
 mod tensor;
 
-pub use execute::{eval, eval_small, set_host_device};
+pub use execute::{eval, eval_pending, eval_small, note, set_host_device};
 pub use explain::{Explanation, explain};
+pub use shared::{HostMemory, Lease};
 pub use tensor::{Result, Tensor};

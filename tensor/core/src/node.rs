@@ -45,6 +45,8 @@ pub(crate) enum Op {
         depth: usize,
         accumulation: Accumulation,
     },
+    /// The first input with the elements of the second at this layout, whose elements are distinct.
+    Write(Layout),
     /// A launch that fuses with nothing, and the shapes and types of its outputs after the first.
     Whole(Box<Work>, Vec<(Shape, DType)>),
 }
@@ -70,6 +72,8 @@ pub(crate) struct Node {
     pub shape: Shape,
     pub dtype: DType,
     pub device: Arc<dyn Device>,
+    /// The number of operations on the longest path from memory to this node, at the time of its creation.
+    pub depth: u32,
     /// Released when the node is stored, except by views and parts.
     inputs: Mutex<Inputs>,
     stored: OnceLock<Buffers>,
@@ -81,12 +85,15 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Node {
     pub fn new(op: Op, inputs: Inputs, shape: Shape, dtype: DType, device: Arc<dyn Device>) -> Arc<Node> {
+        let pending = inputs.iter().filter(|input| input.stored().is_none());
+        let depth = pending.map(|input| input.depth).max().unwrap_or(0).saturating_add(1);
         Arc::new(Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             op,
             shape,
             dtype,
             device,
+            depth,
             inputs: Mutex::new(inputs),
             stored: OnceLock::new(),
             handles: AtomicUsize::new(0),
@@ -97,6 +104,24 @@ impl Node {
         let node = Node::new(Op::Leaf, Inputs::new(), shape, dtype, device);
         node.store(Buffers::from_iter([buffer]));
         node
+    }
+
+    /// A node with the elements of this one at a layout. The node is row-major in its memory, in any shape.
+    pub fn view(self: &Arc<Node>, layout: &Layout) -> Arc<Node> {
+        let (owner, layout) = match &self.op {
+            &Op::Constant(value) => {
+                let (shape, device) = (layout.shape.clone(), self.device.clone());
+                return Node::new(Op::Constant(value), Inputs::new(), shape, self.dtype, device);
+            }
+            Op::View(under) => {
+                let offset = under.offset + layout.offset;
+                (self.inputs.lock()[0].clone(), Layout { offset, ..layout.clone() })
+            }
+            _ => (self.clone(), layout.clone()),
+        };
+        let shape = layout.shape.clone();
+        let device = self.device.clone();
+        Node::new(Op::View(layout), Inputs::from_iter([owner]), shape, self.dtype, device)
     }
 
     pub fn inputs(&self) -> Inputs {

@@ -6,7 +6,7 @@
 use crate::dtype::{DType, Scalar};
 use crate::layout::Layout;
 use crate::program::{Code, Program};
-use crate::step::{Distribution, Step, Work};
+use crate::step::{Distribution, Fused, Step, Work};
 
 impl Step {
     /// Returns the signature of the step.
@@ -47,7 +47,10 @@ impl Words {
             Scalar::Int(value) => [1, value as u64],
             Scalar::UInt(value) => [2, value],
             Scalar::Float(value) => [3, value.to_bits()],
-            Scalar::Complex(re, im) => [4, u64::from(re.to_bits()) << 32 | u64::from(im.to_bits())],
+            Scalar::Complex(re, im) => {
+                self.0.push(re.to_bits());
+                [4, im.to_bits()]
+            }
         };
         self.0.extend(words);
     }
@@ -117,7 +120,37 @@ impl Words {
             Work::Sort { axis, descending } => {
                 self.0.extend([12, *axis as u64, u64::from(*descending)]);
             }
+            Work::Write => self.0.push(14),
+            Work::CrossEntropy { axis } => self.0.extend([17, *axis as u64]),
+            Work::Attention { causal, scale } => self.0.extend([15, u64::from(*causal), scale.to_bits()]),
+            Work::AttentionGradient { causal, scale } => {
+                self.0.extend([16, u64::from(*causal), scale.to_bits()]);
+            }
             Work::Cumulative { axis, product } => self.0.extend([13, *axis as u64, u64::from(*product)]),
+            Work::Fused(fused) => {
+                self.0.push(15);
+                self.fused(fused);
+            }
+        }
+    }
+
+    fn fused(&mut self, fused: &Fused) {
+        match fused {
+            Fused::TopK { axis, descending } => self.0.extend([0, *axis as u64, u64::from(*descending)]),
+            Fused::MaxPool { kernel, stride, padding, dilation } => {
+                self.0.push(1);
+                [kernel, stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
+            }
+            Fused::CrossEntropy { axis } => self.0.extend([2, *axis as u64]),
+            Fused::CrossEntropyGradient { axis } => self.0.extend([3, *axis as u64]),
+            Fused::Gather { axis, wraps, bound } => {
+                self.0.extend([4, *axis as u64, u64::from(*wraps), *bound as u64]);
+            }
+            Fused::Scatter { axis, add, bound } => {
+                let (checks, bound) = (u64::from(bound.is_some()), bound.unwrap_or_default());
+                self.0.extend([5, *axis as u64, u64::from(*add), checks, bound as u64]);
+            }
+            Fused::Compress => self.0.push(6),
         }
     }
 }
@@ -159,6 +192,12 @@ mod tests {
             Work::Pad { before: [0, 1].into_iter().collect(), value: Scalar::Float(0.0) },
             Work::Pad { before: [0, 1].into_iter().collect(), value: Scalar::Float(1.0) },
             Work::Gather { axis: 0 },
+            Work::Attention { causal: false, scale: 0.5 },
+            Work::CrossEntropy { axis: 0 },
+            Work::CrossEntropy { axis: 1 },
+            Work::Attention { causal: true, scale: 0.5 },
+            Work::Attention { causal: true, scale: 0.25 },
+            Work::AttentionGradient { causal: true, scale: 0.5 },
             Work::Scatter { axis: 0, add: false },
             Work::Scatter { axis: 0, add: true },
             Work::Softmax { axis: 0, log: false },

@@ -89,6 +89,18 @@ pub enum Work {
     /// the input's shape. Outputs: the result, and optionally mean and 1/deviation (f32, or f64 for f64; with length 1 along
     /// these axes).
     Normalise { axes: usize, epsilon: f64 },
+    /// Attention of `[batch, heads, length, width]` queries, keys and values (inputs 0 to 2): `softmax(q k^T * scale) v`, where a
+    /// causal one hides key j from query i < j. Outputs: the result, and the logarithm of each row's sum of exponentials (f32,
+    /// with width 1). Computed in f32. Keys must be there. It consists of simpler steps, see [`crate::decompose`].
+    Attention { causal: bool, scale: f64 },
+    /// The gradients of queries, keys and values. Inputs: these, both outputs of the attention, and the gradient of its result.
+    AttentionGradient { causal: bool, scale: f64 },
+    /// The cross entropy of logits (input 0) and classes (input 1: i64, with length 1 along the axis): the logarithm of the sum of
+    /// exponentials less the logit of the class; NaN for class -1, zero for other negative ones. Outputs, with length 1 along the
+    /// axis, in the type of computation (f32, or f64 for f64): that, and the logarithm.
+    CrossEntropy { axis: usize },
+    /// Input 0, copied to the output, which has any layout without overlaps. The rest of the output's buffer stays as it is.
+    Write,
     /// Input 0, padded with one value.
     Pad { before: Shape, value: crate::dtype::Scalar },
     /// All inputs concatenated along an axis.
@@ -109,6 +121,53 @@ pub enum Work {
     Sort { axis: usize, descending: bool },
     /// Cumulative sums or products along an axis.
     Cumulative { axis: usize, product: bool },
+    /// A step that not every device executes.
+    Fused(Fused),
+}
+
+/// Steps that replace several others where a device executes them. The graph contains one only if the device
+/// [supports](crate::device::Device::supports) it for the types of its inputs.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the texts of the variants explain the fields")]
+#[allow(clippy::large_enum_variant, reason = "a graph holds steps in boxes, and other steps are as large")]
+pub enum Fused {
+    /// The first elements along an axis in the order of [`Work::Sort`], and their indices (i64); as many as the outputs are long.
+    TopK { axis: usize, descending: bool },
+    /// The maximum of each window over the last `kernel.len()` axes; NaN wins. The optional output 1 is its row-major position
+    /// (i64) in these axes, the first of equals. `padding` is what the windows extend beyond the front; beyond the end they may
+    /// extend too.
+    MaxPool { kernel: Shape, stride: Shape, padding: Shape, dilation: Shape },
+    /// Input 0 are logits, input 1 the class (i64) of each sample, with length 1 along the axis. Outputs: the negative logarithm
+    /// of the class's softmax, and the logarithm of the sum of the exponentials, both like input 1, in f32 (f64 for f64). The
+    /// class of a sample that does not count is negative: its loss is zero.
+    CrossEntropy { axis: usize },
+    /// The gradient of [`Fused::CrossEntropy`] for the logits: inputs are the logits, the classes, the logarithms of the sums and
+    /// the gradient of each sample's loss.
+    CrossEntropyGradient { axis: usize },
+    /// Like [`Work::Gather`], with indices that the step itself checks and reports with `bound`, see [`crate::bounds`]. If it
+    /// `wraps`, negative ones count from the end.
+    Gather { axis: usize, wraps: bool, bound: i64 },
+    /// Like [`Work::Scatter`]. Without input 0 into zeros; with a `bound`, the step checks the indices, else those out of bounds
+    /// write nothing.
+    Scatter { axis: usize, add: bool, bound: Option<i64> },
+    /// The elements of input 0 where input 1 (bool, of the same shape) is true, in row-major order. There are as many as the
+    /// output is long.
+    Compress,
+}
+
+impl Fused {
+    /// What [`crate::explain()`] calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Fused::TopK { .. } => "topk",
+            Fused::MaxPool { .. } => "max pool",
+            Fused::CrossEntropy { .. } => "cross entropy",
+            Fused::CrossEntropyGradient { .. } => "cross entropy gradient",
+            Fused::Gather { .. } => "gather",
+            Fused::Scatter { .. } => "scatter",
+            Fused::Compress => "compress",
+        }
+    }
 }
 
 /// A distribution of random numbers.

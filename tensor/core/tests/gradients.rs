@@ -311,6 +311,29 @@ fn products() {
 }
 
 /// Adds the identity, to stay away from singular matrices.
+/// Attention as the operations that it consists of.
+fn attention_apart(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> tensor_core::Result<Tensor> {
+    let number =
+        |function, x: &Tensor, number| elementwise::binary_scalar(function, x, Scalar::Float(number), false);
+    let scores = number(Binary::Mul, &matmul::matmul(q, &shape::transpose(k, -2, -1)?)?, 0.7)?;
+    let nothing = number(Binary::Mul, &scores, 0.0)?;
+    let later = number(Binary::Add, &nothing, if causal { -1e30 } else { 0.0 })?;
+    let scores = elementwise::add(&scores, &index::triu(&later, 1)?)?;
+    matmul::matmul(&softmax::softmax(&scores, -1)?, v)
+}
+
+#[test]
+fn attention() {
+    let shapes: [&[usize]; 3] = [&[1, 2, 3, 4], &[1, 2, 5, 4], &[1, 2, 5, 4]];
+    for causal in [false, true] {
+        check(&case("attention", &shapes, move |x| {
+            // A device that computes at once declines it in one launch.
+            let one = tensor_core::ops::attention::attention(&x[0], &x[1], &x[2], causal, 0.7)?;
+            one.map_or_else(|| attention_apart(&x[0], &x[1], &x[2], causal), Ok)
+        }));
+    }
+}
+
 fn with_unit(x: &Tensor) -> tensor_core::Result<Tensor> {
     elementwise::add(x, &create::eye(x.device(), DType::F64, 2, 2)?)
 }

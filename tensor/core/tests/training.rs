@@ -57,7 +57,7 @@ fn adam(parameters: &[Tensor], state: &mut Vec<(Tensor, Tensor)>, step: i32) {
         let root =
             binary_scalar(Binary::Add, &unary(Unary::Sqrt, &v).unwrap(), Scalar::Float(1e-8), false).unwrap();
         let change = scaled(&div(&m, &root).unwrap(), rate);
-        parameter.set_data(&sub(&parameter.detach(), &change).unwrap()).unwrap();
+        without_gradients(|| parameter.assign(&sub(&parameter.detach(), &change).unwrap()).unwrap());
         parameter.set_grad(None);
         changed.extend([parameter.clone(), m.clone(), v.clone()]);
         state[n] = (m, v);
@@ -142,4 +142,10 @@ fn a_convolutional_network_learns() {
     assert_eq!(launches, 32);
     assert!(losses[11] < losses[0] * 0.7, "{losses:?}");
     assert!(value(&shape::select(&variance, 0, 0).unwrap()) > 0.0);
+}
+
+/// Runs an optimizer's part of a step.
+fn without_gradients(act: impl FnOnce()) {
+    let _mode = tensor_core::grad_mode::Guard::new(false);
+    act();
 }

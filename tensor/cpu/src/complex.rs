@@ -1,9 +1,12 @@
 //! Complex functions by C's annex G: signs of zeros select the side of a branch cut, and infinities and NaN give the results that
-//! the array API standard requires. Arguments were f32, so squares do not overflow here.
+//! the array API standard requires.
 
 use std::f64::consts::{FRAC_PI_2, LN_2, LN_10};
 
 use num_complex::Complex64;
+
+/// Squares of numbers below this one do not overflow.
+const SQUARES: f64 = 1e150;
 
 const NAN: Complex64 = Complex64::new(f64::NAN, f64::NAN);
 
@@ -48,6 +51,33 @@ pub fn log(z: Complex64) -> Complex64 {
     Complex64::new(size, z.im.atan2(z.re))
 }
 
+/// Smith's method: the square of the divisor would overflow.
+pub fn quotient(x: Complex64, y: Complex64) -> Complex64 {
+    if y.re.abs() >= y.im.abs() {
+        if y == Complex64::ZERO {
+            return x / y;
+        }
+        let ratio = y.im / y.re;
+        let scale = y.re + y.im * ratio;
+        return Complex64::new((x.re + x.im * ratio) / scale, (x.im - x.re * ratio) / scale);
+    }
+    let ratio = y.re / y.im;
+    let scale = y.re * ratio + y.im;
+    Complex64::new((x.re * ratio + x.im) / scale, (x.im * ratio - x.re) / scale)
+}
+
+pub fn recip(z: Complex64) -> Complex64 {
+    if z.re.abs().max(z.im.abs()) < SQUARES { z.inv() } else { quotient(Complex64::ONE, z) }
+}
+
+pub fn rsqrt(z: Complex64) -> Complex64 {
+    sqrt(z).inv()
+}
+
+pub fn exp2(z: Complex64) -> Complex64 {
+    exp(z * LN_2)
+}
+
 pub fn log2(z: Complex64) -> Complex64 {
     log(z) / LN_2
 }
@@ -78,7 +108,8 @@ pub fn sqrt(z: Complex64) -> Complex64 {
             Complex64::new(lost, f64::INFINITY.copysign(im))
         };
     }
-    let side = ((re.abs() + re.hypot(im)) / 2.0).sqrt();
+    // Halves, because the absolute value of a finite number may overflow.
+    let side = (re.abs() / 2.0 + (re / 2.0).hypot(im / 2.0)).sqrt();
     if re >= 0.0 {
         Complex64::new(side, im / (2.0 * side))
     } else {
@@ -175,6 +206,10 @@ pub fn atanh(z: Complex64) -> Complex64 {
     }
     if re.is_nan() || im.is_nan() {
         return Complex64::new(if re == 0.0 { re } else { f64::NAN }, f64::NAN);
+    }
+    if re.abs().max(im.abs()) > SQUARES {
+        let small = recip(z).re.abs();
+        return Complex64::new(small.copysign(re), FRAC_PI_2.copysign(im));
     }
     let (size, below) = (re.abs(), 1.0 - re.abs());
     let grown = (4.0 * size / (below * below + im * im)).ln_1p() / 4.0;

@@ -4,23 +4,29 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
+use tensor_core::decompose::{decompose, is_composed};
 use tensor_core::device::{Buffer, Device, DeviceInfo, Memory, Row};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
+use tensor_core::layout::Layout;
 use tensor_core::program::Program;
-use tensor_core::step::{Distribution, Step, Work};
+use tensor_core::step::{Distribution, Fused, Operand, Step, Work};
 
 use crate::contract::Contract;
+use crate::entropy;
 use crate::fault;
+use crate::indexing::{self, Check};
 use crate::level::Level;
 use crate::map::{self, map};
 use crate::memory::{BufferCache, CpuMemory, memory};
 use crate::movement::{self, Fold};
 use crate::plan_cache;
+use crate::pool::MaxPool;
 use crate::random::random;
 use crate::reduce::Reduce;
 use crate::rows;
 use crate::sequence;
+use crate::sort;
 use crate::threads::Threads;
 use crate::view::{View, wrong};
 
@@ -64,8 +70,17 @@ impl CpuDevice {
     }
 
     fn step(&self, step: &Step) -> Result<(), DeviceError> {
+        if is_composed(&step.work) {
+            let steps = decompose(step, &mut |shape: &[usize], dtype: DType| {
+                let layout = Layout::contiguous(shape);
+                let buffer = self.allocate(layout.elements().max(1) * dtype.bytes())?;
+                Ok(Operand { buffer, layout, dtype })
+            })?;
+            return steps.iter().try_for_each(|step| self.step(step));
+        }
         let inputs = step.inputs.iter().map(View::new).collect::<Result<SmallVec<[View; 4]>, _>>()?;
-        let outputs = step.outputs.iter().map(View::output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
+        let output = if matches!(step.work, Work::Write) { View::new } else { View::output };
+        let outputs = step.outputs.iter().map(output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
         for output in &step.outputs {
             if step.inputs.iter().any(|input| Arc::ptr_eq(&input.buffer, &output.buffer)) {
                 return Err(wrong("an output shares the buffer of an input"));
@@ -91,6 +106,7 @@ impl CpuDevice {
             (Work::Normalise { axes, epsilon }, inputs, outputs) => {
                 rows::normalise(threads, *axes, *epsilon, inputs, outputs)
             }
+            (Work::Write, [input], [output]) => movement::write(threads, input, output),
             (Work::Pad { before, value }, [input], [output]) => {
                 movement::pad(threads, before, *value, input, output)
             }
@@ -99,22 +115,57 @@ impl CpuDevice {
                 Fold { kernel, stride, dilation }.run(threads, input, output)
             }
             (Work::Gather { axis }, [input, indices], [output]) => {
-                movement::gather_indices(threads, *axis, input, indices, output)
+                indexing::gather_indices(threads, *axis, Check::default(), input, indices, output)
             }
-            (Work::Scatter { axis, add }, [input, indices, values], [output]) => {
-                movement::scatter(threads, *axis, *add, [input, indices, values], output)
+            (Work::Scatter { axis, add }, inputs, [output]) => {
+                indexing::scatter(threads, *axis, *add, Check::default(), inputs, output)
             }
             (Work::Random { seed, offset, distribution }, [], [output]) => {
                 random(threads, *seed, *offset, *distribution, output)
             }
             (Work::Sort { axis, descending }, [input], outputs) => {
-                sequence::sort(threads, *axis, *descending, input, outputs)
+                sort::sort(threads, *axis, *descending, input, outputs)
             }
             (Work::Cumulative { axis, product }, [input], [output]) => {
                 sequence::cumulative(threads, *axis, *product, input, output)
             }
+            (Work::Fused(fused), inputs, outputs) => self.fused(fused, inputs, outputs),
             (work, inputs, outputs) => Err(wrong(format!(
                 "{work:?} cannot have {} inputs and {} outputs",
+                inputs.len(),
+                outputs.len()
+            ))),
+        }
+    }
+}
+
+impl CpuDevice {
+    fn fused(&self, fused: &Fused, inputs: &[View], outputs: &[View]) -> Result<(), DeviceError> {
+        let threads = &self.threads;
+        match (fused, inputs, outputs) {
+            (Fused::TopK { axis, descending }, [input], outputs) => {
+                sort::select(threads, *axis, *descending, input, outputs)
+            }
+            (Fused::MaxPool { kernel, stride, padding, dilation }, [input], outputs) => {
+                MaxPool { kernel, stride, padding, dilation }.run(threads, input, outputs)
+            }
+            (Fused::CrossEntropy { axis }, [logits, classes], outputs) => {
+                entropy::loss(threads, *axis, logits, classes, outputs)
+            }
+            (Fused::CrossEntropyGradient { axis }, inputs, [output]) => {
+                entropy::gradient(threads, *axis, inputs, output)
+            }
+            (Fused::Gather { axis, wraps, bound }, [input, indices], [output]) => {
+                let check = Check { wraps: *wraps, bound: Some(*bound) };
+                indexing::gather_indices(threads, *axis, check, input, indices, output)
+            }
+            (Fused::Scatter { axis, add, bound }, inputs, [output]) => {
+                let check = Check { wraps: false, bound: *bound };
+                indexing::scatter(threads, *axis, *add, check, inputs, output)
+            }
+            (Fused::Compress, [input, mask], [output]) => indexing::compress(input, mask, output),
+            (fused, inputs, outputs) => Err(wrong(format!(
+                "{fused:?} cannot have {} inputs and {} outputs",
                 inputs.len(),
                 outputs.len()
             ))),
@@ -194,6 +245,10 @@ impl Device for CpuDevice {
         }))
     }
 
+    fn host_address(&self, buffer: &Buffer) -> Option<*mut u8> {
+        memory(buffer).ok().map(CpuMemory::start)
+    }
+
     fn synchronize(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -211,7 +266,16 @@ impl Device for CpuDevice {
         match work {
             Work::Map(program) => ready(program, dtypes),
             Work::Reduce { program, mapped, .. } => ready(program, dtypes.get(..*mapped).unwrap_or(dtypes)),
-            Work::Softmax { .. } | Work::Normalise { .. } => float,
+            Work::Softmax { .. }
+            | Work::Normalise { .. }
+            | Work::Attention { .. }
+            | Work::AttentionGradient { .. }
+            | Work::CrossEntropy { .. } => float,
+            Work::Fused(Fused::CrossEntropy { .. } | Fused::CrossEntropyGradient { .. }) => float,
+            Work::Fused(Fused::TopK { .. }) => !dtypes.first().is_some_and(|it| it.is_complex()),
+            Work::Fused(Fused::MaxPool { .. }) => {
+                !dtypes.first().is_some_and(|it| *it == DType::Bool || it.is_complex())
+            }
             Work::Random { distribution: Distribution::Uniform | Distribution::Normal, .. } => float,
             _ => true,
         }

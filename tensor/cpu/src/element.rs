@@ -1,7 +1,7 @@
 //! The Rust type of each element type, and its arithmetic where programs are not interpreted.
 
 use half::{bf16, f16};
-use num_complex::Complex32;
+use num_complex::{Complex32, Complex64};
 
 /// A type that values are accumulated in.
 pub trait Number: Copy + Send + Sync + 'static {
@@ -138,49 +138,55 @@ impl Element for Flag {
     }
 }
 
-impl Number for Complex32 {
-    const ZERO: Complex32 = Complex32::new(0.0, 0.0);
-    const ONE: Complex32 = Complex32::new(1.0, 0.0);
-    #[inline(always)]
-    fn add(self, other: Complex32) -> Complex32 {
-        self + other
-    }
-    #[inline(always)]
-    fn mul(self, other: Complex32) -> Complex32 {
-        self * other
-    }
-    #[inline(always)]
-    fn fma(self, by: Complex32, to: Complex32) -> Complex32 {
-        Complex32::new(
-            self.re.mul_add(by.re, (-self.im).mul_add(by.im, to.re)),
-            self.re.mul_add(by.im, self.im.mul_add(by.re, to.im)),
-        )
-    }
+macro_rules! complex {
+    ($($C:ident)*) => {$(
+        impl Number for $C {
+            const ZERO: $C = $C::new(0.0, 0.0);
+            const ONE: $C = $C::new(1.0, 0.0);
+            #[inline(always)]
+            fn add(self, other: $C) -> $C {
+                self + other
+            }
+            #[inline(always)]
+            fn mul(self, other: $C) -> $C {
+                self * other
+            }
+            #[inline(always)]
+            fn fma(self, by: $C, to: $C) -> $C {
+                $C::new(
+                    self.re.mul_add(by.re, (-self.im).mul_add(by.im, to.re)),
+                    self.re.mul_add(by.im, self.im.mul_add(by.re, to.im)),
+                )
+            }
+        }
+
+        impl Element for $C {
+            type Wide = $C;
+            #[inline(always)]
+            fn widen(self) -> $C {
+                self
+            }
+            #[inline(always)]
+            fn narrow(wide: $C) -> $C {
+                wide
+            }
+            /// Ordered by real part, then by imaginary part.
+            #[inline(always)]
+            fn before(self, other: $C) -> bool {
+                match (self.is_nan(), other.is_nan()) {
+                    (false, false) => self.re < other.re || (self.re == other.re && self.im < other.im),
+                    (mine, theirs) => theirs && !mine,
+                }
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $C::is_nan(self)
+            }
+        }
+    )*};
 }
 
-impl Element for Complex32 {
-    type Wide = Complex32;
-    #[inline(always)]
-    fn widen(self) -> Complex32 {
-        self
-    }
-    #[inline(always)]
-    fn narrow(wide: Complex32) -> Complex32 {
-        wide
-    }
-    /// Ordered by real part, then by imaginary part.
-    #[inline(always)]
-    fn before(self, other: Complex32) -> bool {
-        match (self.is_nan(), other.is_nan()) {
-            (false, false) => self.re < other.re || (self.re == other.re && self.im < other.im),
-            (mine, theirs) => theirs && !mine,
-        }
-    }
-    #[inline(always)]
-    fn is_nan(self) -> bool {
-        Complex32::is_nan(self)
-    }
-}
+complex! { Complex32 Complex64 }
 
 // Branch-free conversions, so that loops of them are vectorised.
 
@@ -227,6 +233,7 @@ macro_rules! with_element {
             @match $dtype, $T => $body;
             Bool $crate::element::Flag, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64,
             F16 half::f16, BF16 half::bf16, F32 f32, F64 f64, C64 num_complex::Complex32,
+            C128 num_complex::Complex64,
         }
     };
     (@match $dtype:expr, $T:ident => $body:expr; $($variant:ident $type:ty,)*) => {

@@ -1,7 +1,7 @@
 //! Reduction loops: sums, products, extremes. A row is folded in lanes that are joined as a tree, which is fast, accurate, and
 //! the same for every vector instruction level.
 
-use num_complex::Complex32;
+use num_complex::{Complex32, Complex64};
 use tensor_core::dtype::DType;
 use tensor_core::step::Reduction;
 
@@ -30,7 +30,7 @@ pub struct Folder {
     ///
     /// Safety: all hold `n` elements, and `to` does not overlap them.
     pub four: unsafe fn(to: *mut u8, values: *const u8, stride: usize, n: usize),
-    pub start: [u8; 8],
+    pub start: [u8; 16],
     pub bytes: usize,
 }
 
@@ -94,6 +94,11 @@ pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
         DType::C64 => match reduction {
             Reduction::Sum => joined!(once, Complex32, Complex32::new(0.0, 0.0), |a, b| a + b),
             Reduction::Product => joined!(once, Complex32, Complex32::new(1.0, 0.0), |a, b| a * b),
+            _ => return None,
+        },
+        DType::C128 => match reduction {
+            Reduction::Sum => joined!(once, Complex64, Complex64::new(0.0, 0.0), |a, b| a + b),
+            Reduction::Product => joined!(once, Complex64, Complex64::new(1.0, 0.0), |a, b| a * b),
             _ => return None,
         },
     })
@@ -244,9 +249,9 @@ levels! {
 
 /// For rare types, compiled for one level only to save compile time.
 fn once<J: Join>(_: Level) -> Folder {
-    let mut start = [0; 8];
+    let mut start = [0; 16];
     let (bytes, value) = (size_of::<J::N>(), J::START);
-    // SAFETY: no register type is wider than eight bytes, and all are plain numbers.
+    // SAFETY: no register type is wider than 16 bytes, and all are plain numbers.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), start.as_mut_ptr(), bytes);
     }

@@ -43,3 +43,38 @@ fn detect() -> Level {
 fn detect() -> Level {
     Level::Plain
 }
+
+/// Compiles a loop for each instruction level.
+macro_rules! leveled {
+    ($(#[$doc:meta])* $visible:vis unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "the loop's arguments, and the level")]
+        $visible unsafe fn $name<$($G: $B),*>(level: $crate::level::Level, $($argument: $T),*) {
+            #[inline(always)]
+            unsafe fn body<$($G: $B),*>($($argument: $T),*) $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn avx2<$($G: $B),*>($($argument: $T),*) {
+                // SAFETY: guaranteed by the caller.
+                unsafe { body::<$($G),*>($($argument),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn avx512<$($G: $B),*>($($argument: $T),*) {
+                // SAFETY: guaranteed by the caller.
+                unsafe { body::<$($G),*>($($argument),*) }
+            }
+            // SAFETY: guaranteed by the caller; the level was detected on this processor.
+            unsafe {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::level::Level::Avx512 => avx512::<$($G),*>($($argument),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::level::Level::Avx2 => avx2::<$($G),*>($($argument),*),
+                    _ => body::<$($G),*>($($argument),*),
+                }
+            }
+        }
+    };
+}
+pub(crate) use leveled;

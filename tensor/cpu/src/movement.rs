@@ -1,41 +1,29 @@
-//! Data movement: padding, concatenation, gather, scatter, folding.
+//! Data movement: padding, concatenation, folding.
 
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
 use tensor_core::program::{Code, Instruction, Program};
 
 use crate::element::{Element, Number, with_element};
-use crate::kernels::BLOCK;
 use crate::map::map;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
-use crate::walk::{Walk, gather, gather_bytes};
+use crate::walk::{Walk, gather_bytes};
 
 /// Elements that a task moves, approximately.
 const SHARE: usize = 16_384;
+/// Elements that are collected before they are written to places apart.
+const HELD: usize = 256;
 
-/// Runs an expression with an unsigned type of `bytes` bytes, for pure copies.
-macro_rules! with_bytes {
-    ($bytes:expr, $T:ident => $body:expr) => {
-        match $bytes {
-            1 => {
-                type $T = u8;
-                $body
-            }
-            2 => {
-                type $T = u16;
-                $body
-            }
-            4 => {
-                type $T = u32;
-                $body
-            }
-            _ => {
-                type $T = u64;
-                $body
-            }
-        }
-    };
+/// Writes elements `stride` apart.
+///
+/// # Safety
+/// There are `count` elements, aligned places for them, and both do not overlap.
+unsafe fn strew<T: Copy>(from: *const T, to: *mut T, stride: isize, count: usize) {
+    for n in 0..count {
+        // SAFETY: guaranteed by the caller.
+        unsafe { *to.wrapping_offset((n as isize).wrapping_mul(stride)) = *from.add(n) };
+    }
 }
 
 fn constant(value: Scalar, dtype: DType) -> Program {
@@ -63,7 +51,28 @@ pub fn pad(
     }
     let strides = &output.layout.strides;
     let first: isize = before.iter().zip(strides).map(|(&n, &stride)| n as isize * stride).sum();
-    let (from, target) = (input.walk(), Walk::new(inside, strides));
+    // SAFETY: the padded input is within the output, as was checked.
+    unsafe { place(threads, input, output, first, &Walk::new(inside, strides)) };
+    Ok(())
+}
+
+/// Copies elements to a layout.
+pub fn write(threads: &Threads, input: &View, output: &View) -> Result<(), DeviceError> {
+    if input.shape() != output.shape() || input.dtype != output.dtype || output.layout.overlaps() {
+        return Err(wrong("the elements of a write do not match their places"));
+    }
+    // SAFETY: the walk is that of the output, which is within its buffer.
+    unsafe { place(threads, input, output, 0, &output.walk()) };
+    Ok(())
+}
+
+/// Copies the input to the offsets of a walk, from `first` on.
+///
+/// # Safety
+/// Every offset of the walk, counted from `first`, is within the output, and no two positions have the same. The input does not
+/// overlap them.
+unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, target: &Walk) {
+    let from = input.walk();
     let bytes = input.dtype.bytes();
     let (base, to) = (Shared::new(input.start::<u8>()), Shared::new(output.start::<u8>()));
     let elements = input.elements();
@@ -71,21 +80,35 @@ pub fn pad(
         let mut position = task * SHARE;
         let end = elements.min(position + SHARE);
         target.runs(position, end - position, |offset, stride, length| {
-            // A strided row is copied element by element.
-            let (rows, length) = if stride == 1 { (1, length) } else { (length, 1) };
-            for row in 0..rows {
-                // SAFETY: the padded input is within the output, as was checked, and so are its rows; views are within their
-                // buffers.
-                unsafe {
-                    let at = (first + offset + row as isize * stride) as usize;
-                    let to = to.get().add(at * bytes);
-                    gather_bytes(bytes, base.get().cast_const(), &from, position, length, to);
-                }
+            // SAFETY: the caller guarantees that these offsets are within the output; views are within their buffers.
+            let to = unsafe { to.get().offset((first + offset) * bytes as isize) };
+            let base = base.get().cast_const();
+            if stride == 1 {
+                // SAFETY: as above.
+                unsafe { gather_bytes(bytes, base, &from, position, length, to) };
                 position += length;
+                return;
+            }
+            let mut held = [[0_u64; 2]; HELD];
+            for done in (0..length).step_by(HELD) {
+                let count = HELD.min(length - done);
+                let held = held.as_mut_ptr().cast::<u8>();
+                // SAFETY: as above, and there is space for as many elements of any size.
+                unsafe {
+                    gather_bytes(bytes, base, &from, position, count, held);
+                    let to = to.offset(done as isize * stride * bytes as isize);
+                    match bytes {
+                        1 => strew(held, to, stride, count),
+                        2 => strew(held.cast::<u16>(), to.cast(), stride, count),
+                        4 => strew(held.cast::<u32>(), to.cast(), stride, count),
+                        8 => strew(held.cast::<u64>(), to.cast(), stride, count),
+                        _ => strew(held.cast::<[u64; 2]>(), to.cast(), stride, count),
+                    }
+                }
+                position += count;
             }
         });
     });
-    Ok(())
 }
 
 pub fn concat(threads: &Threads, axis: usize, inputs: &[View], output: &View) -> Result<(), DeviceError> {
@@ -122,142 +145,6 @@ pub fn concat(threads: &Threads, axis: usize, inputs: &[View], output: &View) ->
         begun += chunk;
     }
     Ok(())
-}
-
-/// Checks that indices can be used along an axis of a tensor of another shape.
-fn check_indices(axis: usize, of: &View, indices: &View) -> Result<(), DeviceError> {
-    let (shape, wanted) = (of.shape(), indices.shape());
-    let fits = indices.dtype == DType::I64
-        && axis < shape.len()
-        && wanted.len() == shape.len()
-        && (0..shape.len()).all(|other| other == axis || wanted[other] <= shape[other]);
-    if fits { Ok(()) } else { Err(wrong("the shape or type of the indices does not match the tensor")) }
-}
-
-/// Returns the walk over positions of `indices` in another tensor, with stride zero along the axis; and the stride and length
-/// along it.
-fn beside(axis: usize, of: &View, indices: &View) -> (Walk, isize, usize) {
-    let mut strides = of.layout.strides.clone();
-    let stride = std::mem::replace(&mut strides[axis], 0);
-    (Walk::new(indices.shape(), &strides), stride, of.shape()[axis])
-}
-
-pub fn gather_indices(
-    threads: &Threads,
-    axis: usize,
-    input: &View,
-    indices: &View,
-    output: &View,
-) -> Result<(), DeviceError> {
-    check_indices(axis, input, indices)?;
-    if output.shape() != indices.shape() || output.dtype != input.dtype {
-        return Err(wrong("a gather's output must have the shape of the indices and the type of the input"));
-    }
-    let (walk, stride, length) = beside(axis, input, indices);
-    let elements = output.elements();
-    let index_walk = indices.walk();
-    let index_base = Shared::new(indices.start::<i64>());
-    with_bytes!(input.dtype.bytes(), T => {
-        let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
-        threads.each(elements.div_ceil(SHARE), elements * 2, |task| {
-            let mut wanted = [0_i64; BLOCK];
-            let end = elements.min((task + 1) * SHARE);
-            for start in (task * SHARE..end).step_by(BLOCK) {
-                let count = BLOCK.min(end - start);
-                // SAFETY: the view of indices is within its buffer; there is space for a block.
-                unsafe { gather(index_base.get().cast_const(), &index_walk, start, count, wanted.as_mut_ptr()) };
-                let mut at = 0;
-                walk.runs(start, count, |offset, step, run| {
-                    for n in 0..run {
-                        let index = wanted[at + n];
-                        // SAFETY: an index below the length stays within the view; the output has an element for each index.
-                        unsafe {
-                            *to.get().add(start + at + n) = if (0..length as i64).contains(&index) {
-                                *from.get().offset(offset + n as isize * step + index as isize * stride)
-                            } else {
-                                0
-                            };
-                        }
-                    }
-                    at += run;
-                });
-            }
-        });
-    });
-    Ok(())
-}
-
-/// Scatters in order of position, and so in order along the axis: the same bits every time. Halves are accumulated in f32 and
-/// rounded at the end.
-pub fn scatter(
-    threads: &Threads,
-    axis: usize,
-    add: bool,
-    inputs: [&View; 3],
-    output: &View,
-) -> Result<(), DeviceError> {
-    let [input, indices, values] = inputs;
-    check_indices(axis, output, indices)?;
-    let fits = input.shape() == output.shape()
-        && input.dtype == output.dtype
-        && values.dtype == output.dtype
-        && values.shape() == indices.shape();
-    if !fits {
-        return Err(wrong("a scatter's source must have the shape of the indices and the type of the input"));
-    }
-    with_element!(output.dtype, T => scatter_of::<T>(threads, axis, add, inputs, output));
-    Ok(())
-}
-
-fn scatter_of<T: Element>(threads: &Threads, axis: usize, add: bool, inputs: [&View; 3], output: &View) {
-    let [input, indices, values] = inputs;
-    let elements = output.elements();
-    let mut held: Vec<T> = vec![T::narrow(T::Wide::ZERO); elements];
-    // SAFETY: the view is within its buffer, and there is space for all of it.
-    unsafe { gather(input.start::<T>().cast_const(), &input.walk(), 0, elements, held.as_mut_ptr()) };
-    let mut sums: Vec<T::Wide> = held.into_iter().map(T::widen).collect();
-    let (walk, stride, length) = beside(axis, output, indices);
-    // Rows before the axis are independent of each other.
-    let outer: usize = indices.shape()[..axis].iter().product();
-    let whole = indices.elements();
-    let share = whole.checked_div(outer).unwrap_or(0);
-    let (index_walk, value_walk) = (indices.walk(), values.walk());
-    let (index_base, value_base) = (Shared::new(indices.start::<i64>()), Shared::new(values.start::<T>()));
-    let target = Shared::new(sums.as_mut_ptr());
-    threads.each(outer, whole * 3, |row| {
-        let (mut wanted, mut given) = ([0_i64; BLOCK], vec![T::narrow(T::Wide::ZERO); BLOCK]);
-        let end = (row + 1) * share;
-        for start in (row * share..end).step_by(BLOCK) {
-            let count = BLOCK.min(end - start);
-            // SAFETY: views are within their buffers; there is space for a block of each.
-            unsafe {
-                gather(index_base.get().cast_const(), &index_walk, start, count, wanted.as_mut_ptr());
-                gather(value_base.get().cast_const(), &value_walk, start, count, given.as_mut_ptr());
-            }
-            let mut at = 0;
-            walk.runs(start, count, |offset, step, run| {
-                for n in 0..run {
-                    let index = wanted[at + n];
-                    if (0..length as i64).contains(&index) {
-                        // SAFETY: an index below the length stays within the row of this task, and `sums` has as many elements as
-                        // the output.
-                        unsafe {
-                            let place =
-                                target.get().offset(offset + n as isize * step + index as isize * stride);
-                            let value = given[at + n].widen();
-                            *place = if add { (*place).add(value) } else { value };
-                        }
-                    }
-                }
-                at += run;
-            });
-        }
-    });
-    let to = output.start::<T>();
-    for (n, &sum) in sums.iter().enumerate() {
-        // SAFETY: there is one sum for each element of the output.
-        unsafe { *to.add(n) = T::narrow(sum) };
-    }
 }
 
 /// A fold: kernel, stride and dilation along each folded axis.

@@ -59,7 +59,7 @@ pub struct Plan {
     actions: Vec<Action>,
     registers: usize,
     /// Registers that hold a constant.
-    constants: Vec<(usize, [u8; 8], usize)>,
+    constants: Vec<(usize, [u8; 16], usize)>,
     sources: Vec<Source>,
     /// The location of each result if the plan has no outputs, and its register type.
     results: Vec<(Place, DType)>,
@@ -278,7 +278,7 @@ impl Writer<'_> {
             Code::Binary(what, left, right) => {
                 let (of, other) = (self.dtype(left)?, self.dtype(right)?);
                 let answers = match what {
-                    Binary::Complex => DType::C64,
+                    Binary::Complex => of.with_imaginary(),
                     _ if what.compares() => DType::Bool,
                     _ => of,
                 };
@@ -374,13 +374,13 @@ fn binary_cost(what: Binary, of: DType) -> usize {
 }
 
 /// Returns the register bytes of a constant, and their count.
-fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
+fn constant(value: Scalar, dtype: DType) -> ([u8; 16], usize) {
     let (real, imaginary) = match value {
         Scalar::Bool(value) => (f64::from(u8::from(value)), 0.0),
         Scalar::Int(value) => (value as f64, 0.0),
         Scalar::UInt(value) => (value as f64, 0.0),
         Scalar::Float(value) => (value, 0.0),
-        Scalar::Complex(real, imaginary) => (f64::from(real), imaginary),
+        Scalar::Complex(real, imaginary) => (real, imaginary),
     };
     let whole = match value {
         Scalar::Bool(value) => i128::from(value),
@@ -388,7 +388,7 @@ fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
         Scalar::UInt(value) => i128::from(value),
         Scalar::Float(_) | Scalar::Complex(..) => real as i128,
     };
-    let mut bytes = [0; 8];
+    let mut bytes = [0; 16];
     match dtype {
         DType::Bool => bytes[0] = u8::from(real != 0.0 || real.is_nan() || imaginary != 0.0),
         DType::F32 => bytes[..4].copy_from_slice(&(real as f32).to_ne_bytes()),
@@ -400,13 +400,17 @@ fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
             let rounded = half::bf16::from_f64(real).to_f32();
             bytes[..4].copy_from_slice(&rounded.to_ne_bytes());
         }
-        DType::F64 => bytes = real.to_ne_bytes(),
+        DType::F64 => bytes[..8].copy_from_slice(&real.to_ne_bytes()),
         DType::C64 => {
             bytes[..4].copy_from_slice(&(real as f32).to_ne_bytes());
-            bytes[4..].copy_from_slice(&imaginary.to_ne_bytes());
+            bytes[4..8].copy_from_slice(&(imaginary as f32).to_ne_bytes());
+        }
+        DType::C128 => {
+            bytes[..8].copy_from_slice(&real.to_ne_bytes());
+            bytes[8..].copy_from_slice(&imaginary.to_ne_bytes());
         }
         // Narrower integers are the low bytes, as in casts between integers.
-        _ => bytes = (whole as u64).to_le_bytes(),
+        _ => bytes[..8].copy_from_slice(&(whole as u64).to_le_bytes()),
     }
     #[cfg(target_endian = "big")]
     compile_error!("constants are written in little-endian order");
@@ -436,7 +440,7 @@ enum Bound {
 }
 
 /// Space for one block of the widest type, and one more cache line so that blocks do not all map to the same cache sets.
-const LINES: usize = BLOCK * 8 / 64 + 1;
+const LINES: usize = BLOCK * 16 / 64 + 1;
 
 /// The registers of a plan, bound to operands; one for each task.
 pub struct Frame<'a> {
@@ -584,7 +588,8 @@ impl<'a> Frame<'a> {
 unsafe fn fill(block: *mut u8, value: &[u8]) {
     macro_rules! spread {
         ($T:ty) => {{
-            let value = <$T>::from_ne_bytes(value.try_into().expect("the length was matched"));
+            // SAFETY: the length was matched, and any bytes are a value of this type.
+            let value = unsafe { value.as_ptr().cast::<$T>().read_unaligned() };
             // SAFETY: guaranteed by the caller; blocks are aligned for every type.
             unsafe { std::slice::from_raw_parts_mut(block.cast::<$T>(), BLOCK) }.fill(value);
         }};
@@ -593,6 +598,7 @@ unsafe fn fill(block: *mut u8, value: &[u8]) {
         1 => spread!(u8),
         2 => spread!(u16),
         4 => spread!(u32),
-        _ => spread!(u64),
+        8 => spread!(u64),
+        _ => spread!([u64; 2]),
     }
 }

@@ -92,7 +92,8 @@ fn key(program: &Program, operands: &[DType], outputs: Option<&[DType]>, level: 
                     Scalar::UInt(value) => (2, value),
                     Scalar::Float(value) => (3, value.to_bits()),
                     Scalar::Complex(real, imaginary) => {
-                        (4, u64::from(real.to_bits()) << 32 | u64::from(imaginary.to_bits()))
+                        key.push(real.to_bits());
+                        (4, imaginary.to_bits())
                     }
                 };
                 key.push(bits);

@@ -61,7 +61,7 @@ pub fn random(
         Distribution::Integers { low, high } => {
             let pair = |b: [u32; 4]| [integer(b[0], b[1], low, high), integer(b[2], b[3], low, high)];
             match output.dtype {
-                DType::C64 => refuse(DType::C64),
+                DType::C64 | DType::C128 => refuse(output.dtype),
                 dtype => {
                     with_element!(dtype, T => fill!(T, |b| pair(b).map(<T as FromInteger>::from_integer)))
                 }
@@ -112,6 +112,12 @@ impl FromInteger for bf16 {
 impl FromInteger for crate::element::Flag {
     fn from_integer(value: i64) -> crate::element::Flag {
         crate::element::Flag(u8::from(value != 0))
+    }
+}
+
+impl FromInteger for num_complex::Complex64 {
+    fn from_integer(value: i64) -> num_complex::Complex64 {
+        num_complex::Complex64::new(value as f64, 0.0)
     }
 }
 

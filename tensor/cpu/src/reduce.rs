@@ -212,7 +212,7 @@ unsafe fn fold_row(
     rows: std::ops::Range<usize>,
     to: *mut u8,
 ) {
-    let mut part = [0_u64; 1];
+    let mut part = [0_u64; 2];
     let there = frame.direct();
     for start in rows.clone().step_by(BLOCK) {
         let n = BLOCK.min(rows.end - start);
@@ -317,7 +317,7 @@ fn join_parts(folder: &Folder, parts: &mut [u64], kept: usize, chunks: usize) {
 /// Returns words filled with `count` neutral elements.
 fn filled(folder: &Folder, count: usize) -> Vec<u64> {
     let mut words = vec![0_u64; (count * folder.bytes).div_ceil(8)];
-    if folder.start != [0; 8] {
+    if folder.start != [0; 16] {
         refill(folder, &mut words, count);
     }
     words
@@ -325,8 +325,11 @@ fn filled(folder: &Folder, count: usize) -> Vec<u64> {
 
 fn refill(folder: &Folder, words: &mut [u64], count: usize) {
     assert!(count * folder.bytes <= words.len() * 8);
-    // Neutral elements side by side in a word: all element sizes divide eight.
-    let mut word = [0; 8];
-    word.chunks_exact_mut(folder.bytes).for_each(|one| one.copy_from_slice(&folder.start[..folder.bytes]));
-    words[..(count * folder.bytes).div_ceil(8)].fill(u64::from_ne_bytes(word));
+    // Neutral elements side by side in two words: all element sizes divide 16.
+    let mut bytes = [0; 16];
+    bytes.chunks_exact_mut(folder.bytes).for_each(|one| one.copy_from_slice(&folder.start[..folder.bytes]));
+    let pair = [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte])));
+    for chunk in words[..(count * folder.bytes).div_ceil(8)].chunks_mut(2) {
+        chunk.copy_from_slice(&pair[..chunk.len()]);
+    }
 }

@@ -7,14 +7,14 @@ use tensor_core::step::Reduction;
 
 use crate::element::{Element, Number};
 use crate::fold::{Folder, folder};
-use crate::level::Level;
+use crate::level::{Level, leveled};
 use crate::math;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::{Walk, gather};
 
 /// A type that rows are computed in.
-trait Real: Number + PartialOrd {
+pub trait Real: Number + PartialOrd {
     const DTYPE: DType;
     fn of(value: f64) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -49,43 +49,9 @@ reals! {
     f64, DType::F64, f64::exp;
 }
 
-/// Compiles a loop for each instruction level.
-macro_rules! leveled {
-    ($(#[$doc:meta])* unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
-        $(#[$doc])*
-        #[allow(clippy::too_many_arguments, reason = "the loop's arguments, and the level")]
-        unsafe fn $name<$($G: $B),*>(level: Level, $($argument: $T),*) {
-            #[inline(always)]
-            unsafe fn body<$($G: $B),*>($($argument: $T),*) $body
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2<$($G: $B),*>($($argument: $T),*) {
-                // SAFETY: guaranteed by the caller.
-                unsafe { body::<$($G),*>($($argument),*) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            unsafe fn avx512<$($G: $B),*>($($argument: $T),*) {
-                // SAFETY: guaranteed by the caller.
-                unsafe { body::<$($G),*>($($argument),*) }
-            }
-            // SAFETY: guaranteed by the caller; the level was detected on this processor.
-            unsafe {
-                match level {
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => avx512::<$($G),*>($($argument),*),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => avx2::<$($G),*>($($argument),*),
-                    _ => body::<$($G),*>($($argument),*),
-                }
-            }
-        }
-    };
-}
-
 leveled! {
     /// `to = exp(from - less)`. Safety: both hold `n` elements and do not overlap.
-    unsafe fn exponentials<W: Real>(from: *const W, less: W, to: *mut W, n: usize) {
+    pub unsafe fn exponentials<W: Real>(from: *const W, less: W, to: *mut W, n: usize) {
         for i in 0..n {
             // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = (*from.add(i)).sub(less).exp() };
@@ -152,7 +118,7 @@ leveled! {
 
 leveled! {
     /// Safety: both hold `n` elements and do not overlap.
-    unsafe fn widen<T: Element>(from: *const T, to: *mut T::Wide, n: usize) {
+    pub unsafe fn widen<T: Element>(from: *const T, to: *mut T::Wide, n: usize) {
         for i in 0..n {
             // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = (*from.add(i)).widen() };
@@ -162,7 +128,7 @@ leveled! {
 
 leveled! {
     /// Safety: both hold `n` elements and do not overlap.
-    unsafe fn narrow<T: Element>(from: *const T::Wide, to: *mut T, n: usize) {
+    pub unsafe fn narrow<T: Element>(from: *const T::Wide, to: *mut T, n: usize) {
         for i in 0..n {
             // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = T::narrow(*from.add(i)) };
@@ -194,6 +160,8 @@ macro_rules! with_float {
         }
     };
 }
+
+pub(crate) use with_float;
 
 pub fn softmax(
     threads: &Threads,
@@ -265,13 +233,13 @@ struct Softmax<W> {
     of: std::marker::PhantomData<W>,
 }
 
-fn folder_of<W: Real>(reduction: Reduction, level: Level) -> Folder {
+pub fn folder_of<W: Real>(reduction: Reduction, level: Level) -> Folder {
     folder(reduction, W::DTYPE, level).expect("every reduction is defined for floats")
 }
 
 /// # Safety
 /// The row holds `n` elements of the folder's type.
-unsafe fn folded<W: Real>(folder: &Folder, row: *const W, n: usize) -> W {
+pub unsafe fn folded<W: Real>(folder: &Folder, row: *const W, n: usize) -> W {
     let mut value = W::ZERO;
     // SAFETY: guaranteed by the caller.
     unsafe { (folder.row)(row.cast(), n, (&raw mut value).cast()) };
@@ -446,7 +414,7 @@ fn normalise_of<T: Element<Wide: Real>>(
 }
 
 /// Divides rows into tasks of worthwhile size; `picoseconds` is the estimated cost of one element.
-fn each_row(
+pub fn each_row(
     threads: &Threads,
     rows: usize,
     length: usize,

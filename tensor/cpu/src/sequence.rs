@@ -1,4 +1,4 @@
-//! Operations along one axis: argmax and argmin, sorting, cumulative sums and products.
+//! Operations along one axis: argmax and argmin, cumulative sums and products.
 
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -9,17 +9,17 @@ use crate::view::{View, wrong};
 use crate::walk::{Walk, gather};
 
 /// All rows along an axis of the input, and the positions of their results.
-struct Rows<T> {
+pub struct Rows<T> {
     from: Shared<T>,
     walk: Walk,
-    length: usize,
+    pub length: usize,
     /// The distance between neighbours along the axis in contiguous outputs, in elements.
-    inner: usize,
+    pub inner: usize,
     count: usize,
 }
 
 impl<T: Copy + Send + Sync> Rows<T> {
-    fn new(input: &View, axis: usize) -> Rows<T> {
+    pub fn new(input: &View, axis: usize) -> Rows<T> {
         let shape = input.shape();
         let mut order: Vec<usize> = (0..shape.len()).filter(|&other| other != axis).collect();
         let count = order.iter().map(|&other| shape[other]).product();
@@ -35,12 +35,12 @@ impl<T: Copy + Send + Sync> Rows<T> {
     }
 
     /// Returns the position of a row's first element in a contiguous output with `length` elements along the axis.
-    fn place(&self, row: usize, length: usize) -> usize {
+    pub fn place(&self, row: usize, length: usize) -> usize {
         row / self.inner * self.inner * length + row % self.inner
     }
 
     /// Calls `task` with each row's number and elements.
-    fn each(&self, threads: &Threads, picoseconds: usize, task: impl Fn(usize, &[T]) + Sync) {
+    pub fn each(&self, threads: &Threads, picoseconds: usize, task: impl Fn(usize, &[T]) + Sync) {
         if self.length == 0 {
             return;
         }
@@ -49,6 +49,12 @@ impl<T: Copy + Send + Sync> Rows<T> {
         threads.each(self.count.div_ceil(share), cost, |number| {
             let mut row: Vec<T> = Vec::with_capacity(self.length);
             for index in number * share..self.count.min((number + 1) * share) {
+                if self.walk.is_contiguous() {
+                    let start = self.from.get().wrapping_add(index * self.length).cast_const();
+                    // SAFETY: the view is within its buffer, and its rows follow one another.
+                    task(index, unsafe { std::slice::from_raw_parts(start, self.length) });
+                    continue;
+                }
                 // SAFETY: the view is within its buffer, and there is space for a row, which is completely written afterwards.
                 unsafe {
                     gather(
@@ -66,7 +72,8 @@ impl<T: Copy + Send + Sync> Rows<T> {
     }
 }
 
-fn check(axis: usize, input: &View, output: &View, along: usize) -> Result<(), DeviceError> {
+/// Checks that an output has the input's shape, except for a length along the axis.
+pub fn check(axis: usize, input: &View, output: &View, along: usize) -> Result<(), DeviceError> {
     let fits = axis < input.shape().len()
         && input.shape().len() == output.shape().len()
         && output.shape()[axis] == along
@@ -114,62 +121,6 @@ fn extreme<T: Element>(row: &[T], largest: bool) -> usize {
     at
 }
 
-/// Stable sort, NaN last.
-pub fn sort(
-    threads: &Threads,
-    axis: usize,
-    descending: bool,
-    input: &View,
-    outputs: &[View],
-) -> Result<(), DeviceError> {
-    let Some((values, indices)) = outputs.split_first() else { return Ok(()) };
-    check(axis, input, values, input.shape().get(axis).copied().unwrap_or(0))?;
-    if values.dtype != input.dtype
-        || indices.len() > 1
-        || indices.iter().any(|view| view.dtype != DType::I64 || view.shape() != values.shape())
-    {
-        return Err(wrong("a sort writes values and int64 indices"));
-    }
-    let indices = indices.first().map(|view| Shared::new(view.start::<i64>()));
-    with_element!(input.dtype, T => {
-        let rows = Rows::<T>::new(input, axis);
-        let to = Shared::new(values.start::<T>());
-        rows.each(threads, 50_000, |number, row| {
-            let mut order: Vec<(T, usize)> = row.iter().copied().zip(0..).collect();
-            order.sort_by(|one, other| compare(one.0, other.0, descending));
-            let start = rows.place(number, rows.length);
-            for (n, &(value, index)) in order.iter().enumerate() {
-                // SAFETY: every element of the row has a position in each output.
-                unsafe {
-                    *to.get().add(start + n * rows.inner) = value;
-                    if let Some(indices) = indices {
-                        *indices.get().add(start + n * rows.inner) = index as i64;
-                    }
-                }
-            }
-        });
-    });
-    Ok(())
-}
-
-fn compare<T: Element>(one: T, other: T, descending: bool) -> std::cmp::Ordering {
-    use std::cmp::Ordering::*;
-    match (one.is_nan(), other.is_nan()) {
-        (true, true) => return Equal,
-        (true, false) => return Greater,
-        (false, true) => return Less,
-        (false, false) => {}
-    }
-    let (first, second) = if descending { (other, one) } else { (one, other) };
-    if first.before(second) {
-        Less
-    } else if second.before(first) {
-        Greater
-    } else {
-        Equal
-    }
-}
-
 /// Cumulative sum or product. Halves are accumulated in f32 and rounded where they are written.
 pub fn cumulative(
     threads: &Threads,
@@ -181,6 +132,10 @@ pub fn cumulative(
     check(axis, input, output, input.shape().get(axis).copied().unwrap_or(0))?;
     if input.dtype != output.dtype {
         return Err(wrong("a cumulative sum must keep its element type"));
+    }
+    if input.shape()[axis + 1..].iter().product::<usize>() > 1 && input.walk().is_contiguous() {
+        with_element!(input.dtype, T => accumulate_columns::<T>(threads, axis, product, input, output));
+        return Ok(());
     }
     with_element!(input.dtype, T => {
         let rows = Rows::<T>::new(input, axis);
@@ -196,4 +151,39 @@ pub fn cumulative(
         });
     });
     Ok(())
+}
+
+/// Columns that are accumulated at a time.
+const COLUMNS: usize = 1024;
+
+/// Accumulates along an axis that is not the last, for many columns at a time; the input is contiguous.
+fn accumulate_columns<T: Element>(
+    threads: &Threads,
+    axis: usize,
+    product: bool,
+    input: &View,
+    output: &View,
+) {
+    let shape = input.shape();
+    let (outer, length): (usize, usize) = (shape[..axis].iter().product(), shape[axis]);
+    let inner: usize = shape[axis + 1..].iter().product();
+    let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
+    let stripes = inner.div_ceil(COLUMNS);
+    threads.each(outer * stripes, input.elements() / 4, |task| {
+        let (row, first) = (task / stripes, task % stripes * COLUMNS);
+        let width = COLUMNS.min(inner - first);
+        let mut sums = [if product { T::Wide::ONE } else { T::Wide::ZERO }; COLUMNS];
+        for step in 0..length {
+            let at = (row * length + step) * inner + first;
+            // SAFETY: these columns of this row are within both operands, and no other task has them.
+            let (from, to) = unsafe {
+                let from = std::slice::from_raw_parts(from.get().add(at).cast_const(), width);
+                (from, std::slice::from_raw_parts_mut(to.get().add(at), width))
+            };
+            for ((sum, &value), to) in sums.iter_mut().zip(from).zip(to) {
+                *sum = if product { sum.mul(value.widen()) } else { sum.add(value.widen()) };
+                *to = T::narrow(*sum);
+            }
+        }
+    });
 }

@@ -30,6 +30,11 @@ impl Walk {
         walk
     }
 
+    /// The lengths and strides of the merged axes.
+    pub fn axes(&self) -> (&[usize], &[isize]) {
+        (&self.shape, &self.strides)
+    }
+
     /// Whether position `p` is at offset `p`.
     pub fn is_contiguous(&self) -> bool {
         match *self.strides {
@@ -138,7 +143,7 @@ pub unsafe fn gather<T: Copy>(base: *const T, walk: &Walk, start: usize, count: 
 /// Like [`gather`], for elements of `bytes` bytes.
 ///
 /// # Safety
-/// Like `gather`, for elements of `bytes` bytes (1, 2, 4 or 8).
+/// Like `gather`, for elements of `bytes` bytes (1, 2, 4, 8 or 16).
 pub unsafe fn gather_bytes(
     bytes: usize,
     base: *const u8,
@@ -153,7 +158,8 @@ pub unsafe fn gather_bytes(
             1 => gather(base, walk, start, count, into),
             2 => gather(base.cast::<u16>(), walk, start, count, into.cast()),
             4 => gather(base.cast::<u32>(), walk, start, count, into.cast()),
-            _ => gather(base.cast::<u64>(), walk, start, count, into.cast()),
+            8 => gather(base.cast::<u64>(), walk, start, count, into.cast()),
+            _ => gather(base.cast::<[u64; 2]>(), walk, start, count, into.cast()),
         }
     }
 }

@@ -129,10 +129,10 @@ fn arithmetic(what: Binary, dtype: DType, a: (f64, f64), b: (f64, f64)) -> (f64,
     match what {
         Binary::Eq => truth(a == b),
         Binary::Le => truth(a.0 <= b.0),
-        Binary::Add if dtype == DType::C64 => (a.0 + b.0, a.1 + b.1),
-        Binary::Sub if dtype == DType::C64 => (a.0 - b.0, a.1 - b.1),
-        Binary::Mul if dtype == DType::C64 => (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0),
-        Binary::Div if dtype == DType::C64 => {
+        Binary::Add if dtype.is_complex() => (a.0 + b.0, a.1 + b.1),
+        Binary::Sub if dtype.is_complex() => (a.0 - b.0, a.1 - b.1),
+        Binary::Mul if dtype.is_complex() => (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0),
+        Binary::Div if dtype.is_complex() => {
             let size = b.0 * b.0 + b.1 * b.1;
             ((a.0 * b.0 + a.1 * b.1) / size, (a.1 * b.0 - a.0 * b.1) / size)
         }
@@ -472,6 +472,41 @@ fn normalisation_has_the_moments_it_says() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_write_changes_its_places_and_nothing_else() {
+    let bench = Bench::new();
+    let mut dice = Dice::new(7);
+    for dtype in DType::ALL {
+        for (shape, strides, offset) in [
+            (vec![5], vec![3], 1),
+            (vec![4, 3], vec![1, 4], 2),
+            (vec![2, 3, 2], vec![-10, 3, 1], 12),
+            (vec![3000], vec![5], 4),
+            (vec![70, 300], vec![301, 1], 0),
+        ] {
+            let layout = Layout { shape: shape[..].into(), strides: strides[..].into(), offset };
+            let room = 22_000;
+            let (input, old) =
+                (bench.random(&mut dice, dtype, &shape), bench.random(&mut dice, dtype, &[room]));
+            let mut expected = old.values.clone();
+            for (position, &value) in input.values.iter().enumerate() {
+                let index = unravel(position, &shape);
+                let place: isize = index.iter().zip(&strides).map(|(&n, &stride)| n as isize * stride).sum();
+                expected[(offset as isize + place) as usize] = value;
+            }
+            let mut bytes = old.values.iter().flat_map(|&value| encode(dtype, value)).collect::<Vec<_>>();
+            let buffer = bench.device.allocate(bytes.len()).unwrap();
+            bench.device.upload(&buffer, 0, &bytes).unwrap();
+            let output = Operand { buffer: buffer.clone(), layout, dtype };
+            let step = Step { work: Work::Write, inputs: vec![input.operand.clone()], outputs: vec![output] };
+            bench.device.run(&[step]).unwrap();
+            bench.device.download(&buffer, 0, &mut bytes).unwrap();
+            let found: Vec<_> = bytes.chunks_exact(dtype.bytes()).map(|it| decode(dtype, it)).collect();
+            assert!(found == expected, "{dtype} {shape:?}");
         }
     }
 }

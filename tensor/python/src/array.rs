@@ -3,8 +3,9 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySequence, PyTuple};
-use tensor_core::Tensor;
 use tensor_core::dtype::{DType, Scalar};
+use tensor_core::layout::Layout;
+use tensor_core::{HostMemory, Lease, Tensor};
 
 use crate::element;
 use crate::tensor::PyTensor;
@@ -118,6 +119,7 @@ fn typed(kind: &str) -> Option<DType> {
         "f4" => DType::F32,
         "f8" => DType::F64,
         "c8" => DType::C64,
+        "c16" => DType::C128,
         _ => return None,
     })
 }
@@ -138,6 +140,7 @@ fn spelt(dtype: DType) -> &'static str {
         DType::F32 => "<f4",
         DType::F64 => "<f8",
         DType::C64 => "<c8",
+        DType::C128 => "<c16",
     }
 }
 
@@ -157,9 +160,6 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
     let dtype = if name == "bfloat16" {
         array = array.call_method1("view", ("u2",))?;
         DType::BF16
-    } else if name == "complex128" {
-        array = array.call_method1("astype", ("complex64",))?;
-        DType::C64
     } else {
         typed(code.trim_start_matches(['<', '|', '=']))
             .ok_or_else(|| PyTypeError::new_err(format!("NumPy's type {name} is not supported")))?
@@ -198,7 +198,68 @@ impl Downloaded {
     }
 }
 
-/// Returns a NumPy array with the tensor's elements. NumPy has no bfloat16; without ml_dtypes it becomes float32.
+/// A tensor with the memory of a NumPy array, if the current device is the CPU and the array allows it.
+#[pyfunction]
+pub fn sharing(array: &Bound<'_, PyAny>) -> PyResult<Option<PyTensor>> {
+    if !crate::device::is_current(crate::device::cpu()) {
+        return Ok(None);
+    }
+    Ok(over_numpy(array)?.map(|tensor| PyTensor::new(tensor, false)))
+}
+
+/// The memory of a tensor with NumPy's array interface. The NumPy array keeps this object, and so the memory, alive.
+#[pyclass(frozen, module = "pyflame._pyflame")]
+struct Lent {
+    lease: Lease,
+    dtype: DType,
+}
+
+#[pymethods]
+impl Lent {
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (size, layout) = (self.dtype.bytes(), &self.lease.layout);
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", spelt(self.dtype))?;
+        interface.set_item("shape", PyTuple::new(py, &layout.shape)?)?;
+        interface
+            .set_item("strides", PyTuple::new(py, layout.strides.iter().map(|it| it * size as isize))?)?;
+        interface.set_item("data", (self.lease.start as usize + layout.offset * size, false))?;
+        Ok(interface)
+    }
+}
+
+/// A tensor on the CPU with the memory of a NumPy array. `None` if that is not possible: another byte order, elements that overlap
+/// or that may not be written.
+fn over_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    let code: String = array.getattr("dtype")?.getattr("str")?.extract()?;
+    let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
+    let dtype =
+        if name == "bfloat16" { Some(DType::BF16) } else { typed(code.trim_start_matches(['<', '|', '='])) };
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    let strides: Vec<isize> = array.getattr("strides")?.extract()?;
+    let writeable: bool = array.getattr("flags")?.getattr("writeable")?.extract()?;
+    let Some(dtype) = dtype.filter(|_| writeable && !code.starts_with('>') && !shape.contains(&0)) else {
+        return Ok(None);
+    };
+    let size = dtype.bytes() as isize;
+    if shape.len() > 64 || strides.iter().any(|stride| stride % size != 0) {
+        return Ok(None);
+    }
+    let strides = strides.iter().map(|stride| stride / size).collect();
+    let layout = Layout { shape: shape.iter().copied().collect(), strides, offset: 0 };
+    if layout.overlaps() {
+        return Ok(None);
+    }
+    let address: usize = array.getattr("ctypes")?.getattr("data")?.extract()?;
+    let owner = Box::new(array.clone().unbind());
+    // SAFETY: NumPy reports these elements at the address, and the array, which keeps them alive, may be written.
+    let memory = unsafe { HostMemory::new(address as *mut u8, layout, owner) };
+    Ok(Some(Tensor::from_memory(crate::device::cpu(), dtype, memory)))
+}
+
+/// Returns a NumPy array with the tensor's elements, in the tensor's memory if that is in this process. NumPy has no bfloat16; without ml_dtypes it becomes float32.
 pub fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let brain = if tensor.dtype() == DType::BF16 { Some(py.import("ml_dtypes").ok()) } else { None };
@@ -209,6 +270,16 @@ pub fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Py
     } else {
         tensor
     };
+    if tensor.elements() > 0
+        && let Some(lease) = crate::tensor::lend(py, tensor)?
+    {
+        let held = Lent { lease, dtype: tensor.dtype() };
+        let array = numpy.call_method1("asarray", (Py::new(py, held)?,))?;
+        return match brain {
+            Some(Some(types)) => array.call_method1("view", (types.getattr("bfloat16")?,)),
+            _ => Ok(array),
+        };
+    }
     let bytes = crate::tensor::download(py, tensor)?;
     if bytes.is_empty() {
         let dtype = if tensor.dtype() == DType::BF16 { "u2" } else { spelt(tensor.dtype()) };

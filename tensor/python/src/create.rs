@@ -27,6 +27,87 @@ pub fn draw(blocks: u64) -> (u64, u64) {
     (generator.0, position)
 }
 
+/// A source of random numbers with a state of its own: a seed, and the position of the next block.
+#[pyclass(name = "Generator", module = "pyflame", frozen)]
+#[derive(Debug)]
+pub struct Generator {
+    state: Mutex<(u64, u64)>,
+}
+
+#[pymethods]
+impl Generator {
+    #[new]
+    #[pyo3(signature = (device="cpu"))]
+    fn new(device: &str) -> Generator {
+        // Numbers do not depend on the device.
+        let _ = device;
+        Generator { state: Mutex::new((0, 0)) }
+    }
+
+    /// Starts again with this seed.
+    fn manual_seed<'py>(slf: Bound<'py, Self>, seed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        slf.get().set_state((seed_of(seed)?, 0));
+        Ok(slf)
+    }
+
+    /// Starts again with a seed that the system draws; returns it.
+    fn seed(&self) -> u64 {
+        let seed = fresh_seed();
+        self.set_state((seed, 0));
+        seed
+    }
+
+    /// The seed.
+    fn initial_seed(&self) -> u64 {
+        self.get_state().0
+    }
+
+    /// The seed and the position.
+    fn get_state(&self) -> (u64, u64) {
+        *self.state.lock().expect("no code panics while holding this lock")
+    }
+
+    /// Continues from a state of `get_state`.
+    fn set_state(&self, state: (u64, u64)) {
+        *self.state.lock().expect("no code panics while holding this lock") = state;
+    }
+
+    /// The device that numbers are drawn on.
+    #[getter]
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn __reduce__<'py>(slf: Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (), (u64, u64))> {
+        Ok((slf.getattr("__class__")?, (), slf.get().get_state()))
+    }
+
+    fn __setstate__(&self, state: (u64, u64)) {
+        self.set_state(state);
+    }
+}
+
+/// Like [`draw`], from a generator if one is given.
+pub fn draw_from(generator: Option<&Bound<'_, Generator>>, blocks: u64) -> (u64, u64) {
+    let Some(generator) = generator else { return draw(blocks) };
+    let mut state = generator.get().state.lock().expect("no code panics while holding this lock");
+    let position = state.1;
+    state.1 = position.wrapping_add(blocks);
+    (state.0, position)
+}
+
+/// A seed that differs in every process and at every call.
+fn fresh_seed() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0)
+}
+
+fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match seed.extract::<u64>() {
+        Ok(seed) => Ok(seed),
+        Err(_) => Ok(seed.extract::<i64>().map_err(|_| PyValueError::new_err("a seed has 64 bits"))? as u64),
+    }
+}
+
 fn finished(
     tensor: tensor_core::Result<tensor_core::Tensor>,
     placed: bool,
@@ -58,36 +139,43 @@ fn tensor(
 
 /// Defines functions that create a tensor of a shape, and their variants that take the shape of another tensor.
 macro_rules! creators {
-    ($($name:ident $like:ident $create:expr, $doc:literal;)*) => {
+    ($($name:ident $like:ident $([$option:ident: $kind:ty])? = $create:expr, $doc:literal;)*) => {
         $(
             #[doc = $doc]
             #[pyfunction]
-            #[pyo3(signature = (*size, dtype=None, device=None, requires_grad=false))]
+            #[pyo3(signature = (*size, dtype=None, device=None, requires_grad=false, pin_memory=false $(, $option=None)?))]
             fn $name(
                 py: Python<'_>,
                 size: &Bound<'_, PyTuple>,
                 dtype: Option<AnyDType>,
                 device: Option<&str>,
                 requires_grad: bool,
+                pin_memory: bool,
+                $($option: Option<&Bound<'_, $kind>>,)?
             ) -> PyResult<PyTensor> {
+                // Uploads go through pinned memory in any case.
+                let _ = pin_memory;
                 let (device, placed) = chosen(py, device)?;
                 let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
-                finished(created(&device, dtype, &shape_of(size)?, $create), placed, requires_grad)
+                let source = first_of([$($option)?]);
+                let made = created(&device, dtype, &shape_of(size)?, $create, source);
+                finished(made, placed, requires_grad)
             }
 
             #[doc = $doc]
             #[pyfunction]
-            #[pyo3(signature = (other, dtype=None, device=None))]
+            #[pyo3(signature = (other, dtype=None, device=None, requires_grad=false))]
             fn $like(
                 py: Python<'_>,
                 other: &Bound<'_, PyTensor>,
                 dtype: Option<AnyDType>,
                 device: Option<&str>,
+                requires_grad: bool,
             ) -> PyResult<PyTensor> {
                 let (device, placed) = beside(py, other, device)?;
                 let other = other.get().tensor();
                 let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
-                finished(created(&device, dtype, other.shape(), $create), placed, false)
+                finished(created(&device, dtype, other.shape(), $create, None), placed, requires_grad)
             }
         )*
 
@@ -101,12 +189,19 @@ macro_rules! creators {
     };
 }
 
+/// The generator, of a function that takes one.
+fn first_of<const N: usize, T>(given: [Option<T>; N]) -> Option<T> {
+    given.into_iter().next().flatten()
+}
+
 creators! {
-    zeros zeros_like Elements::All(0), "Zeros.";
-    ones ones_like Elements::All(1), "Ones.";
-    empty empty_like Elements::All(0), "A tensor for elements that are set later; they are zero.";
-    rand rand_like Elements::Random(Distribution::Uniform), "Uniform random numbers in [0, 1), the same on every device.";
-    randn randn_like Elements::Random(Distribution::Normal), "Normal random numbers, the same on every device.";
+    zeros zeros_like = Elements::All(0), "Zeros.";
+    ones ones_like = Elements::All(1), "Ones.";
+    empty empty_like = Elements::All(0), "A tensor for elements that are set later; they are zero.";
+    rand rand_like [generator: Generator] =
+        Elements::Random(Distribution::Uniform), "Uniform random numbers in [0, 1), the same on every device.";
+    randn randn_like [generator: Generator] =
+        Elements::Random(Distribution::Normal), "Normal random numbers, the same on every device.";
 }
 
 /// The elements of a new tensor.
@@ -121,11 +216,13 @@ fn created(
     dtype: DType,
     shape: &[usize],
     elements: Elements,
+    generator: Option<&Bound<'_, Generator>>,
 ) -> tensor_core::Result<tensor_core::Tensor> {
     match elements {
         Elements::All(value) => create::full(device, dtype, shape, Scalar::Int(value)),
         Elements::Random(distribution) => {
-            let (seed, offset) = draw(create::random_blocks(count(shape), dtype, distribution));
+            let (seed, offset) =
+                draw_from(generator, create::random_blocks(count(shape), dtype, distribution));
             create::random(device, dtype, shape, distribution, seed, offset)
         }
     }
@@ -172,6 +269,7 @@ fn full(
     finished(create::full(&device, dtype, &shape, value), placed, requires_grad)
 }
 
+/// A tensor of the shape of another, filled with a number.
 #[pyfunction]
 #[pyo3(signature = (other, fill_value, dtype=None, device=None))]
 fn full_like(
@@ -245,7 +343,7 @@ fn eye(
 
 /// Random integers: `randint(high, size)` or `randint(low, high, size)`, from low to below high.
 #[pyfunction]
-#[pyo3(signature = (low, high=None, size=None, dtype=None, device=None))]
+#[pyo3(signature = (low, high=None, size=None, dtype=None, device=None, *, generator=None))]
 fn randint(
     py: Python<'_>,
     low: i64,
@@ -253,6 +351,7 @@ fn randint(
     size: Option<&Bound<'_, PyAny>>,
     dtype: Option<AnyDType>,
     device: Option<&str>,
+    generator: Option<&Bound<'_, Generator>>,
 ) -> PyResult<PyTensor> {
     let (device, placed) = chosen(py, device)?;
     let dtype = dtype.map_or(DType::I64, |dtype| dtype.0);
@@ -268,17 +367,14 @@ fn randint(
     };
     let shape = shape_of(&PyTuple::new(py, [size])?)?;
     let distribution = Distribution::Integers { low: range.start, high: range.end };
-    let (seed, offset) = draw(create::random_blocks(count(&shape), DType::I64, distribution));
+    let (seed, offset) = draw_from(generator, create::random_blocks(count(&shape), DType::I64, distribution));
     finished(create::random(&device, dtype, &shape, distribution, seed, offset), placed, false)
 }
 
 /// Seeds the random number generator.
 #[pyfunction]
 fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<()> {
-    let seed = match seed.extract::<u64>() {
-        Ok(seed) => seed,
-        Err(_) => seed.extract::<i64>().map_err(|_| PyValueError::new_err("a seed has 64 bits"))? as u64,
-    };
+    let seed = seed_of(seed)?;
     *GENERATOR.lock().expect("no code panics while holding this lock") = (seed, 0);
     Ok(())
 }
@@ -289,6 +385,7 @@ fn get_rng_state() -> (u64, u64) {
     *GENERATOR.lock().expect("no code panics while holding this lock")
 }
 
+/// Sets the state of the random number generator, as `get_rng_state` returned it.
 #[pyfunction]
 fn set_rng_state(state: (u64, u64)) {
     *GENERATOR.lock().expect("no code panics while holding this lock") = state;
@@ -296,8 +393,8 @@ fn set_rng_state(state: (u64, u64)) {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // The default seed differs in every process.
-    let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0);
-    *GENERATOR.lock().expect("no code panics while holding this lock") = (seed, 0);
+    *GENERATOR.lock().expect("no code panics while holding this lock") = (fresh_seed(), 0);
+    module.add_class::<Generator>()?;
     register_creators(module)?;
     module.add_function(wrap_pyfunction!(tensor, module)?)?;
     module.add_function(wrap_pyfunction!(full, module)?)?;

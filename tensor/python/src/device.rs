@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tensor_core::device::{Device, DeviceInfo};
 use tensor_cpu::{CpuDevice, CpuOptions};
-use tensor_rocm::{RocmDevice, RocmOptions, device_count_with};
+use tensor_rocm::{RocmDevice, RocmOptions, device_count_with, reset_with};
 
-use crate::error::raise_device;
+use crate::error::{raise, raise_device};
 use crate::packaged;
 
 pub type AnyDevice = Arc<dyn Device>;
@@ -34,7 +34,9 @@ static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
 pub fn cpu() -> &'static AnyDevice {
     CPU.get_or_init(|| {
-        CpuDevice::with(&CpuOptions { threads: crate::env::threads(), ..CpuOptions::default() })
+        // The import of the module has checked the variable.
+        let threads = crate::env::threads().unwrap_or_default();
+        CpuDevice::with(&CpuOptions { threads, ..CpuOptions::default() })
     })
 }
 
@@ -64,6 +66,8 @@ fn options(packaged: Option<PathBuf>) -> RocmOptions {
         kernel_cache: kernel_folder(),
         without_graphs: !graphs(),
         interpret: crate::env::interpret(),
+        // The import of the module has checked the variable.
+        blas: crate::env::blas().unwrap_or_default(),
         on_interpret: Some(crate::notice::interpreting),
     }
 }
@@ -109,7 +113,9 @@ fn rocm(ordinal: u32, packaged: Option<PathBuf>) -> PyResult<AnyDevice> {
     }
     let options = options(packaged);
     let count = device_count_with(&options)
-        .map_err(|error| PyRuntimeError::new_err(format!("ROCm not available: {error}")))?;
+        .map_err(|error| PyRuntimeError::new_err(format!(
+                "ROCm not available: {error}; an AMD GPU, `remora run --device mi300x -- python ...`, or the package pyflame[gpu] provides one"
+            )))?;
     if ordinal as usize >= count {
         return Err(PyRuntimeError::new_err(format!(
             "ROCm device {ordinal} requested but only {count} devices available"
@@ -123,7 +129,11 @@ fn rocm(ordinal: u32, packaged: Option<PathBuf>) -> PyResult<AnyDevice> {
 
 /// Returns the device of that name; a GPU is opened on first use.
 pub fn named(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
-    match parsed(name)? {
+    let number = parsed(name)?;
+    if name.starts_with("cuda") {
+        crate::notice::cuda(py)?;
+    }
+    match number {
         None => Ok(cpu().clone()),
         Some(ordinal) => {
             let packaged = packaged::library(py)?;
@@ -198,7 +208,7 @@ fn device_info(py: Python<'_>, device: Option<String>) -> PyResult<Bound<'_, PyD
     described(py, py.detach(|| device.info()).map_err(raise_device)?)
 }
 
-/// Waits until all work submitted to the current device, or another, has finished.
+/// Starts the computation of all pending tensors of the current device, or another, and waits until it has finished.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
 fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
@@ -207,7 +217,33 @@ fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
         None => current(),
     };
     usable(&device)?;
+    py.detach(|| tensor_core::eval_pending(&device)).map_err(raise)?;
     py.detach(|| device.synchronize()).map_err(raise_device)
+}
+
+/// Abandons all GPUs and what is on them, and opens them again when they are used. After the loss of a worker, this connects to the
+/// one that serves its address now.
+#[pyfunction]
+fn rocm_reset(py: Python<'_>) -> PyResult<()> {
+    let packaged = packaged::library(py)?;
+    let before = current();
+    py.detach(|| {
+        let mut opened = ROCM.lock().expect("no code panics while holding this lock");
+        let mut ordinals: Vec<u32> = opened.iter().flat_map(HashMap::keys).copied().collect();
+        ordinals.sort_unstable();
+        for device in opened.take().iter().flat_map(HashMap::values) {
+            if let Some(device) = device.as_any().downcast_ref::<RocmDevice>() {
+                device.abandon();
+            }
+        }
+        if ordinals.is_empty() {
+            ordinals.push(0);
+        }
+        reset_with(&ordinals, &options(packaged)).map_err(raise_device)
+    })
+    .and_then(|()| if before.name() == "cpu" { Ok(before.clone()) } else { named(py, before.name()) })
+    .map(make_current)
+    .inspect_err(|_| make_current(cpu().clone()))
 }
 
 /// The number of GPUs; zero if no HIP library or no worker is available.
@@ -232,12 +268,15 @@ fn rocm_trouble(py: Python<'_>) -> Option<String> {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    crate::env::threads().map_err(PyValueError::new_err)?;
+    crate::env::blas().map_err(PyValueError::new_err)?;
     tensor_core::set_host_device(cpu().clone());
     make_current(cpu().clone());
     module.add_function(wrap_pyfunction!(set_device, module)?)?;
     module.add_function(wrap_pyfunction!(get_device, module)?)?;
     module.add_function(wrap_pyfunction!(device_info, module)?)?;
     module.add_function(wrap_pyfunction!(synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_reset, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_device_count, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_trouble, module)?)?;
     if let Some(name) = crate::env::first_device() {

@@ -1,16 +1,17 @@
-//! DLPack: array exchange between libraries. Tensors are exported as copies in host memory, whatever their device: a remote GPU
-//! has no address in this process. Imported arrays are copied too.
+//! DLPack: array exchange between libraries. On the CPU both sides share memory. Tensors on a GPU are exported as copies in host
+//! memory: a remote GPU has no address in this process.
 
 use std::ffi::{CStr, c_void};
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tensor_core::Tensor;
 use tensor_core::dtype::{DType, Kind};
+use tensor_core::layout::Layout;
+use tensor_core::{HostMemory, Lease, Tensor};
 
 use crate::error::raise;
-use crate::tensor::{PyTensor, chosen, download};
+use crate::tensor::{PyTensor, chosen, download, lend};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -46,12 +47,53 @@ struct DlManaged {
     deleter: Option<unsafe extern "C" fn(*mut DlManaged)>,
 }
 
-/// The memory owned by an exported tensor.
+/// A managed tensor since version 1 of DLPack.
+#[repr(C)]
+struct DlVersioned {
+    version: [u32; 2],
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut DlVersioned)>,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+const VERSION: [u32; 2] = [1, 0];
+const IS_COPIED: u64 = 2;
+
+/// What an exported tensor owns.
 struct Exported {
-    /// 8-byte words, so that elements of every type are aligned.
-    bytes: Vec<u64>,
+    memory: Memory,
     shape: Vec<i64>,
     strides: Vec<i64>,
+}
+
+enum Memory {
+    Shared {
+        _lease: Lease,
+    },
+    /// 16-byte words, so that elements of every type are aligned.
+    Copied {
+        _words: Vec<u128>,
+    },
+}
+
+/// An imported tensor. Its deleter is called when it is dropped.
+struct Imported(*mut DlManaged);
+
+// SAFETY: DLPack's deleters may be called from any thread, and nothing else is done with the pointer.
+unsafe impl Send for Imported {}
+// SAFETY: as above.
+unsafe impl Sync for Imported {}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        // SAFETY: the importer took the tensor over from its capsule, so this is the only call of the deleter.
+        unsafe {
+            if let Some(deleter) = (*self.0).deleter {
+                deleter(self.0);
+            }
+        }
+    }
 }
 
 const CPU: i32 = 1;
@@ -80,58 +122,54 @@ fn meant(dtype: DlType) -> Option<DType> {
     })
 }
 
+/// A managed tensor in one of DLPack's two versions.
+trait Managed {
+    const NAME: &'static CStr;
+    fn context(&self) -> *mut c_void;
+}
+
+impl Managed for DlManaged {
+    const NAME: &'static CStr = NAME;
+    fn context(&self) -> *mut c_void {
+        self.context
+    }
+}
+
+impl Managed for DlVersioned {
+    const NAME: &'static CStr = c"dltensor_versioned";
+    fn context(&self) -> *mut c_void {
+        self.context
+    }
+}
+
 /// Frees what `export` allocated.
 ///
 /// # Safety
 /// `managed` came from `export` and is not used any more.
-unsafe extern "C" fn delete(managed: *mut DlManaged) {
+unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
     if !managed.is_null() {
         // SAFETY: `export` created both boxes, and DLPack guarantees that the deleter is called once.
         unsafe {
             let managed = Box::from_raw(managed);
-            drop(Box::from_raw(managed.context.cast::<Exported>()));
+            drop(Box::from_raw(managed.context().cast::<Exported>()));
         }
     }
 }
 
 /// Capsule destructor: frees a tensor that no consumer took.
-unsafe extern "C" fn forget(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn forget<M: Managed>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls this with the capsule that `export` created; a consumed capsule has another name.
     unsafe {
-        if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
-            delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
+        if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
+            delete(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>());
         }
     }
 }
 
-fn export<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
-    let raw = download(py, tensor)?;
-    let mut bytes = vec![0_u64; raw.len().div_ceil(8)];
-    for (word, chunk) in bytes.iter_mut().zip(raw.chunks(8)) {
-        let mut padded = [0; 8];
-        padded[..chunk.len()].copy_from_slice(chunk);
-        *word = u64::from_ne_bytes(padded);
-    }
-    let shape: Vec<i64> = tensor.shape().iter().map(|&length| length as i64).collect();
-    let strides = tensor_core::layout::Layout::contiguous(tensor.shape());
-    let strides = strides.strides.iter().map(|&stride| stride as i64).collect();
-    let mut context = Box::new(Exported { bytes, shape, strides });
-    let managed = Box::new(DlManaged {
-        tensor: DlTensor {
-            data: context.bytes.as_mut_ptr().cast(),
-            device: DlDevice { kind: CPU, number: 0 },
-            dims: context.shape.len() as i32,
-            dtype: spelt(tensor.dtype()),
-            shape: context.shape.as_mut_ptr(),
-            strides: context.strides.as_mut_ptr(),
-            byte_offset: 0,
-        },
-        context: Box::into_raw(context).cast(),
-        deleter: Some(delete),
-    });
-    let managed = Box::into_raw(managed);
+fn capsule<M: Managed>(py: Python<'_>, managed: M) -> PyResult<Bound<'_, PyAny>> {
+    let managed = Box::into_raw(Box::new(managed));
     // SAFETY: the pointer is not null, the name is static, and `forget` frees an unconsumed tensor.
-    let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), NAME.as_ptr(), Some(forget)) };
+    let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(forget::<M>)) };
     if capsule.is_null() {
         // SAFETY: no other code has the pointer yet.
         unsafe { delete(managed) };
@@ -141,37 +179,100 @@ fn export<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> 
     Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
 }
 
+fn export<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    copy: Option<bool>,
+    versioned: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let lease = if copy == Some(true) { None } else { lend(py, tensor)? };
+    if copy == Some(false) && lease.is_none() {
+        return Err(PyBufferError::new_err("the elements of this tensor cannot be shared, only copied"));
+    }
+    let (memory, data, layout) = match lease {
+        Some(lease) => {
+            let layout = lease.layout.clone();
+            // SAFETY: the offset is that of an element, or of the end if there are none.
+            let data = unsafe { lease.start.add(layout.offset * tensor.dtype().bytes()) };
+            (Memory::Shared { _lease: lease }, data, layout)
+        }
+        None => {
+            let raw = download(py, tensor)?;
+            let mut words = vec![0_u128; raw.len().div_ceil(16)];
+            for (word, chunk) in words.iter_mut().zip(raw.chunks(16)) {
+                let mut padded = [0; 16];
+                padded[..chunk.len()].copy_from_slice(chunk);
+                *word = u128::from_ne_bytes(padded);
+            }
+            let data = words.as_mut_ptr().cast();
+            (Memory::Copied { _words: words }, data, Layout::contiguous(tensor.shape()))
+        }
+    };
+    let shape: Vec<i64> = tensor.shape().iter().map(|&length| length as i64).collect();
+    let strides = layout.strides.iter().map(|&stride| stride as i64).collect();
+    let mut context = Box::new(Exported { memory, shape, strides });
+    let described = DlTensor {
+        data: data.cast(),
+        device: DlDevice { kind: CPU, number: 0 },
+        dims: context.shape.len() as i32,
+        dtype: spelt(tensor.dtype()),
+        shape: context.shape.as_mut_ptr(),
+        strides: context.strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let flags = if matches!(context.memory, Memory::Shared { .. }) { 0 } else { IS_COPIED };
+    let context = Box::into_raw(context).cast();
+    if versioned {
+        let (version, deleter) = (VERSION, Some(delete::<DlVersioned> as _));
+        return capsule(py, DlVersioned { version, context, deleter, flags, tensor: described });
+    }
+    capsule(py, DlManaged { tensor: described, context, deleter: Some(delete) })
+}
+
 /// The largest imported array, in bytes.
 const LARGEST: usize = 1 << 46;
+
+/// The lengths and strides of an array.
+///
+/// # Safety
+/// `tensor` was given by another library.
+unsafe fn axes(tensor: &DlTensor) -> PyResult<(Vec<usize>, Vec<isize>)> {
+    let refuse = |why: &str| PyBufferError::new_err(format!("from_dlpack: {why}"));
+    let dims = usize::try_from(tensor.dims).ok().filter(|&dims| dims <= 64);
+    let dims = dims.ok_or_else(|| refuse("it has more than 64 dimensions"))?;
+    if dims == 0 {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    // SAFETY: DLPack guarantees `dims` lengths, and as many strides or a null pointer.
+    let (shape, strides) = unsafe {
+        let strides = if tensor.strides.is_null() {
+            None
+        } else {
+            Some(std::slice::from_raw_parts(tensor.strides, dims))
+        };
+        (std::slice::from_raw_parts(tensor.shape, dims), strides)
+    };
+    let shape = shape.iter().map(|&length| usize::try_from(length)).collect::<Result<Vec<_>, _>>();
+    let shape = shape.map_err(|_| refuse("a length is negative"))?;
+    let strides = match strides {
+        Some(strides) => strides.iter().map(|&stride| stride as isize).collect(),
+        None => Layout::contiguous(&shape).strides.to_vec(),
+    };
+    Ok((shape, strides))
+}
 
 /// Copies a host array to row-major order.
 ///
 /// # Safety
 /// `tensor` describes readable memory.
 unsafe fn gathered(tensor: &DlTensor, dtype: DType) -> PyResult<(Vec<usize>, Vec<u8>)> {
-    let refuse = |why: &str| PyBufferError::new_err(format!("from_dlpack: {why}"));
-    let dims = usize::try_from(tensor.dims).ok().filter(|&dims| dims <= 64);
-    let dims = dims.ok_or_else(|| refuse("it has more than 64 dimensions"))?;
-    // SAFETY: DLPack guarantees `dims` lengths, and as many strides or a null pointer.
-    let (shape, strides) = unsafe {
-        let shape = if dims == 0 { &[][..] } else { std::slice::from_raw_parts(tensor.shape, dims) };
-        let strides = if dims == 0 || tensor.strides.is_null() {
-            None
-        } else {
-            Some(std::slice::from_raw_parts(tensor.strides, dims))
-        };
-        (shape, strides)
-    };
-    let shape = shape.iter().map(|&length| usize::try_from(length)).collect::<Result<Vec<_>, _>>();
-    let shape = shape.map_err(|_| refuse("a length is negative"))?;
-    let size = dtype.bytes();
+    // SAFETY: guaranteed by the caller.
+    let (shape, strides) = unsafe { axes(tensor) }?;
+    let (dims, size) = (shape.len(), dtype.bytes());
     let total = shape.iter().try_fold(size, |total, &length| total.checked_mul(length));
-    let total = total.filter(|&total| total <= LARGEST).ok_or_else(|| refuse("it is too large"))?;
-    let whole = tensor_core::layout::Layout::contiguous(&shape);
-    let strides: Vec<isize> = match strides {
-        Some(strides) => strides.iter().map(|&stride| stride as isize).collect(),
-        None => whole.strides.to_vec(),
-    };
+    let total = total
+        .filter(|&total| total <= LARGEST)
+        .ok_or_else(|| PyBufferError::new_err("from_dlpack: it is too large"))?;
     let mut bytes = Vec::with_capacity(total);
     if total == 0 {
         return Ok((shape, bytes));
@@ -200,10 +301,44 @@ unsafe fn gathered(tensor: &DlTensor, dtype: DType) -> PyResult<(Vec<usize>, Vec
     }
 }
 
-/// A tensor with a copy of the elements of any array that supports DLPack.
+/// Whether elements of an array share memory, or there are none.
+///
+/// # Safety
+/// `tensor` was given by another library.
+unsafe fn overlapping(tensor: &DlTensor) -> PyResult<bool> {
+    // SAFETY: guaranteed by the caller.
+    let (shape, strides) = unsafe { axes(tensor) }?;
+    let layout = Layout { shape: shape.into(), strides: strides.into(), offset: 0 };
+    Ok(layout.elements() == 0 || layout.overlaps())
+}
+
+/// The memory of an array as the elements of a tensor.
+///
+/// # Safety
+/// `imported` was given by another library.
+unsafe fn shared(imported: Imported, dtype: DType) -> PyResult<Tensor> {
+    // SAFETY: `imported` keeps the tensor alive.
+    let tensor = unsafe { &(*imported.0).tensor };
+    // SAFETY: guaranteed by the caller.
+    let (shape, strides) = unsafe { axes(tensor) }?;
+    let layout = Layout { shape: shape.into(), strides: strides.into(), offset: 0 };
+    // SAFETY: DLPack guarantees that the data begins at this offset.
+    let start = unsafe { tensor.data.cast::<u8>().add(tensor.byte_offset as usize) };
+    // SAFETY: the array describes these elements, and `imported` keeps them alive.
+    let memory = unsafe { HostMemory::new(start, layout, Box::new(imported)) };
+    Ok(Tensor::from_memory(crate::device::cpu(), dtype, memory))
+}
+
+/// A tensor with the elements of any array that supports DLPack. On the CPU it shares the memory of the array, unless `copy` is
+/// true.
 #[pyfunction]
-#[pyo3(signature = (array, device=None))]
-fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -> PyResult<PyTensor> {
+#[pyo3(signature = (array, device=None, copy=None))]
+fn from_dlpack(
+    py: Python<'_>,
+    array: &Bound<'_, PyAny>,
+    device: Option<&str>,
+    copy: Option<bool>,
+) -> PyResult<PyTensor> {
     if let Ok(tensor) = array.cast::<PyTensor>() {
         return crate::tensor::made_of(py, tensor, None, device);
     }
@@ -230,46 +365,48 @@ fn from_dlpack(py: Python<'_>, array: &Bound<'_, PyAny>, device: Option<&str>) -
             ));
         }
         let managed = ffi::PyCapsule_GetPointer(pointer, NAME.as_ptr()).cast::<DlManaged>();
-        let tensor = &(*managed).tensor;
-        let found = match meant(tensor.dtype) {
-            Some(dtype) => gathered(tensor, dtype).map(|(shape, bytes)| (dtype, shape, bytes)),
-            None => {
-                let DlType { code, bits, lanes } = tensor.dtype;
-                Err(PyBufferError::new_err(format!(
-                    "from_dlpack: elements of type code {code} with {bits} bits and {lanes} lanes are not supported"
-                )))
-            }
-        };
         ffi::PyCapsule_SetName(pointer, USED.as_ptr());
-        if let Some(deleter) = (*managed).deleter {
-            deleter(managed);
-        }
-        let (dtype, shape, bytes) = found?;
+        let imported = Imported(managed);
+        let tensor = &(*managed).tensor;
+        let DlType { code, bits, lanes } = tensor.dtype;
+        let dtype = meant(tensor.dtype).ok_or_else(|| {
+            PyBufferError::new_err(format!(
+                "from_dlpack: elements of type code {code} with {bits} bits and {lanes} lanes are not supported"
+            ))
+        })?;
         let (device, placed) = chosen(py, device)?;
+        let possible = device.name() == "cpu" && !overlapping(tensor)?;
+        if copy != Some(true) && possible {
+            return Ok(PyTensor::new(shared(imported, dtype)?, placed));
+        }
+        if copy == Some(false) {
+            return Err(PyBufferError::new_err(
+                "from_dlpack: the elements must be copied, but copy=False was given",
+            ));
+        }
+        let (shape, bytes) = gathered(tensor, dtype)?;
         Ok(PyTensor::new(Tensor::from_bytes(&device, dtype, &shape, &bytes).map_err(raise)?, placed))
     }
 }
 
 #[pymethods]
 impl PyTensor {
-    /// Exports a copy in host memory.
+    /// Exports the memory of a tensor on the CPU, or a copy in host memory.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
         stream: Option<Bound<'py, PyAny>>,
-        max_version: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = (stream, max_version);
-        if copy == Some(false) {
-            return Err(PyBufferError::new_err("a tensor's elements cannot be shared, only copied"));
-        }
+        let _ = stream;
+        let versioned = max_version.is_some_and(|(major, _)| major >= VERSION[0]);
         if dl_device.is_some_and(|(kind, _)| kind != CPU) {
             return Err(PyBufferError::new_err("tensors can only be exported in CPU memory"));
         }
-        export(py, &self.tensor().detach())
+        export(py, &self.tensor().detach(), copy, versioned)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -278,5 +415,6 @@ impl PyTensor {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(crate::array::sharing, module)?)?;
     module.add_function(wrap_pyfunction!(from_dlpack, module)?)
 }

@@ -13,26 +13,31 @@ pub struct PyDType(pub DType);
 
 #[pymethods]
 impl PyDType {
+    /// The name of the type.
     #[getter]
     fn name(&self) -> &'static str {
         self.0.name()
     }
 
+    /// The size of an element in bytes.
     #[getter]
     fn itemsize(&self) -> usize {
         self.0.bytes()
     }
 
+    /// Whether the elements are real floating-point numbers.
     #[getter]
     fn is_floating_point(&self) -> bool {
         self.0.is_float()
     }
 
+    /// Whether the elements are complex numbers.
     #[getter]
     fn is_complex(&self) -> bool {
         self.0.kind() == Kind::Complex
     }
 
+    /// Whether numbers of this type may be negative.
     #[getter]
     fn is_signed(&self) -> bool {
         !matches!(self.0.kind(), Kind::Bool | Kind::Unsigned)
@@ -111,6 +116,7 @@ pub fn named(name: &str) -> Option<DType> {
     }
 }
 
+/// The element type that a name, a Python type or a NumPy type means.
 #[pyfunction]
 pub fn dtype_of(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Py<PyDType>> {
     self::object(py, meant(object)?)
@@ -136,10 +142,10 @@ pub fn limits(dtype: AnyDType) -> PyResult<(usize, f64, f64, f64, f64)> {
         DType::F32 | DType::C64 => {
             (f64::from(f32::MAX), f64::from(f32::EPSILON), f64::from(f32::MIN_POSITIVE))
         }
-        DType::F64 => (f64::MAX, f64::EPSILON, f64::MIN_POSITIVE),
+        DType::F64 | DType::C128 => (f64::MAX, f64::EPSILON, f64::MIN_POSITIVE),
         other => return Err(PyTypeError::new_err(format!("finfo: {other} is not a floating point type"))),
     };
-    let bits = if dtype.0 == DType::C64 { 32 } else { dtype.0.bytes() * 8 };
+    let bits = dtype.0.part().bytes() * 8;
     Ok((bits, -largest, largest, step, normal))
 }
 

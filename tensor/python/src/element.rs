@@ -24,7 +24,7 @@ pub fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
     if object.is_instance_of::<PyComplex>() {
         let real: f64 = object.getattr("real")?.extract()?;
         let imaginary: f64 = object.getattr("imag")?.extract()?;
-        return Ok(Some(Scalar::Complex(real as f32, imaginary as f32)));
+        return Ok(Some(Scalar::Complex(real, imaginary)));
     }
     numpy_number(object)
 }
@@ -57,13 +57,14 @@ fn numpy_number(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
         "b" => Some(Scalar::Bool(object.is_truthy()?)),
         "i" | "u" => Some(whole(&object.call_method0("item")?)?),
         "f" => Some(Scalar::Float(object.call_method0("item")?.extract()?)),
+        "c" => return number(&object.call_method0("item")?),
         _ => None,
     })
 }
 
 /// Writes a number as an element, unless that would drop an imaginary part. Values out of range wrap, as in casts of arrays.
 pub fn encode(value: Scalar, dtype: DType, into: &mut Vec<u8>) -> PyResult<()> {
-    if dtype != DType::C64 && matches!(value, Scalar::Complex(..)) {
+    if !dtype.is_complex() && matches!(value, Scalar::Complex(..)) {
         return Err(PyTypeError::new_err(format!("a complex number cannot be converted to {dtype}")));
     }
     element::encode(value, dtype, into);
@@ -76,9 +77,7 @@ pub fn to_python(py: Python<'_>, value: Scalar) -> PyResult<Py<PyAny>> {
         Scalar::Int(value) => value.into_pyobject(py)?.into_any().unbind(),
         Scalar::UInt(value) => value.into_pyobject(py)?.into_any().unbind(),
         Scalar::Float(value) => PyFloat::new(py, value).into_any().unbind(),
-        Scalar::Complex(real, imaginary) => {
-            PyComplex::from_doubles(py, f64::from(real), f64::from(imaginary)).into_any().unbind()
-        }
+        Scalar::Complex(real, imaginary) => PyComplex::from_doubles(py, real, imaginary).into_any().unbind(),
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tensor_rocm::BlasChoice;
+
 fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -11,9 +13,18 @@ pub fn first_device() -> Option<String> {
     text("PYFLAME_DEVICE")
 }
 
+/// The most threads that `PYFLAME_THREADS` may ask for.
+const MOST_THREADS: usize = 1024;
+
 /// The maximum number of threads of the CPU device: `PYFLAME_THREADS`, by default the number of CPUs.
-pub fn threads() -> Option<usize> {
-    text("PYFLAME_THREADS")?.parse().ok()
+pub fn threads() -> Result<Option<usize>, String> {
+    let Some(text) = text("PYFLAME_THREADS") else { return Ok(None) };
+    match text.parse() {
+        Ok(count @ 1..=MOST_THREADS) => Ok(Some(count)),
+        _ => Err(format!(
+            "PYFLAME_THREADS must be a whole number from 1 to {MOST_THREADS}, not {text:?}; unset it for one thread per processor"
+        )),
+    }
 }
 
 /// The libamdhip64 to use: `PYFLAME_HIP_LIBRARY`, else the one in `ROCM_PATH` if it exists, else the one that the loader finds.
@@ -33,6 +44,12 @@ pub fn graphs() -> bool {
 /// Whether steps are interpreted even if there is a kernel compiler: `PYFLAME_INTERPRET=1`.
 pub fn interpret() -> bool {
     text("PYFLAME_INTERPRET").is_some_and(|value| value != "0")
+}
+
+/// What computes matrix products that may be added in any order: `PYFLAME_BLAS`.
+pub fn blas() -> Result<BlasChoice, String> {
+    let Some(text) = text("PYFLAME_BLAS") else { return Ok(BlasChoice::Auto) };
+    text.parse().map_err(|why: String| format!("PYFLAME_BLAS: {why}"))
 }
 
 /// The folder of the kernel cache: `PYFLAME_CACHE`, by default one in the user's cache folder. "0" disables the cache.

@@ -1,5 +1,6 @@
 //! Conversion of errors to Python exceptions.
 
+use std::cell::RefCell;
 use std::error::Error;
 
 use pyo3::PyErr;
@@ -29,7 +30,27 @@ fn text_with_sources(error: &dyn Error) -> String {
     text
 }
 
+thread_local! {
+    /// The exception of a Python function that a backward pass of this thread has called.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Keeps the exception of a Python function while a backward pass returns; [`raise`] raises it again.
+pub fn keep(raised: PyErr) -> TensorError {
+    let why = raised.to_string();
+    RAISED.set(Some(raised));
+    TensorError::State { operation: FROM_PYTHON, why }
+}
+
+/// The operation of errors that stand for a kept exception.
+const FROM_PYTHON: &str = "a Python function of the backward pass";
+
 pub fn raise(error: TensorError) -> PyErr {
+    if let TensorError::State { operation: FROM_PYTHON, .. } = &error
+        && let Some(raised) = RAISED.take()
+    {
+        return raised;
+    }
     let text = text_with_sources(&error);
     match error {
         TensorError::Shape { .. } => PyValueError::new_err(text),

@@ -46,11 +46,13 @@ modes! {
     EnableGrad "enable_grad" true, "Operations inside record a graph for gradients. Also a decorator.";
 }
 
+/// Whether gradients are recorded in this thread.
 #[pyfunction]
 fn is_grad_enabled() -> bool {
     grad_mode::is_enabled()
 }
 
+/// Switches the recording of gradients for this thread on or off.
 #[pyfunction]
 fn set_grad_mode(enabled: bool) {
     grad_mode::set_enabled(enabled);

@@ -87,6 +87,7 @@ struct Explained(Explanation);
 
 #[pymethods]
 impl Explained {
+    /// The name of the device that has the elements.
     #[getter]
     fn device(&self) -> &str {
         &self.0.device
@@ -131,11 +132,13 @@ impl Explained {
             .collect()
     }
 
+    /// Bytes that all launches read.
     #[getter]
     fn bytes_read(&self) -> usize {
         self.0.bytes_read()
     }
 
+    /// Bytes that all launches write.
     #[getter]
     fn bytes_written(&self) -> usize {
         self.0.bytes_written()

@@ -2,6 +2,7 @@
 //! package around it.
 
 mod array;
+mod autocast;
 mod create;
 mod device;
 mod dlpack;
@@ -39,10 +40,13 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(methods::unary::where_, module)?)?;
     module.add_function(wrap_pyfunction!(methods::index::embedding, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::einsum, module)?)?;
+    module.add_function(wrap_pyfunction!(methods::matmul::attention, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::set_matmul_precision, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::get_matmul_precision, module)?)?;
     methods::join::register(module)?;
     methods::linalg::register(module)?;
+    methods::hooks::register(module)?;
+    autocast::register(module)?;
     device::register(module)?;
     dlpack::register(module)?;
     create::register(module)?;
@@ -75,9 +79,12 @@ const ONLY_METHODS: &[&str] = &[
     "item",
     "long",
     "numpy",
+    "register_hook",
+    "retain_grad",
     "rocm",
     "short",
     "size",
+    "storage_offset",
     "stride",
     "t",
     "to",

@@ -2,8 +2,9 @@
 
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::exceptions::{PyRuntimeWarning, PyUserWarning};
 use pyo3::prelude::*;
 
 /// The reason why steps are interpreted, until the warning was issued.
@@ -20,6 +21,17 @@ pub fn interpreting(why: &str) {
         // The queue is full; the statistics still count interpreted launches.
         REASON.lock().expect("no code panics while holding this lock").take();
     }
+}
+
+/// Says once that "cuda" is another name.
+pub fn cuda(py: Python<'_>) -> PyResult<()> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if TOLD.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let text =
+        c"the device 'cuda' means 'rocm' in pyflame: an AMD GPU, local or behind a worker, or a software GPU";
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)
 }
 
 /// Called by Python with the GIL. A warning that the user turned into an error is raised there.

@@ -12,10 +12,10 @@ use tensor_core::dtype::{DType, Kind, Scalar};
 use crate::device::{self, AnyDevice};
 use crate::element;
 use crate::error::raise;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, own_elements};
 
 /// A tensor with its placement, or a number.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Operand {
     Tensor(Tensor, bool),
     Number(Scalar),
@@ -122,7 +122,18 @@ pub fn apply(
     operation: impl FnOnce(&[Tensor]) -> tensor_core::Result<Tensor>,
 ) -> PyResult<PyTensor> {
     let Together { tensors, placed } = together(operands)?;
-    Ok(PyTensor::new(operation(&tensors).map_err(raise)?, placed))
+    let result = operation(&tensors).map_err(raise)?;
+    Ok(PyTensor::new(own_elements(result, &tensors), placed))
+}
+
+/// Like `apply`, for operations that may decline.
+pub fn apply_if(
+    operands: &[Operand],
+    operation: impl FnOnce(&[Tensor]) -> tensor_core::Result<Option<Tensor>>,
+) -> PyResult<Option<PyTensor>> {
+    let Together { tensors, placed } = together(operands)?;
+    let result = operation(&tensors).map_err(raise)?;
+    Ok(result.map(|result| PyTensor::new(own_elements(result, &tensors), placed)))
 }
 
 /// Like `apply`, for operations with optional tensors.
@@ -137,7 +148,8 @@ pub fn apply_some(
         .map(|operand| operand.as_ref().map(|operand| operand.tensor(&device, dtype)).transpose())
         .collect::<PyResult<Vec<_>>>()?;
     let borrowed: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_ref).collect();
-    Ok(PyTensor::new(operation(&borrowed).map_err(raise)?, placed))
+    let result = operation(&borrowed).map_err(raise)?;
+    Ok(PyTensor::new(own_elements(result, tensors.iter().flatten()), placed))
 }
 
 /// One axis or several.
@@ -152,6 +164,22 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Dims {
         }
         Ok(Dims(object.extract::<Vec<isize>>()?))
     }
+}
+
+/// The argument that was passed: as `dim`, or with NumPy's name `axis`.
+pub fn one_of<T>(dim: Option<T>, axis: Option<T>) -> PyResult<Option<T>> {
+    match (dim, axis) {
+        (Some(_), Some(_)) => {
+            Err(PyTypeError::new_err("dim and axis are the same argument; pass one of them"))
+        }
+        (dim, axis) => Ok(dim.or(axis)),
+    }
+}
+
+/// Like [`one_of`], for an argument without a default.
+pub fn needed<T>(dim: Option<T>, axis: Option<T>, operation: &str) -> PyResult<T> {
+    one_of(dim, axis)?
+        .ok_or_else(|| PyTypeError::new_err(format!("{operation}: the argument dim is missing")))
 }
 
 /// Lengths as separate arguments or as one list: `randn(2, 3)`, `randn((2, 3))`.

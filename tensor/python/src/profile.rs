@@ -51,6 +51,7 @@ pub fn begun<T>(name: &str, device: &str, work: impl FnOnce() -> T) -> T {
     timed(name, device, work)
 }
 
+/// Starts to record the operations of a profile.
 #[pyfunction]
 fn profile_start() {
     *EVENTS.lock().expect("no code panics while holding this lock") = Some((Instant::now(), Vec::new()));

@@ -33,6 +33,7 @@ fn rocm_clear_pool(py: Python<'_>, name: &str) -> PyResult<()> {
     py.detach(|| pool.clear()).map_err(raise_device)
 }
 
+/// Counters of the pool of device memory.
 #[pyfunction]
 fn rocm_memory_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
     let device = opened(py, name)?;
@@ -48,6 +49,7 @@ fn rocm_memory_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     Ok(stats)
 }
 
+/// Resets the counters of device memory.
 #[pyfunction]
 fn rocm_reset_memory_stats(py: Python<'_>, name: &str) -> PyResult<()> {
     let device = opened(py, name)?;
@@ -55,6 +57,7 @@ fn rocm_reset_memory_stats(py: Python<'_>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// Allocates device memory in advance.
 #[pyfunction]
 fn rocm_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult<()> {
     let device = opened(py, name)?;
@@ -62,6 +65,7 @@ fn rocm_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult<()> {
     py.detach(|| pool.warm_up(&sizes)).map_err(raise_device)
 }
 
+/// Allocates pinned memory in advance.
 #[pyfunction]
 fn rocm_pinned_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult<()> {
     let device = opened(py, name)?;
@@ -69,6 +73,7 @@ fn rocm_pinned_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult
     py.detach(|| pool.warm_up(&sizes)).map_err(raise_device)
 }
 
+/// Frees all unused pinned memory.
 #[pyfunction]
 fn rocm_pinned_clear(py: Python<'_>, name: &str) -> PyResult<()> {
     let device = opened(py, name)?;
@@ -76,6 +81,7 @@ fn rocm_pinned_clear(py: Python<'_>, name: &str) -> PyResult<()> {
     py.detach(|| pool.clear()).map_err(raise_device)
 }
 
+/// Counters of the pool of pinned memory.
 #[pyfunction]
 fn rocm_pinned_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
     let device = opened(py, name)?;
@@ -107,6 +113,7 @@ impl Pinned {
 
 #[pymethods]
 impl Pinned {
+    /// The size of all elements in bytes.
     #[getter]
     fn nbytes(&self) -> PyResult<usize> {
         self.with(|buffer| Ok(buffer.bytes().len()))
@@ -139,6 +146,7 @@ impl Pinned {
     }
 }
 
+/// Takes a buffer of pinned memory.
 #[pyfunction]
 fn rocm_pinned_acquire(py: Python<'_>, name: &str, bytes: usize) -> PyResult<Pinned> {
     let device = opened(py, name)?;
@@ -159,6 +167,7 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     stats.set_item("compilations", statistics.compilations)?;
     stats.set_item("launches", statistics.launches)?;
     stats.set_item("interpreted_launches", statistics.interpreted)?;
+    stats.set_item("library_calls", statistics.by_library)?;
     stats.set_item("graphs", statistics.replays.captured)?;
     stats.set_item("graph_launches", statistics.replays.replays)?;
     stats.set_item("replayed_launches", statistics.replays.replayed)?;
@@ -179,6 +188,7 @@ fn rocm_set_graphs(enabled: bool) -> PyResult<()> {
     device::use_graphs(enabled)
 }
 
+/// Whether launch sequences that repeat are replayed as graphs.
 #[pyfunction]
 fn rocm_graphs() -> bool {
     device::graphs()
@@ -190,16 +200,19 @@ fn rocm_exhaustive_search(enabled: bool) {
     tuning_cache().enable_exhaustive_search(enabled);
 }
 
+/// Sets the file that keeps measured tile sizes.
 #[pyfunction]
 fn rocm_set_tuning_file(path: PathBuf) -> PyResult<()> {
     tuning_cache().set_cache_file(&path).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// Forgets all measured tile sizes.
 #[pyfunction]
 fn rocm_clear_tuning() {
     tuning_cache().clear();
 }
 
+/// Counters of the tile tuner.
 #[pyfunction]
 fn rocm_tuning_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let statistics = tuning_cache().statistics();

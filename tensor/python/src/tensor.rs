@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use tensor_core::Tensor;
 use tensor_core::dtype::{DType, Scalar};
@@ -19,7 +20,7 @@ use crate::{array, element};
 #[pyclass(name = "Tensor", module = "pyflame", subclass, frozen)]
 #[derive(Debug)]
 pub struct PyTensor {
-    /// Replaced by an in-place change.
+    /// Replaced if `data` is set to a tensor of another type or device.
     inner: RwLock<Tensor>,
     /// Whether the program placed it on its device explicitly.
     placed: AtomicBool,
@@ -27,6 +28,7 @@ pub struct PyTensor {
 
 impl PyTensor {
     pub fn new(tensor: Tensor, placed: bool) -> PyTensor {
+        tensor_core::note(&tensor);
         PyTensor { inner: RwLock::new(tensor), placed: AtomicBool::new(placed) }
     }
 
@@ -47,28 +49,26 @@ impl PyTensor {
         tensor.to_device(&device::current()).map_err(raise)
     }
 
-    /// Applies an operation to this tensor.
+    /// Applies an operation to this tensor. The result has its own elements.
     pub fn map(&self, operation: impl FnOnce(&Tensor) -> tensor_core::Result<Tensor>) -> PyResult<PyTensor> {
         let tensor = self.here()?;
-        Ok(PyTensor::new(operation(&tensor).map_err(raise)?, self.is_placed()))
+        let result = operation(&tensor).map_err(raise)?;
+        Ok(PyTensor::new(own_elements(result, [&tensor]), self.is_placed()))
     }
 
-    /// Replaces the tensor in place. Its identity for optimizers and autograd is kept where possible.
+    /// Applies an operation that returns a view where possible. Views stay on their tensor's device, so that writes reach it.
+    pub fn map_view(
+        &self,
+        operation: impl FnOnce(&Tensor) -> tensor_core::Result<Tensor>,
+    ) -> PyResult<PyTensor> {
+        Ok(PyTensor::new(operation(&self.tensor()).map_err(raise)?, self.is_placed()))
+    }
+
+    /// Gives this tensor, and all that share its elements, new elements.
     pub fn replace(&self, with: &Tensor) -> PyResult<()> {
         let own = self.tensor();
-        let recorded = !with.is_leaf();
-        if own.is_leaf() && own.requires_grad() && tensor_core::grad_mode::is_enabled() {
-            return Err(PyRuntimeError::new_err(
-                "a leaf Variable that requires grad is being used in an in-place operation; do it under pf.no_grad()",
-            ));
-        }
-        let same = own.shape() == with.shape()
-            && own.dtype() == with.dtype()
-            && std::sync::Arc::ptr_eq(own.device(), with.device());
-        if same && own.is_leaf() && !recorded {
-            return own.set_data(with).map_err(raise);
-        }
-        *self.inner.write().expect("no code panics while holding this lock") = with.clone();
+        own.assign(with).map_err(raise)?;
+        tensor_core::note(&own);
         Ok(())
     }
 
@@ -86,6 +86,12 @@ impl PyTensor {
     }
 }
 
+/// The result of an operation on these inputs, without shared elements: some operations return an input unchanged.
+pub fn own_elements<'a>(result: Tensor, inputs: impl IntoIterator<Item = &'a Tensor>) -> Tensor {
+    let shared = inputs.into_iter().any(|input| input.shares_elements(&result));
+    if shared { result.apart() } else { result }
+}
+
 /// A serialised tensor: type, shape, row-major elements, and the device if it was placed.
 type Parts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>);
 
@@ -93,6 +99,12 @@ type Parts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>
 pub fn download(py: Python<'_>, tensor: &Tensor) -> PyResult<Vec<u8>> {
     device::usable(tensor.device())?;
     crate::profile::waited(tensor.device().name(), || py.detach(|| tensor.to_bytes())).map_err(raise)
+}
+
+/// Lends the memory of a tensor, if this process can access it.
+pub fn lend(py: Python<'_>, tensor: &Tensor) -> PyResult<Option<tensor_core::Lease>> {
+    device::usable(tensor.device())?;
+    crate::profile::waited(tensor.device().name(), || py.detach(|| tensor.lend())).map_err(raise)
 }
 
 /// Returns the device named by an argument, or the current device.
@@ -103,6 +115,7 @@ pub fn chosen(py: Python<'_>, name: Option<&str>) -> PyResult<(AnyDevice, bool)>
     }
 }
 
+/// Creates a tensor with a copy of the data.
 pub fn made_of(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
@@ -110,7 +123,7 @@ pub fn made_of(
     name: Option<&str>,
 ) -> PyResult<PyTensor> {
     if let Ok(given) = data.cast::<PyTensor>() {
-        let mut tensor = given.get().tensor().detach();
+        let mut tensor = given.get().tensor().snapshot();
         let mut placed = given.get().is_placed();
         if let Some(name) = name {
             tensor = tensor.to_device(&device::named(py, name)?).map_err(raise)?;
@@ -144,18 +157,24 @@ impl PyTensor {
         device: Option<String>,
         requires_grad: bool,
     ) -> PyResult<PyTensor> {
-        let made = made_of(py, data, dtype.map(|dtype| dtype.0), device.as_deref())?;
+        let made = match data.cast::<PyTensor>() {
+            // A parameter made of a tensor shares its elements, as in PyTorch.
+            Ok(given) if dtype.is_none() && device.is_none() => given.get().detach(),
+            _ => made_of(py, data, dtype.map(|dtype| dtype.0), device.as_deref())?,
+        };
         if requires_grad {
             made.tensor().set_requires_grad(true).map_err(raise)?;
         }
         Ok(made)
     }
 
+    /// The lengths of the axes.
     #[getter]
     pub fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         size(py, self.tensor().shape())
     }
 
+    /// The lengths of the axes, or of one.
     #[pyo3(signature = (dim=None))]
     fn size<'py>(&self, py: Python<'py>, dim: Option<isize>) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor();
@@ -168,11 +187,13 @@ impl PyTensor {
         }
     }
 
+    /// The number of axes.
     #[getter]
     fn ndim(&self) -> usize {
         self.tensor().rank()
     }
 
+    /// The number of axes.
     fn dim(&self) -> usize {
         self.tensor().rank()
     }
@@ -183,51 +204,66 @@ impl PyTensor {
         py.import("pyflame._size")?.getattr("Count")?.call1((self.tensor().elements(),))
     }
 
+    /// The number of elements.
     fn nelement(&self) -> usize {
         self.tensor().elements()
     }
 
+    /// The size of an element in bytes.
     fn element_size(&self) -> usize {
         self.tensor().dtype().bytes()
     }
 
+    /// The size of an element in bytes.
     #[getter]
     fn itemsize(&self) -> usize {
         self.tensor().dtype().bytes()
     }
 
+    /// The size of all elements in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         let tensor = self.tensor();
         tensor.elements() * tensor.dtype().bytes()
     }
 
+    /// The type of the elements.
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
         crate::dtype::object(py, self.tensor().dtype())
     }
 
+    /// The name of the device, a string with the attributes `type` and `index`.
     #[getter]
-    fn device(&self) -> String {
-        self.tensor().device().name().to_owned()
+    fn device<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let class = CLASS.get_or_try_init(py, || {
+            Ok::<_, PyErr>(py.import("pyflame._size")?.getattr("device")?.unbind())
+        })?;
+        class.bind(py).call1((self.tensor().device().name(),))
     }
 
+    /// The distance between neighbours along the axes, or along one, in elements.
     fn stride(&self) -> Vec<isize> {
         self.tensor().layout().strides.to_vec()
     }
 
+    /// Whether the elements are in row-major order.
     fn is_contiguous(&self) -> bool {
         self.tensor().layout().is_contiguous()
     }
 
+    /// Whether the elements are real floating-point numbers.
     fn is_floating_point(&self) -> bool {
         self.tensor().dtype().is_float()
     }
 
+    /// Whether the elements are complex numbers.
     fn is_complex(&self) -> bool {
-        self.tensor().dtype() == DType::C64
+        self.tensor().dtype().is_complex()
     }
 
+    /// Whether gradients flow to this tensor.
     #[getter]
     fn requires_grad(&self) -> bool {
         self.tensor().requires_grad()
@@ -238,12 +274,14 @@ impl PyTensor {
         self.tensor().set_requires_grad(requires).map_err(raise)
     }
 
+    /// Makes the tensor collect gradients, or stops it.
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
         slf.get().tensor().set_requires_grad(requires_grad).map_err(raise)?;
         Ok(slf)
     }
 
+    /// The gradient that backward passes have accumulated.
     #[getter]
     fn grad(&self) -> Option<PyTensor> {
         self.tensor().grad().map(|grad| PyTensor::new(grad, self.is_placed()))
@@ -268,10 +306,12 @@ impl PyTensor {
         Ok(())
     }
 
+    /// Removes the gradient.
     fn zero_grad(&self) {
         self.tensor().set_grad(None);
     }
 
+    /// Whether it is not the result of an operation with recorded gradients.
     #[getter]
     fn is_leaf(&self) -> bool {
         self.tensor().is_leaf()
@@ -288,14 +328,14 @@ impl PyTensor {
         self.detach()
     }
 
-    /// Replaces the elements in place, for an optimizer or a loaded file. The type and the device may change, the shape must not.
+    /// Makes the tensor share the elements of another one. The type and the device may change, the shape must not.
     #[setter]
     fn set_data(&self, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         let own = self.tensor();
         let given = data.get().tensor().detach();
         let same = own.dtype() == given.dtype() && std::sync::Arc::ptr_eq(own.device(), given.device());
         if same {
-            return own.set_data(&given).map_err(raise);
+            return own.share(&given).map_err(raise);
         }
         if own.shape() != given.shape() {
             return Err(PyValueError::new_err(format!(
@@ -312,8 +352,27 @@ impl PyTensor {
         Ok(())
     }
 
+    /// A tensor that shares the elements and has no history of gradients.
     pub fn detach(&self) -> PyTensor {
         PyTensor::new(self.tensor().detach(), self.is_placed())
+    }
+
+    /// Makes this object the same tensor as another one, such as a view or a detached form of it. Other objects are not affected.
+    fn _become<'py>(slf: Bound<'py, Self>, other: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, Self>> {
+        let own = slf.get().tensor();
+        if own.requires_grad() && own.is_leaf() && other.get().tensor().requires_grad() {
+            return Err(PyRuntimeError::new_err(
+                "a leaf that requires a gradient cannot be changed in place; use a copy, or pf.no_grad()",
+            ));
+        }
+        let with = other.get().tensor();
+        *slf.get().inner.write().expect("no code panics while holding this lock") = with;
+        Ok(slf)
+    }
+
+    /// The position of the first element in the memory that the tensor shares with those that it is a view of.
+    fn storage_offset(&self) -> usize {
+        self.tensor().layout().offset
     }
 
     /// Accumulates gradients into `grad` of every leaf that requires it and that this tensor depends on.
@@ -337,6 +396,7 @@ impl PyTensor {
         .map_err(raise)
     }
 
+    /// A NumPy array with the elements. On the CPU it shares the memory of the tensor, else it is a copy.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.tensor();
         if tensor.requires_grad() && tensor_core::grad_mode::is_enabled() {
@@ -354,20 +414,26 @@ impl PyTensor {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if copy == Some(false) {
-            return Err(PyValueError::new_err("a tensor's elements are always copied to NumPy"));
+        let tensor = self.tensor().detach();
+        if copy == Some(false) && (dtype.is_some() || lend(py, &tensor)?.is_none()) {
+            return Err(PyValueError::new_err(
+                "the tensor's elements must be copied to NumPy, but copy=False was given",
+            ));
         }
-        let array = array::to_numpy(py, &self.tensor().detach())?;
+        let array = array::to_numpy(py, &tensor)?;
         match dtype {
             Some(dtype) => array.call_method1("astype", (dtype,)),
+            None if copy == Some(true) => array.call_method0("copy"),
             None => Ok(array),
         }
     }
 
+    /// The elements as nested lists of Python numbers.
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         array::to_list(py, &self.tensor())
     }
 
+    /// The only element as a Python number.
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         element::to_python(py, self.element(py)?)
     }
@@ -386,7 +452,7 @@ impl PyTensor {
             Scalar::Complex(_, imaginary) if imaginary != 0.0 => {
                 Err(PyTypeError::new_err("a complex number cannot be converted to float"))
             }
-            Scalar::Complex(real, _) => Ok(f64::from(real)),
+            Scalar::Complex(real, _) => Ok(real),
             Scalar::Bool(value) => Ok(f64::from(u8::from(value))),
             Scalar::Int(value) => Ok(value as f64),
             Scalar::UInt(value) => Ok(value as f64),
@@ -423,6 +489,11 @@ impl PyTensor {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         slf.py().import("pyflame._show")?.call_method1("show", (slf,))?.extract()
+    }
+
+    /// How notebooks show the tensor: vectors and matrices as a table.
+    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
+        slf.py().import("pyflame._show")?.call_method1("html", (slf,))?.extract()
     }
 
     fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -493,6 +564,7 @@ impl PyTensor {
         Ok(slf.call_method1("to", (device,))?.unbind())
     }
 
+    /// Whether the elements are computed already.
     fn is_realised(&self) -> bool {
         self.tensor().is_realised()
     }

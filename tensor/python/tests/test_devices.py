@@ -198,3 +198,37 @@ def test_a_worker_that_dies_gives_an_error_and_leaves_the_process_usable(tmp_pat
     worker.wait()
     assert answer.returncode == 0, answer.stderr
     assert "rocm:0" in answer.stdout
+
+
+def _answer(code, **variables):
+    env = {name: value for name, value in os.environ.items() if name != "PYFLAME_THREADS"}
+    return subprocess.run([sys.executable, "-c", code], env={**env, **variables}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("count", ["abc", "0", "-1", "1.5", "99999"])
+def test_a_wrong_number_of_threads_is_an_error_that_says_what_is_allowed(count):
+    answer = _answer("import pyflame", PYFLAME_THREADS=count)
+    assert answer.returncode != 0
+    assert f"PYFLAME_THREADS must be a whole number from 1 to 1024, not \"{count}\"" in answer.stderr
+    assert _answer("import pyflame", PYFLAME_THREADS="2").returncode == 0
+
+
+def test_the_name_cuda_says_once_what_it_means(gpu):
+    code = "import pyflame as pf; [pf.ones(1, device='cuda:0') for _ in range(3)]; pf.set_device('cuda')"
+    answer = _answer(code)
+    assert answer.returncode == 0 and answer.stderr.count("the device 'cuda' means 'rocm'") == 1, answer.stderr
+    assert "means" not in _answer("import pyflame as pf; pf.ones(1, device='rocm')").stderr
+
+
+def test_synchronize_starts_what_is_pending(device):
+    a = pf.tensor(np.ones((4, 4), np.float32))
+    product, gone = a @ a, a + 1
+    view = (a * 3)[1]
+    del gone
+    assert not product.is_realised() and not view.is_realised()
+    pf.synchronize()
+    assert product.is_realised() and view.is_realised()
+    a[0] = 5.0
+    assert not a.is_realised()
+    pf.synchronize()
+    assert a.is_realised()

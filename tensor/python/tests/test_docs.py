@@ -40,3 +40,46 @@ def test_the_array_api_namespace_has_the_standards_names(device):
 def test_the_stubs_are_what_the_module_is():
     script = Path(__file__).parents[1] / "stubs.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True)
+
+
+def _public():
+    """Every public callable of the package, with its name."""
+    import importlib
+    import inspect
+    import types
+
+    modules = ["", ".nn", ".nn.functional", ".nn.init", ".optim", ".optim.lr_scheduler", ".linalg", ".fft", ".autograd"]
+    modules += [".profiler", ".rocm", ".backend.rocm"]
+    for module in modules:
+        module = importlib.import_module("pyflame" + module)
+        for name, value in vars(module).items():
+            own = (getattr(value, "__module__", None) or "pyflame").startswith(("pyflame", "_pyflame", "builtins"))
+            if name.startswith("_") or isinstance(value, types.ModuleType) or not callable(value) or not own:
+                continue
+            yield f"{module.__name__}.{name}", value
+            for inner, member in vars(value).items() if inspect.isclass(value) else ():
+                if not inner.startswith("_") and (callable(member) or hasattr(type(member), "__get__")):
+                    yield f"{module.__name__}.{name}.{inner}", member
+
+
+def test_every_public_name_says_what_it_is():
+    import pyflame as pf
+
+    silent = {name for name, value in _public() if not (getattr(value, "__doc__", None) or "").strip()}
+    assert not silent, sorted(silent)
+    # Values that Python cannot write are not hidden.
+    hidden = [name for name, value in _public() if "..." in (getattr(value, "__text_signature__", None) or "")]
+    assert not hidden, hidden
+    assert "stride=1" in pf.conv2d.__text_signature__
+
+
+def test_notebooks_show_tables():
+    import pyflame as pf
+
+    assert pf.tensor([[1.0, 2.5], [3.0, -4.0]])._repr_html_() == (
+        "<table><caption>tensor 2 × 2, float32, cpu</caption><tr><td>1.0000</td><td>2.5000</td></tr>"
+        "<tr><td>3.0000</td><td>-4.0000</td></tr></table>"
+    )
+    wide = pf.zeros(5000, 5000)._repr_html_()
+    assert wide.count("<tr>") == 7 and wide.count("<td>") == 49
+    assert pf.zeros(2, 2, 2)._repr_html_().startswith("<pre>tensor(")

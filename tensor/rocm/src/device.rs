@@ -9,9 +9,11 @@ use parking_lot::Mutex;
 use tensor_core::device::{Buffer, Device, DeviceInfo};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
-use tensor_core::step::{Step, Work};
+use tensor_core::layout::Layout;
+use tensor_core::step::{Operand, Step, Work};
 
 use crate::ahead;
+use crate::blas::{Blas, BlasChoice, Gemm, Library as BlasLibrary};
 use crate::faults::Faults;
 use crate::interpret::Interpret;
 use crate::kernels::{KernelStatistics, Kernels};
@@ -23,7 +25,7 @@ use crate::source::Launch;
 use crate::stream::Stream;
 use crate::template::Templates;
 use crate::tuning::tuning_cache;
-use crate::work::{self, TILES, Target};
+use crate::work::{self, Target};
 
 /// Options of a ROCm device.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +38,8 @@ pub struct RocmOptions {
     pub without_graphs: bool,
     /// Interprets every step with kernels that were built ahead, even if there is a compiler. For tests and comparisons.
     pub interpret: bool,
+    /// What computes matrix products that may be added in any order.
+    pub blas: BlasChoice,
     /// Is called once if steps are interpreted because there is no compiler, with the reason. It must not use tensors.
     pub on_interpret: Option<fn(&str)>,
 }
@@ -50,10 +54,36 @@ pub struct RocmDevice {
     pool: Arc<MemoryPool>,
     pinned: Arc<PinnedPool>,
     faults: Faults,
+    blas: Blas,
     stream: Arc<Stream>,
     /// Set if steps are interpreted.
     interpret: OnceLock<Interpret>,
     on_interpret: Option<fn(&str)>,
+}
+
+/// One way to compute a contraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alternative {
+    /// pyflame's kernel with a tile of this size.
+    Tile(usize),
+    Library(BlasLibrary),
+}
+
+impl Alternative {
+    /// Its number in the tuning cache. Tiles are larger.
+    fn number(self) -> u32 {
+        match self {
+            Alternative::Library(BlasLibrary::RocBlas) => 1,
+            Alternative::Library(BlasLibrary::HipBlasLt) => 2,
+            Alternative::Tile(tile) => tile as u32,
+        }
+    }
+
+    fn of(number: u32, tiles: &[usize]) -> Option<Alternative> {
+        let libraries = [BlasLibrary::RocBlas, BlasLibrary::HipBlasLt].map(Alternative::Library);
+        let tiles = tiles.iter().map(|&tile| Alternative::Tile(tile));
+        libraries.into_iter().chain(tiles).find(|it| it.number() == number)
+    }
 }
 
 /// Returns the number of GPUs that the default library reports.
@@ -69,7 +99,24 @@ pub fn device_count_with(options: &RocmOptions) -> Result<usize, DeviceError> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
+/// Resets GPUs: frees everything that this process has on them, and opens a new session if the worker behind them was lost. Devices
+/// that were opened before must be abandoned first.
+pub fn reset_with(ordinals: &[u32], options: &RocmOptions) -> Result<(), DeviceError> {
+    let library = open_library(options.library.as_deref())?;
+    for &ordinal in ordinals {
+        // Fails if the session is lost, which the reset is for.
+        let _ = call!(library, runtime.hipSetDevice(ordinal as i32));
+        call!(library, runtime.hipDeviceReset())?;
+    }
+    Ok(())
+}
+
 impl RocmDevice {
+    /// Makes no more calls for this device. Tensors on it are lost: what reads them returns an error.
+    pub fn abandon(&self) {
+        self.stream.abandon();
+    }
+
     /// Opens a GPU with the default options.
     pub fn open(ordinal: u32) -> Result<Arc<RocmDevice>, DeviceError> {
         RocmDevice::open_with(ordinal, &RocmOptions::default())
@@ -92,6 +139,11 @@ impl RocmDevice {
             pool: MemoryPool::new(stream.clone()),
             pinned: PinnedPool::new(stream.library.clone()),
             faults: Faults::new(stream.clone()),
+            blas: Blas::new(
+                options.blas,
+                stream.clone(),
+                properties.architecture.split(':').next().unwrap_or_default(),
+            ),
             properties,
             stream,
             interpret: OnceLock::new(),
@@ -100,6 +152,7 @@ impl RocmDevice {
         if options.interpret {
             device.interpret("the option `interpret` is set", true)?;
         }
+        device.blas.check()?;
         device.set_replaying(!options.without_graphs);
         Ok(Arc::new(device))
     }
@@ -168,35 +221,87 @@ impl RocmDevice {
         }
     }
 
-    /// Returns the tuning key of a step that is to be tuned.
-    fn tuning_key(&self, step: &Step) -> Option<String> {
+    /// Returns the tuning key of a step that is to be tuned, and the tile sizes to try.
+    fn tuning_key(&self, step: &Step) -> Option<(String, &'static [usize])> {
         if !tuning_cache().is_exhaustive() || self.is_interpreting() {
             return None;
         }
-        let key = work::tuning_key(self.target(), step)?;
-        Some(format!(
+        let (key, tiles) = work::tuning_key(self.target(), step)?;
+        let key = format!(
             "{} {} {} {key}",
             env!("CARGO_PKG_VERSION"),
             self.properties.architecture,
             self.properties.compute_units
-        ))
+        );
+        Some((key, tiles))
     }
 
-    /// Times a step with every tile size, all of which give the same result, and returns the fastest.
-    fn tune(&self, step: &Step, key: &str) -> Result<usize, DeviceError> {
-        let mut best = (f32::INFINITY, TILES[0]);
-        for tile in TILES {
-            let (mut launches, mut held) = (Vec::new(), Vec::new());
-            self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
-            // The first run compiles and loads the kernel.
-            self.kernels.run(&launches)?;
-            let time = self.stream.time(|| self.kernels.run(&launches))?;
+    /// Times a step with every alternative and returns the fastest. Those with the fixed order of additions have the same result.
+    fn tune(&self, step: &Step, key: &str, tiles: &[usize]) -> Result<Alternative, DeviceError> {
+        let mut best = (f32::INFINITY, Alternative::Tile(tiles[0]));
+        let libraries = if Gemm::of(step).is_some() { self.blas.alternatives() } else { Vec::new() };
+        let tiles = tiles.iter().map(|&tile| Alternative::Tile(tile));
+        for alternative in tiles.chain(libraries.into_iter().map(Alternative::Library)) {
+            let once = || self.once(step, alternative);
+            // The first run compiles and loads the kernel. A library that cannot compute this product is no alternative.
+            let time = match (once(), alternative) {
+                (Err(_), Alternative::Library(_)) => continue,
+                (Err(error), _) => return Err(error),
+                (Ok(()), _) => self.stream.time(once)?,
+            };
             if time < best.0 {
-                best = (time, tile);
+                best = (time, alternative);
             }
         }
-        tuning_cache().keep(key, best.1 as u32);
+        tuning_cache().keep(key, best.1.number());
         Ok(best.1)
+    }
+
+    /// Submits one step by itself.
+    fn once(&self, step: &Step, alternative: Alternative) -> Result<(), DeviceError> {
+        let (mut launches, mut held) = (Vec::new(), Vec::new());
+        match alternative {
+            Alternative::Library(library) => {
+                self.by_library(library, step, &mut launches, &mut held)?;
+            }
+            Alternative::Tile(tile) => {
+                self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
+            }
+        }
+        self.kernels.run(&launches)
+    }
+
+    /// Computes a product by a library, after the launches before it; adds that of the epilogue.
+    fn by_library(
+        &self,
+        library: BlasLibrary,
+        step: &Step,
+        launches: &mut Vec<Launch>,
+        held: &mut Vec<Block>,
+    ) -> Result<(), DeviceError> {
+        let (Some(gemm), Work::Contract { epilogue, .. }) = (Gemm::of(step), &step.work) else {
+            return Err(DeviceError::Unsupported(format!("{library} has no such product")));
+        };
+        self.kernels.run(&std::mem::take(launches))?;
+        let output = &step.outputs[0];
+        if gemm.writes_output() {
+            self.blas.multiply(library, &gemm, work::address(output)?.0)?;
+            self.kernels.count_library_call();
+            return Ok(());
+        }
+        let sums: Buffer = Arc::new(self.pool.allocate(gemm.results() * gemm.sum_type().bytes())?);
+        let layout = Layout::contiguous(&output.layout.shape);
+        let sums = Operand { buffer: sums, layout, dtype: gemm.sum_type() };
+        self.blas.multiply(library, &gemm, work::address(&sums)?.0)?;
+        self.kernels.count_library_call();
+        let rest = Step {
+            work: Work::Map(epilogue.clone()),
+            inputs: [sums].iter().chain(&step.inputs[2..]).cloned().collect(),
+            outputs: step.outputs.clone(),
+        };
+        self.plan(self.target(), &rest, launches, held)?;
+        // The sums' memory is used by launches of the same stream only, which come after this one.
+        self.kernels.run(&std::mem::take(launches))
     }
 
     /// Adds the launches of a step, and the workspaces that they need.
@@ -215,21 +320,53 @@ impl RocmDevice {
         template.bind(step, faults, |bytes| self.pool.allocate(bytes), launches, held)
     }
 
+    /// What computes a step, if there is a choice. Tuning submits the launches before it, whose results may be its operands.
+    fn alternative(
+        &self,
+        step: &Step,
+        launches: &mut Vec<Launch>,
+    ) -> Result<Option<Alternative>, DeviceError> {
+        if self.is_interpreting() || step.outputs.iter().all(|output| output.layout.elements() == 0) {
+            return Ok(None);
+        }
+        if self.blas.is_tuned()
+            && let Some((key, tiles)) = self.tuning_key(step)
+        {
+            let known = tuning_cache().find(&key).and_then(|number| Alternative::of(number, tiles));
+            if let Some(Alternative::Tile(_)) = known {
+                return Ok(known);
+            }
+            if let Some(Alternative::Library(library)) = known
+                && self.blas.alternatives().contains(&library)
+            {
+                return Ok(known);
+            }
+            self.kernels.run(&std::mem::take(launches))?;
+            return self.tune(step, &key, tiles).map(Some);
+        }
+        let gemm = Gemm::of(step);
+        Ok(gemm.and_then(|gemm| self.blas.usual(&gemm)).map(Alternative::Library))
+    }
+
     /// Plans steps and submits their launches.
     fn submit(&self, steps: &[Step]) -> Result<(), DeviceError> {
         self.stream.select()?;
         let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
         for step in steps {
             let mut target = self.target();
-            if let Some(key) = self.tuning_key(step) {
-                target.tile = match tuning_cache().find(&key) {
-                    Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
-                    None => {
-                        // Earlier launches must be submitted first: this step's operands may be results of earlier ones.
-                        self.kernels.run(&std::mem::take(&mut launches))?;
-                        Some(self.tune(step, &key)?)
+            match self.alternative(step, &mut launches)? {
+                Some(Alternative::Library(library)) => {
+                    match self.by_library(library, step, &mut launches, &mut held) {
+                        Err(DeviceError::Call { .. } | DeviceError::Unsupported(_))
+                            if self.blas.is_tuned() => {}
+                        other => {
+                            other?;
+                            continue;
+                        }
                     }
-                };
+                }
+                Some(Alternative::Tile(tile)) => target.tile = Some(tile),
+                None => {}
             }
             self.plan(target, step, &mut launches, &mut held)?;
         }
@@ -306,6 +443,27 @@ impl Device for RocmDevice {
 
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
         work::supports(work, dtypes)
+    }
+
+    fn copy_from(
+        &self,
+        to: &Buffer,
+        other: &dyn Device,
+        from: &Buffer,
+        offset: usize,
+        bytes: usize,
+    ) -> Option<Result<(), DeviceError>> {
+        let other = other.as_any().downcast_ref::<RocmDevice>()?;
+        let runtime = &self.stream.library.runtime;
+        let can = runtime.hipMemcpyPeerAsync.is_some() && runtime.hipStreamWaitEvent.is_some();
+        if !can || !Arc::ptr_eq(&self.stream.library, &other.stream.library) {
+            return None;
+        }
+        let copied = self.place(to, 0, bytes).and_then(|to| {
+            let from = other.place(from, offset, bytes)?;
+            self.stream.copy_from(to, &other.stream, from, bytes)
+        });
+        Some(copied)
     }
 
     fn epilogue_results(&self) -> usize {

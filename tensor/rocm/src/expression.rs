@@ -49,6 +49,9 @@ pub(crate) fn write(
 /// Whether a program can be written; most functions of complex numbers are missing.
 pub(crate) fn can_write(program: &Program) -> bool {
     program.instructions.iter().all(|instruction| {
+        if instruction.dtype == DType::C128 {
+            return false;
+        }
         let complex = |value: u16| program.instructions[usize::from(value)].dtype == DType::C64;
         match instruction.code {
             Code::Input(_) | Code::Constant(_) | Code::Index(_) | Code::Cast(_) | Code::Select(..) => true,

@@ -37,6 +37,8 @@ pub struct KernelStatistics {
     pub launches: u64,
     /// Launches of kernels that interpret steps, because there is no compiler.
     pub interpreted: u64,
+    /// Matrix products that a library computed.
+    pub by_library: u64,
     /// Launches that were replayed as graphs.
     pub replays: ReplayStatistics,
 }
@@ -127,6 +129,11 @@ impl Kernels {
             )?;
         }
         Ok(())
+    }
+
+    /// Counts a product that a library computes.
+    pub(crate) fn count_library_call(&self) {
+        self.state.lock().statistics.by_library += 1;
     }
 
     /// Whether such launches would be replayed as a graph.

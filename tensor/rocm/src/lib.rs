@@ -7,6 +7,7 @@
 
 mod ahead;
 mod axes;
+mod blas;
 mod cache;
 mod device;
 mod expression;
@@ -25,7 +26,8 @@ mod template;
 mod tuning;
 mod work;
 
-pub use device::{RocmDevice, RocmOptions, device_count, device_count_with};
+pub use blas::BlasChoice;
+pub use device::{RocmDevice, RocmOptions, device_count, device_count_with, reset_with};
 pub use kernels::KernelStatistics;
 pub use memory::{MemoryPool, MemoryStatistics};
 pub use pinned::{PinnedBuffer, PinnedPool, PinnedStatistics};

@@ -18,6 +18,7 @@ hip_functions! {
     /// The runtime functions used here.
     pub(crate) struct Runtime {
         optional:
+        hipDeviceReset,
         hipEventCreate,
         hipEventDestroy,
         hipEventElapsedTime,
@@ -43,6 +44,7 @@ hip_functions! {
         hipMallocAsync,
         hipMemGetInfo,
         hipMemcpyAsync,
+        hipMemcpyPeerAsync,
         hipMemcpyWithStream,
         hipModuleGetFunction,
         hipModuleLaunchKernel,
@@ -52,6 +54,7 @@ hip_functions! {
         hipStreamCreateWithFlags,
         hipStreamDestroy,
         hipStreamSynchronize,
+        hipStreamWaitEvent,
     }
 }
 
@@ -135,13 +138,13 @@ impl Library {
 }
 
 /// Returns the address of a symbol, or null if the library lacks it.
-fn address(library: &libloading::Library, name: &CStr) -> *mut c_void {
+pub(crate) fn address(library: &libloading::Library, name: &CStr) -> *mut c_void {
     // SAFETY: the address is only copied here, and a symbol of any type has one.
     unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) }.map_or(std::ptr::null_mut(), |it| *it)
 }
 
 /// Returns the first library that opens, or all names tried with the first error.
-fn first(file: Option<&Path>, names: &[&str]) -> Result<(libloading::Library, PathBuf), String> {
+pub(crate) fn first(file: Option<&Path>, names: &[&str]) -> Result<(libloading::Library, PathBuf), String> {
     let candidates: Vec<PathBuf> = match file {
         Some(file) => vec![file.to_owned()],
         None => {

@@ -10,11 +10,13 @@ use tensor_core::dtype::{DType, Scalar};
 use crate::axes::{Axes, NARROW, Pattern, magic};
 
 /// The files that every text builds on.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     include_str!("../kernels/prelude.hip"),
     include_str!("../kernels/functions.hip"),
     include_str!("../kernels/reduce.hip"),
     include_str!("../kernels/contract.hip"),
+    include_str!("../kernels/matrix.hip"),
+    include_str!("../kernels/attention.hip"),
     include_str!("../kernels/lines.hip"),
     include_str!("../kernels/random.hip"),
 ];
@@ -213,6 +215,7 @@ pub(crate) fn element(dtype: DType) -> &'static str {
         DType::F32 => "pf::F32",
         DType::F64 => "pf::F64",
         DType::C64 => "pf::C64",
+        DType::C128 => unreachable!("such steps run on the host"),
     }
 }
 
@@ -231,6 +234,7 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::F16 | DType::BF16 | DType::F32 => "float",
         DType::F64 => "double",
         DType::C64 => "pf::c64",
+        DType::C128 => unreachable!("such steps run on the host"),
     }
 }
 
@@ -241,7 +245,7 @@ pub(crate) fn word_of(dtype: DType, scalar: Scalar) -> u64 {
         Scalar::Int(it) => it as f64,
         Scalar::UInt(it) => it as f64,
         Scalar::Float(it) => it,
-        Scalar::Complex(it, _) => f64::from(it),
+        Scalar::Complex(it, _) => it,
     };
     let whole = match scalar {
         Scalar::Bool(it) => u64::from(it),
@@ -258,7 +262,7 @@ pub(crate) fn word_of(dtype: DType, scalar: Scalar) -> u64 {
         DType::F64 => real.to_bits(),
         DType::C64 => {
             let imaginary = if let Scalar::Complex(_, it) = scalar { it } else { 0.0 };
-            u64::from(imaginary.to_bits()) << 32 | u64::from((real as f32).to_bits())
+            u64::from((imaginary as f32).to_bits()) << 32 | u64::from((real as f32).to_bits())
         }
         _ => whole,
     }

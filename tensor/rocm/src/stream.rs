@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hip_api::types::{
     hipMemcpyDeviceToHost, hipMemcpyHostToDevice, hipMemcpyKind, hipStream_t, hipStreamNonBlocking,
@@ -17,6 +18,8 @@ pub(crate) struct Stream {
     pub library: Arc<Library>,
     pub ordinal: u32,
     handle: hipStream_t,
+    /// The device was reset: handles and addresses from before may be those of other objects now.
+    abandoned: AtomicBool,
 }
 
 // SAFETY: HIP functions may be called from any thread; the handle is only ever passed to them.
@@ -26,14 +29,25 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     pub(crate) fn create(library: Arc<Library>, ordinal: u32) -> Result<Stream, DeviceError> {
-        let mut stream = Stream { library, ordinal, handle: std::ptr::null_mut() };
+        let mut stream =
+            Stream { library, ordinal, handle: std::ptr::null_mut(), abandoned: AtomicBool::new(false) };
         stream.select()?;
         call!(stream.library, runtime.hipStreamCreateWithFlags(&mut stream.handle, hipStreamNonBlocking))?;
         Ok(stream)
     }
 
-    /// Makes the device current for this thread, so that following HIP calls go to it.
+    /// Makes no more HIP calls from now on.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Makes the device current for this thread, so that following HIP calls go to it. Every sequence of calls begins with this.
     pub(crate) fn select(&self) -> Result<(), DeviceError> {
+        if self.abandoned.load(Ordering::Acquire) {
+            return Err(DeviceError::Unavailable(
+                "the device was reset since; its memory is gone, create the tensors again".to_owned(),
+            ));
+        }
         call!(self.library, runtime.hipSetDevice(self.ordinal as i32))
     }
 
@@ -95,6 +109,46 @@ impl Stream {
         }
         self.copy(to, from, count, hipMemcpyDeviceToHost)?;
         self.synchronize()
+    }
+
+    /// Copies between devices, after the work submitted to both streams before. Work submitted to the other one afterwards waits
+    /// for the copy, so that it may reuse the memory.
+    pub(crate) fn copy_from(
+        &self,
+        to: u64,
+        other: &Stream,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        other.before(self)?;
+        self.select()?;
+        let (to, from) = (to as *mut c_void, from as *const c_void);
+        call!(
+            self.library,
+            runtime.hipMemcpyPeerAsync(
+                to,
+                self.ordinal as i32,
+                from,
+                other.ordinal as i32,
+                bytes,
+                self.handle
+            )
+        )?;
+        self.before(other)
+    }
+
+    /// Makes later work of another stream wait for the work submitted to this one so far.
+    fn before(&self, other: &Stream) -> Result<(), DeviceError> {
+        self.select()?;
+        let mut event = std::ptr::null_mut();
+        call!(self.library, runtime.hipEventCreate(&mut event))?;
+        let waits = call!(self.library, runtime.hipEventRecord(event, self.handle))
+            .and_then(|()| other.select())
+            .and_then(|()| call!(self.library, runtime.hipStreamWaitEvent(other.handle, event, 0)));
+        // HIP keeps what a wait needs of a destroyed event.
+        self.select()?;
+        call!(self.library, runtime.hipEventDestroy(event))?;
+        waits
     }
 
     /// Submits a copy between host and device addresses.

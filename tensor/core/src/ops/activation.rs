@@ -15,7 +15,7 @@ use crate::tensor::{Result, Tensor};
 
 /// `max(x, 0)`.
 pub fn relu(x: &Tensor) -> Result<Tensor> {
-    let y = maximum(&x.detach(), &x.filled_like(0.0))?;
+    let y = maximum(&x.snapshot(), &x.filled_like(0.0))?;
     Ok(y.record("relu", &[x], |y| {
         Box::new(move |g| {
             let zero = g.filled_like(0.0);
@@ -39,7 +39,7 @@ pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
     let x = &fraction("gelu", x)?;
     let dtype = x.dtype();
     // Kept in the accumulator type, so that intermediate results are not rounded to half precision.
-    let inner = cast(&x.detach(), accumulator(dtype))?;
+    let inner = cast(&x.snapshot(), accumulator(dtype))?;
     let share = if approximate_tanh { tanh_cumulative(&inner)?.0 } else { cumulative(&inner)? };
     let y = cast(&mul(&inner, &share)?, dtype)?;
     Ok(y.record("gelu", &[x], |_| {
@@ -76,12 +76,12 @@ fn tanh_cumulative(x: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// x times its sigmoid.
 pub fn silu(x: &Tensor) -> Result<Tensor> {
-    if x.dtype() == DType::C64 {
+    if x.dtype().is_complex() {
         let down = unary(Unary::Exp, &unary(Unary::Neg, x)?)?;
         return div(x, &plus(&down, 1.0)?);
     }
     let x = &fraction("silu", x)?;
-    let inner = x.detach();
+    let inner = x.snapshot();
     let y = mul(&inner, &sigmoid(&inner)?)?;
     Ok(y.record("silu", &[x], |_| {
         let inner = x.saved();

@@ -3,11 +3,12 @@
 
 use crate::dtype::Scalar;
 use crate::error::TensorError;
-use crate::layout::Shape;
+use crate::layout::{Layout, Shape};
 use crate::ops::axes::Axes;
 use crate::ops::elementwise::{add, cast};
 use crate::ops::matmul::{Counts, contract};
-use crate::ops::shape::{broadcast_to, permuted, sliced, to_shape};
+use crate::ops::shape::{broadcast_to, contiguous, permuted, sliced, to_shape};
+use crate::ops::strided::written;
 use crate::ops::window::{fold, pad, windows};
 use crate::tensor::{Result, Tensor, same_device};
 
@@ -83,12 +84,9 @@ pub fn conv(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOp
     let padding = each("conv", "padding", &options.padding, axes, 0)?;
     let dilation = each("conv", "dilation", &options.dilation, axes, 1)?;
     let dtype = x.dtype().promote(weight.dtype());
-    let frame: Vec<(isize, isize)> =
-        [0, 0].iter().chain(&padding).map(|&side| (side as isize, side as isize)).collect();
-    let x = pad(&cast(x, dtype)?, &frame, Scalar::Int(0))?;
-    let weight = cast(weight, dtype)?;
-    let shape = Geometry { axes, groups, stride, dilation };
-    let y = shape.forward(&x.detach(), &weight.detach())?.record("conv", &[&x, &weight], |_| {
+    let (x, weight) = (cast(x, dtype)?, cast(weight, dtype)?);
+    let shape = Geometry { axes, groups, stride, padding, dilation };
+    let y = shape.forward(&x.snapshot(), &weight.snapshot())?.record("conv", &[&x, &weight], |_| {
         let (x, weight) = (x.saved(), weight.saved());
         Box::new(move |g| {
             Ok(vec![Some(shape.of_input(g, &x, &weight)?), Some(shape.of_weight(g, &x, &weight)?)])
@@ -110,18 +108,25 @@ fn with_bias(operation: &'static str, y: &Tensor, bias: Option<&Tensor>) -> Resu
     add(y, &to_shape(&cast(bias, y.dtype())?, &per_channel)?)
 }
 
-/// A convolution of an input that is already padded.
+/// A convolution.
 struct Geometry {
     axes: usize,
     groups: usize,
     stride: Shape,
+    padding: Shape,
     dilation: Shape,
 }
 
 impl Geometry {
-    /// `[n, groups, in / groups, out.., kernel..]`, a view.
-    fn windows(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        windows(&self.grouped(x)?, &weight.shape()[2..], &self.stride, &self.dilation)
+    /// The input with zeros around it.
+    fn padded(&self, x: &Tensor) -> Result<Tensor> {
+        let sides = [0, 0].iter().chain(&self.padding).map(|&side| (side as isize, side as isize));
+        pad(x, &sides.collect::<Vec<_>>(), Scalar::Int(0))
+    }
+
+    /// `[n, groups, in / groups, out.., kernel..]`, a view of the padded input.
+    fn windows(&self, x: &Tensor, kernel: &[usize]) -> Result<Tensor> {
+        windows(&self.grouped(&self.padded(x)?)?, kernel, &self.stride, &self.dilation)
     }
 
     /// The channels as `[groups, channels / groups]`.
@@ -138,21 +143,24 @@ impl Geometry {
         to_shape(weight, &shape)
     }
 
-    /// Contracts to `[channels, positions]` for each image and group, so that the result is laid out as `[n, channels,
-    /// positions..]`.
     fn forward(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        self.convolved(x, &self.split(weight)?)
+    }
+
+    /// Contracts with a weight of `[groups, out / groups, in / groups, kernel..]` to `[channels, positions]` for each image and
+    /// group, so that the result is laid out as `[n, channels, positions..]`.
+    fn convolved(&self, x: &Tensor, split: &Tensor) -> Result<Tensor> {
         let axes = self.axes;
-        let windows = self.windows(x, weight)?;
+        let windows = self.windows(x, &split.shape()[3..])?;
         // [n, g, out.., in, kernel..].
         let order: Axes =
             [0, 1].into_iter().chain(3..3 + axes).chain([2]).chain(3 + axes..3 + 2 * axes).collect();
         let right = permuted(&windows, &order);
-        let split = self.split(weight)?;
         let mut shape = Shape::from_slice(&[x.shape()[0]]);
         shape.extend_from_slice(split.shape());
-        let left = broadcast_to(&split, &shape)?;
+        let left = broadcast_to(split, &shape)?;
         let y = contract(&left, &right, Counts { batch: 2, rows: 1, columns: axes, depth: 1 + axes })?;
-        let mut shape = Shape::from_slice(&[x.shape()[0], weight.shape()[0]]);
+        let mut shape = Shape::from_slice(&[x.shape()[0], split.shape()[0] * split.shape()[1]]);
         shape.extend_from_slice(&y.shape()[3..]);
         to_shape(&y, &shape)
     }
@@ -165,17 +173,71 @@ impl Geometry {
         let left = permuted(&self.grouped(g)?, &order);
         let order: Axes =
             [1, 2].into_iter().chain(3 + axes..3 + 2 * axes).chain([0]).chain(3..3 + axes).collect();
-        let right = permuted(&self.windows(x, weight)?, &order);
+        let right = permuted(&self.windows(x, &weight.shape()[2..])?, &order);
         let product =
             contract(&left, &right, Counts { batch: 1, rows: 1, columns: 1 + axes, depth: 1 + axes })?;
         to_shape(&product, weight.shape())
     }
 
+    /// The gradient of the input. The elements at one phase, their position modulo the stride, are convolutions of `g` with the
+    /// part of the kernel that reaches them.
     fn of_input(&self, g: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        // [g, in / groups, kernel.., out / groups].
+        let (axes, lengths) = (self.axes, &x.shape()[2..]);
         let split = self.split(weight)?;
-        let order: Axes = [0].into_iter().chain(2..split.rank()).chain([1]).collect();
-        self.spread(g, &permuted(&split, &order), &x.shape()[2..], x.shape()[1])
+        if (0..axes).any(|n| self.stride[n] > 1 && self.dilation[n] > 1) || weight.shape().contains(&0) {
+            // [g, in / groups, kernel.., out / groups].
+            let order: Axes = [0].into_iter().chain(2..split.rank()).chain([1]).collect();
+            let lengths: Shape = lengths.iter().zip(&self.padding).map(|(n, side)| n + 2 * side).collect();
+            let mut all = self.spread(g, &permuted(&split, &order), &lengths, x.shape()[1])?;
+            for n in 0..axes {
+                all = sliced(&all, 2 + n, self.padding[n], x.shape()[2 + n], 1);
+            }
+            return Ok(all);
+        }
+        let turned: Axes = [0, 2, 1].into_iter().chain(3..split.rank()).collect();
+        let turned = permuted(&split, &turned);
+        let whole = Geometry {
+            axes,
+            groups: self.groups,
+            stride: Shape::from_elem(1, axes),
+            padding: Shape::from_elem(0, axes),
+            dilation: self.dilation.clone(),
+        };
+        let phases: usize = self.stride.iter().product();
+        let mut all = Tensor::constant(g.device(), Scalar::Int(0), x.shape(), g.dtype());
+        for number in 0..phases {
+            let (mut kernel, mut frame, mut rest) = (turned.clone(), vec![(0, 0); 2], number);
+            let mut layout = Layout::contiguous(x.shape());
+            for (n, &length) in lengths.iter().enumerate() {
+                let stride = self.stride[n];
+                let phase = rest % stride;
+                rest /= stride;
+                let (first, shift) = ((phase + self.padding[n]) % stride, (phase + self.padding[n]) / stride);
+                let taps = weight.shape()[2 + n].saturating_sub(first).div_ceil(stride);
+                let count = length.saturating_sub(phase).div_ceil(stride);
+                if taps > 0 {
+                    // The last one first.
+                    let last = first + (taps - 1) * stride;
+                    kernel = sliced(&kernel, 3 + n, last, taps, -(stride as isize));
+                } else {
+                    kernel = sliced(&kernel, 3 + n, 0, 0, 1);
+                }
+                let reach = (taps.max(1) - 1) * self.dilation[n];
+                let after = (shift + count) as isize - g.shape()[2 + n] as isize;
+                frame.push((reach as isize - shift as isize, after));
+                layout.offset += phase * layout.strides[2 + n] as usize;
+                layout.shape[2 + n] = count;
+                layout.strides[2 + n] *= stride as isize;
+            }
+            if kernel.elements() == 0 || layout.elements() == 0 {
+                continue;
+            }
+            // A device may read the kernel again for every image.
+            let kernel = contiguous(&kernel)?;
+            let part = whole.convolved(&pad(g, &frame, Scalar::Int(0))?, &kernel)?;
+            all = if phases == 1 { part } else { written(&all, &layout, &part) };
+        }
+        Ok(all)
     }
 
     /// Multiplies every element of `g` by a kernel and adds the products at the positions that the kernel covers: `[n, channels,
@@ -254,7 +316,7 @@ pub fn conv_transpose(
     }
     let dtype = x.dtype().promote(weight.dtype());
     let (x, weight) = (cast(x, dtype)?, cast(weight, dtype)?);
-    let shape = Geometry { axes, groups, stride, dilation };
+    let shape = Geometry { axes, groups, stride, padding: Shape::from_elem(0, axes), dilation };
     // [g, in / groups, out / groups, kernel..] to [g, out / groups, kernel.., in / groups].
     let split = shape.split(&weight)?;
     let order: Axes = [0].into_iter().chain(2..split.rank()).chain([1]).collect();

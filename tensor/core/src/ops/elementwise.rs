@@ -39,7 +39,7 @@ pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
         BitNot if kind < Kind::Float => (x.clone(), x.dtype()),
         BitNot => return refuse("only integers and bools have bits"),
         Neg if kind == Kind::Bool => return refuse("use logical_not"),
-        Abs if kind == Kind::Complex => (x.clone(), DType::F32),
+        Abs if kind == Kind::Complex => (x.clone(), x.dtype().part()),
         Neg | Abs | Sign => (x.clone(), x.dtype()),
         Floor | Ceil | Trunc | Round if kind < Kind::Float => return Ok(x.clone()),
         Round if kind == Kind::Complex => {
@@ -56,7 +56,7 @@ pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
         IsNan | IsInf => (x.clone(), DType::Bool),
         Real | Conj if kind != Kind::Complex => return Ok(x.clone()),
         Imag if kind != Kind::Complex => return Ok(x.filled_like(0.0)),
-        Real | Imag => (x.clone(), DType::F32),
+        Real | Imag => (x.clone(), x.dtype().part()),
         Conj => (x.clone(), x.dtype()),
         _ if kind < Kind::Float => (cast(x, DType::F32)?, DType::F32),
         _ => (x.clone(), x.dtype()),
@@ -105,7 +105,7 @@ pub fn type_with_scalar(dtype: DType, number: Scalar) -> DType {
         Scalar::Int(_) | Scalar::UInt(_) => dtype,
         Scalar::Float(_) if dtype.kind() < Kind::Float => DType::F32,
         Scalar::Float(_) => dtype,
-        Scalar::Complex(..) => DType::C64,
+        Scalar::Complex(..) => dtype.with_imaginary(),
     }
 }
 
@@ -122,11 +122,9 @@ pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
         (1.., 0) if ka >= kb => a.dtype(),
         (0, 1..) if kb >= ka => b.dtype(),
         (1.., 0) | (0, 1..) => {
-            if ka > kb {
-                a.dtype()
-            } else {
-                b.dtype()
-            }
+            let (low, high) = if ka > kb { (b.dtype(), a.dtype()) } else { (a.dtype(), b.dtype()) };
+            // The parts keep the precision of the tensor with dimensions.
+            if high.is_complex() && low.is_float() { low.with_imaginary() } else { high }
         }
         _ => a.dtype().promote(b.dtype()),
     }
@@ -153,12 +151,12 @@ fn binary_of(function: Binary, a: &Tensor, b: &Tensor, dtype: DType) -> Result<T
         Mul | Min if kind == Kind::Bool => (And, dtype),
         Sub if kind == Kind::Bool => return refuse("bools cannot be subtracted; use ^ or logical_not"),
         FloorDiv | Rem | Pow if kind == Kind::Bool => (function, DType::U8),
-        Complex => (Complex, DType::F32),
+        Complex => (Complex, if dtype == DType::F64 { dtype } else { DType::F32 }),
         other => (other, dtype),
     };
     let (a, b) = (cast(a, computed)?, cast(b, computed)?);
     let result = match function {
-        Complex => DType::C64,
+        Complex => computed.with_imaginary(),
         _ if function.compares() => DType::Bool,
         _ => computed,
     };
@@ -177,7 +175,7 @@ pub fn where_(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
     let no = broadcast_to(&cast(no, dtype)?, &shape)?;
     let made = Tensor::make(Op::Select, &[&condition, &yes, &no], shape, dtype);
     Ok(made.record("where", &[&condition, &yes, &no], |_| {
-        let condition = condition.detach();
+        let condition = condition.snapshot();
         Box::new(move |g| {
             let zero = g.filled_like(0.0);
             Ok(vec![None, Some(where_(&condition, g, &zero)?), Some(where_(&condition, &zero, g)?)])
@@ -231,7 +229,7 @@ pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Te
     }
     let x = cast(x, dtype)?;
     let limit = |value| Tensor::constant(x.device(), value, x.shape(), dtype);
-    let mut y = x.detach();
+    let mut y = x.snapshot();
     let mut inside: Option<Tensor> = None;
     for (value, function, keeps) in [(low, Binary::Max, Binary::Ge), (high, Binary::Min, Binary::Le)] {
         if let Some(value) = value {
@@ -254,7 +252,7 @@ pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Te
 
 /// Returns the conjugate of complex numbers; other types are unchanged.
 pub(crate) fn conjugate(x: &Tensor) -> Result<Tensor> {
-    if x.dtype() == DType::C64 { unary(Unary::Conj, x) } else { Ok(x.clone()) }
+    if x.dtype().is_complex() { unary(Unary::Conj, x) } else { Ok(x.clone()) }
 }
 
 pub(crate) fn scaled(x: &Tensor, factor: f64) -> Result<Tensor> {

@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 use crate::autograd::Rule;
-use crate::dtype::{DType, Scalar};
+use crate::dtype::Scalar;
 use crate::ops::elementwise::{
     add, binary as apply, binary_scalar, cast, conjugate, div, mul, plus, scaled, sub, unary as function_of,
     where_,
@@ -17,7 +17,11 @@ pub(crate) fn unary(function: Unary, x: &Tensor, y: Tensor) -> Rule {
     match function {
         Neg => Box::new(|g| one(function_of(Neg, g))),
         Conj => Box::new(|g| one(function_of(Conj, g))),
-        Real => Box::new(|g| one(cast(g, DType::C64))),
+        Real => {
+            let dtype = x.dtype();
+            Box::new(move |g| one(cast(g, dtype)))
+        }
+        Imag if !x.dtype().is_complex() => Box::new(|g| one(Ok(g.filled_like(0.0)))),
         Imag => Box::new(|g| one(apply(Binary::Complex, &g.filled_like(0.0), g))),
         Sign | Not | BitNot | Floor | Ceil | Trunc | Round | IsNan | IsInf => {
             let dtype = x.dtype();
@@ -26,12 +30,12 @@ pub(crate) fn unary(function: Unary, x: &Tensor, y: Tensor) -> Rule {
         Sqrt | Rsqrt | Recip | Exp | Exp2 | Expm1 | Tan | Tanh | Sigmoid => {
             Box::new(move |g| one(mul(g, &conjugate(&by_result(function, &y)?)?)))
         }
-        Abs if x.dtype() == DType::C64 => {
+        Abs if x.dtype().is_complex() => {
             let x = x.saved();
             Box::new(move |g| {
-                let unit = div(&x, &cast(&y, DType::C64)?)?;
+                let unit = div(&x, &cast(&y, x.dtype())?)?;
                 let zero = apply(Binary::Eq, &y, &y.filled_like(0.0))?;
-                one(where_(&zero, &x.filled_like(0.0), &mul(&cast(g, DType::C64)?, &unit)?))
+                one(where_(&zero, &x.filled_like(0.0), &mul(&cast(g, x.dtype())?, &unit)?))
             })
         }
         _ => {

@@ -1,16 +1,17 @@
 //! Indexing: gather, scatter, selection, masks.
 
-use crate::bounds::within;
+use crate::bounds::{bound, within};
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::node::Op;
 use crate::ops::axes::axis;
 use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
+use crate::ops::fused;
 use crate::ops::iota::iota;
 use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::program::Binary;
-use crate::step::Work;
+use crate::step::{Fused, Work};
 use crate::tensor::{Result, Tensor, same_device};
 
 /// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle.
@@ -26,7 +27,7 @@ pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     if x.rank() == 0 {
         return Ok(x.clone());
     }
-    picked(x, dim, &within("gather", index, x.shape()[axis])?)
+    looked_for("gather", x, axis, index, false)
 }
 
 /// Like [`gather`], with an index that was checked already or is valid by construction. Indices out of bounds read as zero.
@@ -36,16 +37,44 @@ pub(crate) fn picked(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
         return Ok(x.clone());
     }
     let index = &cast(index, DType::I64)?;
-    let within = (0..x.rank())
+    taken(&reached(x, axis, index), axis, index, Box::new(Work::Gather { axis }), |index| Ok(index.clone()))
+}
+
+/// Like [`picked`], with an index that is checked. If it `wraps`, negative ones count from the end.
+fn looked_for(name: &'static str, x: &Tensor, axis: usize, index: &Tensor, wraps: bool) -> Result<Tensor> {
+    let length = x.shape()[axis];
+    let wraps = wraps && index.dtype().kind() != crate::dtype::Kind::Unsigned;
+    let wrapped = move |index: &Tensor| if wraps { from_end(index, length) } else { Ok(index.clone()) };
+    let index = &cast(index, DType::I64)?;
+    let step = Fused::Gather { axis, wraps, bound: bound(name, length) };
+    match fused::supported(step, &[x, index]) {
+        Some(work) => taken(&reached(x, axis, index), axis, index, work, wrapped),
+        None => picked(x, axis as isize, &within(name, &wrapped(index)?, length)?),
+    }
+}
+
+/// The part of a tensor that an index along an axis reaches.
+fn reached(x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+    (0..x.rank())
         .filter(|&other| other != axis)
-        .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1));
-    let op = Op::Whole(Box::new(Work::Gather { axis }), Vec::new());
-    let made = Tensor::make(op, &[&within, index], index.shape().into(), x.dtype());
-    Ok(made.record("gather", &[&within], |_| {
-        let (index, before) = (index.detach(), Shape::from(within.shape()));
+        .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1))
+}
+
+/// The result of a step that looks up elements. `resolved` returns the index that its gradient scatters to.
+fn taken(
+    within: &Tensor,
+    axis: usize,
+    index: &Tensor,
+    work: Box<Work>,
+    resolved: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+) -> Result<Tensor> {
+    let op = Op::Whole(work, Vec::new());
+    let made = Tensor::make(op, &[within, index], index.shape().into(), within.dtype());
+    Ok(made.record("gather", &[within], |_| {
+        let (index, before) = (index.snapshot(), Shape::from(within.shape()));
         Box::new(move |g| {
             let zeros = Tensor::constant(g.device(), Scalar::Int(0), &before, g.dtype());
-            Ok(vec![Some(put("scatter_add", &zeros, axis as isize, &index, g, true)?)])
+            Ok(vec![Some(put("scatter_add", &zeros, axis as isize, &resolved(&index)?, g, true)?)])
         })
     }))
 }
@@ -70,6 +99,11 @@ fn looked_at(
 ) -> Result<Tensor> {
     let axis = agreed(name, x, dim, index)?;
     let length = x.shape().get(axis).copied().unwrap_or(1);
+    let bound = bound(name, length);
+    let step = Fused::Scatter { axis, add: adds, bound: Some(bound) };
+    if x.rank() > 0 && fused::supported(step, &[x, index, source]).is_some() {
+        return put_within(name, x, dim, index, source, adds, Some(bound));
+    }
     put(name, x, dim, &within(name, index, length)?, source, adds)
 }
 
@@ -81,6 +115,19 @@ pub(crate) fn put(
     index: &Tensor,
     source: &Tensor,
     adds: bool,
+) -> Result<Tensor> {
+    put_within(name, x, dim, index, source, adds, None)
+}
+
+/// Like [`put`]; with a bound, on a device that checks the index.
+fn put_within(
+    name: &'static str,
+    x: &Tensor,
+    dim: isize,
+    index: &Tensor,
+    source: &Tensor,
+    adds: bool,
+    bound: Option<i64>,
 ) -> Result<Tensor> {
     let axis = agreed(name, x, dim, index)?;
     same_device(name, x, source)?;
@@ -104,12 +151,24 @@ pub(crate) fn put(
     }
     if (0..x.rank()).any(|other| other != axis && x.shape()[other] != index.shape()[other]) {
         // The launch needs equal lengths on the other axes, so only the covered corner is scattered into.
-        return corner(x, axis, index, &source, adds);
+        return corner(x, axis, index, &source, adds, bound);
     }
-    let op = Op::Whole(Box::new(Work::Scatter { axis, add: adds }), Vec::new());
-    let made = Tensor::make(op, &[x, index, &source], x.shape().into(), x.dtype());
+    let fused = fused::supported(Fused::Scatter { axis, add: adds, bound }, &[x, index, &source]);
+    let zeros = matches!(x.known(), Some(value) if is_zero(value));
+    let made = match fused {
+        Some(work) if zeros => {
+            Tensor::make(Op::Whole(work, Vec::new()), &[index, &source], x.shape().into(), x.dtype())
+        }
+        Some(work) => {
+            Tensor::make(Op::Whole(work, Vec::new()), &[x, index, &source], x.shape().into(), x.dtype())
+        }
+        None => {
+            let op = Op::Whole(Box::new(Work::Scatter { axis, add: adds }), Vec::new());
+            Tensor::make(op, &[x, index, &source], x.shape().into(), x.dtype())
+        }
+    };
     Ok(made.record(name, &[x, index, &source], |_| {
-        let index = index.detach();
+        let index = index.snapshot();
         Box::new(move |g| {
             let of_source = picked(g, axis as isize, &index)?;
             let of_x = if adds {
@@ -122,11 +181,27 @@ pub(crate) fn put(
     }))
 }
 
-fn corner(x: &Tensor, axis: usize, index: &Tensor, source: &Tensor, adds: bool) -> Result<Tensor> {
-    let reached = (0..x.rank())
-        .filter(|&other| other != axis)
-        .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1));
-    let new = put("scatter", &reached, axis as isize, index, source, adds)?;
+/// Whether a constant is zero. Not minus zero.
+fn is_zero(value: Scalar) -> bool {
+    match value {
+        Scalar::Bool(value) => !value,
+        Scalar::Int(value) => value == 0,
+        Scalar::UInt(value) => value == 0,
+        Scalar::Float(value) => value.to_bits() == 0,
+        Scalar::Complex(real, imaginary) => real.to_bits() == 0 && imaginary.to_bits() == 0,
+    }
+}
+
+fn corner(
+    x: &Tensor,
+    axis: usize,
+    index: &Tensor,
+    source: &Tensor,
+    adds: bool,
+    bound: Option<i64>,
+) -> Result<Tensor> {
+    let reached = reached(x, axis, index);
+    let new = put_within("scatter", &reached, axis as isize, index, source, adds, bound)?;
     let mut inside: Option<Tensor> = None;
     let mut frame = vec![(0, 0); x.rank()];
     for other in (0..x.rank()).filter(|&other| other != axis) {
@@ -192,14 +267,13 @@ fn selected(name: &'static str, x: &Tensor, dim: isize, index: &Tensor) -> Resul
         }
         return to_shape(&selected(name, &to_shape(x, &[1])?, 0, index)?, &[]);
     }
-    let length = x.shape()[axis];
-    let index = within(name, &from_end(&to_shape(index, &[index.elements()])?, length)?, length)?;
+    let index = to_shape(index, &[index.elements()])?;
     let mut shape = Shape::from_elem(1, x.rank());
     shape[axis] = index.elements();
     let index = to_shape(&index, &shape)?;
     let mut wide = Shape::from(x.shape());
     wide[axis] = index.elements();
-    picked(x, axis as isize, &broadcast_to(&index, &wide)?)
+    looked_for(name, x, axis, &broadcast_to(&index, &wide)?, true)
 }
 
 /// Resolves negative indices, which count from the end.
@@ -223,8 +297,8 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     integers("embedding", index)?;
     same_device("embedding", weight, index)?;
     let width = weight.shape()[1];
-    let flat = within("embedding", &to_shape(index, &[index.elements(), 1])?, weight.shape()[0])?;
-    let rows = picked(weight, 0, &broadcast_to(&flat, &[index.elements(), width])?);
+    let flat = to_shape(index, &[index.elements(), 1])?;
+    let rows = looked_for("embedding", weight, 0, &broadcast_to(&flat, &[index.elements(), width])?, false);
     let mut shape = Shape::from(index.shape());
     shape.push(width);
     to_shape(&rows?, &shape)
@@ -261,10 +335,13 @@ pub fn one_hot(index: &Tensor, classes: usize) -> Result<Tensor> {
 /// elements.
 pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     let flags = cast(x, DType::Bool)?.to_bytes()?;
-    let mut places: Vec<u8> = Vec::new();
-    let mut count = 0;
+    let count = flags.iter().map(|&flag| usize::from(flag != 0)).sum();
+    let mut places: Vec<u8> = Vec::with_capacity(count * x.rank() * 8);
     for (number, _) in flags.iter().enumerate().filter(|(_, flag)| **flag != 0) {
-        count += 1;
+        if x.rank() == 1 {
+            places.extend((number as i64).to_le_bytes());
+            continue;
+        }
         let mut place = Shape::from_elem(0, x.rank());
         let mut rest = number;
         for axis in (0..x.rank()).rev() {
@@ -280,6 +357,25 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
 pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let shape = crate::ops::axes::broadcast("masked_select", x.shape(), mask.shape())?;
     let (x, mask) = (broadcast_to(x, &shape)?, broadcast_to(mask, &shape)?);
+    if mask.dtype() == DType::Bool
+        && let Some(work) = fused::supported(Fused::Compress, &[&x, &mask])
+    {
+        // Evaluated once, for the count and for the selection.
+        let mask = crate::ops::shape::contiguous(&mask)?;
+        let count = mask.to_bytes()?.iter().map(|&flag| usize::from(flag != 0)).sum();
+        let op = Op::Whole(work, Vec::new());
+        let made = Tensor::make(op, &[&x, &mask], Shape::from_elem(count, 1), x.dtype());
+        return Ok(made.record("masked_select", &[&x], |_| {
+            let (mask, shape) = (mask.snapshot(), Shape::from(x.shape()));
+            Box::new(move |g| {
+                let elements: usize = shape.iter().product();
+                let places = nonzero(&to_shape(&mask, &[elements])?)?;
+                let places = to_shape(&places, &[places.elements()])?;
+                let zeros = Tensor::constant(g.device(), Scalar::Int(0), &[elements], g.dtype());
+                Ok(vec![Some(to_shape(&put("masked_select", &zeros, 0, &places, g, false)?, &shape)?)])
+            })
+        }));
+    }
     let flat = to_shape(&x, &[x.elements()])?;
     let places = nonzero(&to_shape(&mask, &[x.elements()])?)?;
     picked(&flat, 0, &to_shape(&places, &[places.elements()])?)

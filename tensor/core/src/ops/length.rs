@@ -1,6 +1,6 @@
 //! Vector norms.
 
-use crate::dtype::{DType, Kind, Scalar};
+use crate::dtype::{Kind, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
 use crate::ops::axes::axes;
@@ -19,7 +19,7 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
             format!("it needs a floating point type, not {}", x.dtype()),
         ));
     }
-    let dtype = if x.dtype() == DType::C64 { DType::F32 } else { x.dtype() };
+    let dtype = x.dtype().part();
     let precise = cast(x, accumulator(x.dtype()))?;
     if p.is_infinite() {
         let size = unary(Unary::Abs, &precise)?;
@@ -31,7 +31,7 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
         let counted = binary(Binary::Ne, &precise, &precise.filled_like(0.0))?;
         return finish(&sum_over(&cast(&counted, dtype)?, &axes)?, &axes, keepdim);
     }
-    let inner = precise.detach();
+    let inner = precise.snapshot();
     let size = unary(Unary::Abs, &inner)?;
     let powers = if p == 1.0 { size } else { raised(&size, p)? };
     let sum = sum_over(&powers, &axes)?;
@@ -64,10 +64,10 @@ fn raised(x: &Tensor, power: f64) -> Result<Tensor> {
 }
 
 fn sign(x: &Tensor) -> Result<Tensor> {
-    if x.dtype() != DType::C64 {
+    if !x.dtype().is_complex() {
         return unary(Unary::Sign, x);
     }
-    let size = cast(&unary(Unary::Abs, x)?, DType::C64)?;
+    let size = cast(&unary(Unary::Abs, x)?, x.dtype())?;
     let nothing = binary(Binary::Eq, &size, &size.filled_like(0.0))?;
     where_(&nothing, &x.filled_like(0.0), &div(x, &size)?)
 }

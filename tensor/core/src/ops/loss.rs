@@ -3,15 +3,20 @@
 use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
+use crate::launch::accumulator;
 use crate::layout::Shape;
+use crate::node::{Inputs, Node, Op};
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
 };
+use crate::ops::fused;
+use crate::ops::index::picked;
 use crate::ops::iota::iota;
 use crate::ops::reduce::{self, finish, sum_over};
 use crate::ops::shape::{broadcast_to, to_shape, unsqueeze};
-use crate::ops::softmax::log_softmax;
+use crate::ops::softmax::{log_softmax, softmax};
 use crate::program::{Binary, Unary};
+use crate::step::{Fused, Work};
 use crate::tensor::{Result, Tensor, same_device};
 
 /// How the losses of the elements are combined.
@@ -26,6 +31,16 @@ pub enum LossReduction {
     Sum,
 }
 
+/// Computes a loss in the type that sums are computed in, and rounds only the result to the input's type.
+fn precisely(input: &Tensor, loss: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    rounded(&loss(&cast(input, accumulator(input.dtype()))?)?, input.dtype())
+}
+
+/// Rounds to a type if sums of it are computed in a wider one.
+fn rounded(loss: &Tensor, dtype: DType) -> Result<Tensor> {
+    if accumulator(dtype) == dtype { Ok(loss.clone()) } else { cast(loss, dtype) }
+}
+
 impl LossReduction {
     fn apply(self, loss: &Tensor) -> Result<Tensor> {
         match self {
@@ -38,13 +53,16 @@ impl LossReduction {
 
 /// The squared difference.
 pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
-    let difference = difference("mse_loss", input, target)?;
-    reduction.apply(&mul(&difference, &difference)?)
+    precisely(&difference("mse_loss", input, target)?, |difference| {
+        reduction.apply(&mul(difference, difference)?)
+    })
 }
 
 /// The absolute difference.
 pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
-    reduction.apply(&unary(Unary::Abs, &difference("l1_loss", input, target)?)?)
+    precisely(&difference("l1_loss", input, target)?, |difference| {
+        reduction.apply(&unary(Unary::Abs, difference)?)
+    })
 }
 
 /// Smooth L1 loss: quadratic below `beta`, linear above.
@@ -57,7 +75,9 @@ pub fn smooth_l1_loss(
     if beta == 0.0 {
         return l1_loss(input, target, reduction);
     }
-    reduction.apply(&scaled(&huber(&difference("smooth_l1_loss", input, target)?, beta)?, 1.0 / beta)?)
+    precisely(&difference("smooth_l1_loss", input, target)?, |difference| {
+        reduction.apply(&scaled(&huber(difference, beta)?, 1.0 / beta)?)
+    })
 }
 
 /// Half of the squared difference where it is below `delta`, and linear beyond.
@@ -65,7 +85,9 @@ pub fn huber_loss(input: &Tensor, target: &Tensor, delta: f64, reduction: LossRe
     if delta <= 0.0 {
         return Err(TensorError::shape("huber_loss", format!("delta must be above zero, not {delta}")));
     }
-    reduction.apply(&huber(&difference("huber_loss", input, target)?, delta)?)
+    precisely(&difference("huber_loss", input, target)?, |difference| {
+        reduction.apply(&huber(difference, delta)?)
+    })
 }
 
 fn huber(difference: &Tensor, delta: f64) -> Result<Tensor> {
@@ -83,12 +105,15 @@ pub fn bce_loss(
     reduction: LossReduction,
 ) -> Result<Tensor> {
     alike("bce_loss", input, target)?;
-    let target = cast(target, input.dtype())?;
+    precisely(input, |input| bce(input, &cast(target, input.dtype())?, weight, reduction))
+}
+
+fn bce(input: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: LossReduction) -> Result<Tensor> {
     let least = Some(Scalar::Float(-100.0));
     let yes = clamp(&unary(Unary::Log, input)?, least, None)?;
     let no = clamp(&unary(Unary::Log1p, &unary(Unary::Neg, input)?)?, least, None)?;
-    let one_less = binary_scalar(Binary::Sub, &target, Scalar::Float(1.0), true)?;
-    let loss = unary(Unary::Neg, &add(&mul(&target, &yes)?, &mul(&one_less, &no)?)?)?;
+    let one_less = binary_scalar(Binary::Sub, target, Scalar::Float(1.0), true)?;
+    let loss = unary(Unary::Neg, &add(&mul(target, &yes)?, &mul(&one_less, &no)?)?)?;
     reduction.apply(&weighted(loss, weight)?)
 }
 
@@ -101,16 +126,27 @@ pub fn bce_with_logits(
     reduction: LossReduction,
 ) -> Result<Tensor> {
     alike("bce_with_logits", input, target)?;
-    let target = cast(target, input.dtype())?;
+    precisely(input, |input| {
+        bce_of_logits(input, &cast(target, input.dtype())?, weight, pos_weight, reduction)
+    })
+}
+
+fn bce_of_logits(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: LossReduction,
+) -> Result<Tensor> {
     // log(1 + exp(-x)) = max(-x, 0) + log(1 + exp(-|x|)), which cannot overflow.
     let zero = input.filled_like(0.0);
     let small = unary(Unary::Log1p, &unary(Unary::Exp, &unary(Unary::Neg, &unary(Unary::Abs, input)?)?)?)?;
     let softplus = add(&maximum(&unary(Unary::Neg, input)?, &zero)?, &small)?;
-    let one_less = binary_scalar(Binary::Sub, &target, Scalar::Float(1.0), true)?;
+    let one_less = binary_scalar(Binary::Sub, target, Scalar::Float(1.0), true)?;
     let loss = match pos_weight {
         // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)).
         Some(pos_weight) => {
-            let factor = plus(&mul(&plus(&cast(pos_weight, input.dtype())?, -1.0)?, &target)?, 1.0)?;
+            let factor = plus(&mul(&plus(&cast(pos_weight, input.dtype())?, -1.0)?, target)?, 1.0)?;
             add(&mul(&one_less, input)?, &mul(&factor, &softplus)?)?
         }
         None => add(&mul(&one_less, input)?, &softplus)?,
@@ -121,15 +157,21 @@ pub fn bce_with_logits(
 /// Kullback-Leibler divergence; the input is a logarithm already. `Mean` is over all elements, as in PyTorch.
 pub fn kl_div(input: &Tensor, target: &Tensor, log_target: bool, reduction: LossReduction) -> Result<Tensor> {
     alike("kl_div", input, target)?;
-    let loss = if log_target {
-        mul(&unary(Unary::Exp, target)?, &sub(target, input)?)?
+    let wide = cast(target, accumulator(target.dtype()))?;
+    let dtype = crate::ops::elementwise::result_type(input, target);
+    let loss = divergence(&cast(input, accumulator(input.dtype()))?, &wide, log_target)?;
+    rounded(&reduction.apply(&loss)?, dtype)
+}
+
+fn divergence(input: &Tensor, target: &Tensor, log_target: bool) -> Result<Tensor> {
+    if log_target {
+        mul(&unary(Unary::Exp, target)?, &sub(target, input)?)
     } else {
         let positive = binary_scalar(Binary::Gt, target, Scalar::Float(0.0), false)?;
         let one = target.filled_like(1.0);
         let logarithm = unary(Unary::Log, &where_(&positive, target, &one)?)?;
-        sub(&mul(target, &logarithm)?, &mul(target, input)?)?
-    };
-    reduction.apply(&loss)
+        sub(&mul(target, &logarithm)?, &mul(target, input)?)
+    }
 }
 
 /// Options of a loss over classes.
@@ -158,8 +200,7 @@ impl Default for ClassOptions<'_> {
 
 /// Negative log likelihood of log-probabilities `[n, classes, ..]` or `[classes]`; targets are class indices `[n, ..]`.
 pub fn nll_loss(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>) -> Result<Tensor> {
-    let classes = Classes::of("nll_loss", input, target, options)?;
-    classes.loss(0.0)
+    precisely(input, |input| Classes::of("nll_loss", input, target, options)?.loss(0.0))
 }
 
 /// Cross entropy of logits `[n, classes, ..]` or `[classes]`; targets are class indices `[n, ..]`, or probabilities in the shape
@@ -175,12 +216,142 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>
     if input.rank() == 0 {
         return Err(TensorError::shape("cross_entropy", "the input needs a dimension of classes"));
     }
-    let logarithms = log_softmax(input, axis as isize)?;
-    if target.dtype().is_float() {
-        return of_probabilities(&logarithms, target, axis, options);
+    if options.label_smoothing == 0.0
+        && !target.dtype().is_float()
+        && let Some(loss) = fused_cross_entropy(input, target, axis, options)?
+    {
+        return rounded(&loss, input.dtype());
     }
-    let classes = Classes::of("cross_entropy", &logarithms, target, options)?;
-    classes.loss(options.label_smoothing)
+    if options.weight.is_none() && options.label_smoothing == 0.0 && target.dtype().is_integer() {
+        same_device("cross_entropy", input, target)?;
+        if let Some(loss) = in_one_launch(input, target, axis, options)? {
+            return Ok(loss);
+        }
+    }
+    precisely(input, |input| {
+        let logarithms = log_softmax(input, axis as isize)?;
+        if target.dtype().is_float() {
+            return of_probabilities(&logarithms, target, axis, options);
+        }
+        Classes::of("cross_entropy", &logarithms, target, options)?.loss(options.label_smoothing)
+    })
+}
+
+/// The loss of classes, if the device has a step for it; in the type that it is computed in.
+fn fused_cross_entropy(
+    input: &Tensor,
+    target: &Tensor,
+    axis: usize,
+    options: &ClassOptions<'_>,
+) -> Result<Option<Tensor>> {
+    let name = "cross_entropy";
+    let dtype = if input.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    check_classes(name, input, target)?;
+    if fused::supported(Fused::CrossEntropyGradient { axis }, &[input]).is_none() {
+        return Ok(None);
+    }
+    let Some(work) = fused::supported(Fused::CrossEntropy { axis }, &[input]) else { return Ok(None) };
+    let target = unsqueeze(&cast(target, DType::I64)?, axis as isize)?;
+    let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
+    let class = where_(&counts, &target, &target.filled_like(0.0))?;
+    let class = within(name, &class, input.shape()[axis])?;
+    let class = where_(&counts, &class, &target.filled_like(-1.0))?;
+    let shape = Shape::from(target.shape());
+    let (losses, sums) = fused::pair(work, &[input, &class], (&shape, dtype), (&shape, dtype));
+    let losses = losses.record(name, &[input], |_| {
+        let (x, class, sums) = (input.saved(), class.snapshot(), sums.snapshot());
+        Box::new(move |g| Ok(vec![Some(of_logits(&x, &class, &sums, g, axis)?)]))
+    });
+    let weight = match options.weight {
+        None => losses.filled_like(1.0),
+        Some(weight) => {
+            check_weight(weight, input.shape()[axis])?;
+            let shown = where_(&counts, &class, &target.filled_like(0.0))?;
+            let flat = to_shape(&shown, &[shown.elements()])?;
+            to_shape(&picked(&cast(weight, dtype)?, 0, &flat)?, &shape)?
+        }
+    };
+    let weight = where_(&counts, &weight, &losses.filled_like(0.0))?;
+    let losses = if options.weight.is_some() { mul(&losses, &weight)? } else { losses };
+    Ok(Some(match options.reduction {
+        LossReduction::None => finish(&losses, &[axis], false)?,
+        LossReduction::Sum => reduce::sum(&losses, None, false)?,
+        LossReduction::Mean => div(&reduce::sum(&losses, None, false)?, &reduce::sum(&weight, None, false)?)?,
+    }))
+}
+
+/// The gradient of [`fused_cross_entropy`] for the logits.
+fn of_logits(x: &Tensor, class: &Tensor, sums: &Tensor, g: &Tensor, axis: usize) -> Result<Tensor> {
+    if !crate::grad_mode::is_enabled()
+        && let Some(work) = fused::supported(Fused::CrossEntropyGradient { axis }, &[x, class, sums, g])
+    {
+        let op = Op::Whole(work, Vec::new());
+        return Ok(Tensor::make(op, &[x, class, sums, g], x.shape().into(), x.dtype()));
+    }
+    // Second derivatives need a gradient that is composed of operations which have gradients.
+    let number = iota(x.device(), x.shape(), axis)?;
+    let chosen = binary(Binary::Eq, &number, &broadcast_to(class, x.shape())?)?;
+    let counts = binary_scalar(Binary::Ge, class, Scalar::Int(0), false)?;
+    let g = where_(&counts, g, &g.filled_like(0.0))?;
+    let shares = mul(&softmax(&cast(x, g.dtype())?, axis as isize)?, &g)?;
+    let own = where_(&chosen, &broadcast_to(&g, x.shape())?, &shares.filled_like(0.0))?;
+    cast(&sub(&shares, &own)?, x.dtype())
+}
+
+/// Cross entropy without the matrix of log-probabilities in memory; `None` if the device computes at once, and gains nothing, or
+/// the shapes do not fit.
+fn in_one_launch(
+    input: &Tensor,
+    target: &Tensor,
+    axis: usize,
+    options: &ClassOptions<'_>,
+) -> Result<Option<Tensor>> {
+    let mut samples = Shape::from(input.shape());
+    samples.remove(axis);
+    let work = Work::CrossEntropy { axis };
+    let fits = target.shape() == samples.as_slice() && input.dtype().is_float() && input.elements() > 0;
+    let device = input.device();
+    if !fits || device.is_immediate() || !device.supports(&work, &[input.dtype(), DType::I64]) {
+        return Ok(None);
+    }
+    let target = cast(target, DType::I64)?;
+    let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
+    let none = target.filled_like(0.0);
+    let class = within("cross_entropy", &where_(&counts, &target, &none)?, input.shape()[axis])?;
+    let ignored = Tensor::constant(device, Scalar::Int(-2), target.shape(), DType::I64);
+    let class = unsqueeze(&where_(&counts, &class, &ignored)?, axis as isize)?;
+    let wide = accumulator(input.dtype());
+    let small = Shape::from(class.shape());
+    let op = Op::Whole(Box::new(work), vec![(small.clone(), wide)]);
+    let inputs = Inputs::from_iter([input.node(), class.node()]);
+    let whole = Node::new(op, inputs, small.clone(), wide, device.clone());
+    let part = Node::new(Op::Part(1), Inputs::from_iter([whole.clone()]), small, wide, device.clone());
+    let kept = Tensor::of_node(part);
+    let losses = Tensor::of_node(whole).record("cross_entropy", &[input], |_| {
+        let (input, dtype) = (input.saved(), input.dtype());
+        Box::new(move |g| {
+            let logarithms = if crate::grad_mode::is_enabled() {
+                log_softmax(&cast(&input, wide)?, axis as isize)?
+            } else {
+                sub(&cast(&input, wide)?, &kept)?
+            };
+            let number = iota(input.device(), input.shape(), axis)?;
+            let chosen = cast(&binary(Binary::Eq, &number, &broadcast_to(&class, input.shape())?)?, wide)?;
+            let slope = mul(&sub(&unary(Unary::Exp, &logarithms)?, &chosen)?, g)?;
+            let counted =
+                broadcast_to(&binary_scalar(Binary::Ge, &class, Scalar::Int(-1), false)?, input.shape())?;
+            Ok(vec![Some(cast(&where_(&counted, &slope, &slope.filled_like(0.0))?, dtype)?)])
+        })
+    });
+    let losses = to_shape(&losses, &samples)?;
+    let loss = match options.reduction {
+        LossReduction::None => losses,
+        LossReduction::Sum => reduce::sum(&losses, None, false)?,
+        LossReduction::Mean => {
+            div(&reduce::sum(&losses, None, false)?, &reduce::sum(&cast(&counts, wide)?, None, false)?)?
+        }
+    };
+    Ok(Some(rounded(&loss, input.dtype())?))
 }
 
 fn of_probabilities(
@@ -208,14 +379,44 @@ fn of_probabilities(
     }
 }
 
-fn per_class(weight: &Tensor, like: &Tensor, axis: usize) -> Result<Tensor> {
-    let classes = like.shape()[axis];
-    if weight.shape() != [classes] {
+/// Checks that the targets are a class for each sample.
+fn check_classes(name: &'static str, input: &Tensor, target: &Tensor) -> Result<()> {
+    same_device(name, input, target)?;
+    let axis = usize::from(input.rank() > 1);
+    let mut samples = Shape::from(input.shape());
+    if !samples.is_empty() {
+        samples.remove(axis);
+    }
+    if input.rank() == 0 || target.shape() != samples.as_slice() {
         return Err(TensorError::shape(
-            "cross_entropy",
-            format!("the weight is {:?}, there are {classes} classes", weight.shape()),
+            name,
+            format!(
+                "an input of {:?} ([n, classes, ..]) needs targets of {samples:?}, not {:?}",
+                input.shape(),
+                target.shape()
+            ),
         ));
     }
+    if !target.dtype().is_integer() {
+        return Err(TensorError::type_of(
+            name,
+            format!("targets are class indices and must have an integer type, not {}", target.dtype()),
+        ));
+    }
+    Ok(())
+}
+
+fn check_weight(weight: &Tensor, classes: usize) -> Result<()> {
+    if weight.shape() == [classes] {
+        return Ok(());
+    }
+    let why = format!("the weight is {:?}, there are {classes} classes", weight.shape());
+    Err(TensorError::shape("cross_entropy", why))
+}
+
+fn per_class(weight: &Tensor, like: &Tensor, axis: usize) -> Result<Tensor> {
+    let classes = like.shape()[axis];
+    check_weight(weight, classes)?;
     let mut shape = Shape::from_elem(1, like.rank());
     shape[axis] = classes;
     broadcast_to(&to_shape(&cast(weight, like.dtype())?, &shape)?, like.shape())
@@ -242,28 +443,8 @@ impl<'a> Classes<'a> {
         target: &Tensor,
         options: &ClassOptions<'_>,
     ) -> Result<Classes<'a>> {
-        same_device(name, logarithms, target)?;
+        check_classes(name, logarithms, target)?;
         let axis = usize::from(logarithms.rank() > 1);
-        let mut samples = Shape::from(logarithms.shape());
-        if !samples.is_empty() {
-            samples.remove(axis);
-        }
-        if logarithms.rank() == 0 || target.shape() != samples.as_slice() {
-            return Err(TensorError::shape(
-                name,
-                format!(
-                    "an input of {:?} ([n, classes, ..]) needs targets of {samples:?}, not {:?}",
-                    logarithms.shape(),
-                    target.shape()
-                ),
-            ));
-        }
-        if !target.dtype().is_integer() {
-            return Err(TensorError::type_of(
-                name,
-                format!("targets are class indices and must have an integer type, not {}", target.dtype()),
-            ));
-        }
         let target =
             broadcast_to(&unsqueeze(&cast(target, DType::I64)?, axis as isize)?, logarithms.shape())?;
         let number = iota(logarithms.device(), logarithms.shape(), axis)?;
@@ -273,7 +454,7 @@ impl<'a> Classes<'a> {
         let (none, not) = (target.filled_like(0.0), logarithms.filled_like(f64::NAN));
         let class = within(name, &where_(&counts, &target, &none)?, logarithms.shape()[axis])?;
         let wrong = binary_scalar(Binary::Lt, &class, Scalar::Int(0), false)?;
-        let zero = where_(&wrong, &not.detach(), &logarithms.filled_like(0.0))?;
+        let zero = where_(&wrong, &not.snapshot(), &logarithms.filled_like(0.0))?;
         let weight = options.weight.map(|weight| per_class(weight, logarithms, axis)).transpose()?;
         Ok(Classes { logarithms, axis, chosen, counts, zero, weight, reduction: options.reduction })
     }

@@ -1,6 +1,6 @@
 //! Matrix products, and general contractions over shared axes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::dtype::DType;
 use crate::error::TensorError;
@@ -12,16 +12,43 @@ use crate::ops::shape::{broadcast_to, permuted, to_shape};
 use crate::step::Accumulation;
 use crate::tensor::{Result, Tensor, same_device};
 
-static FAST: AtomicBool = AtomicBool::new(false);
-
-/// Sets whether contractions may add in whatever order is fastest. By default they produce the same bits on every device.
-pub fn set_fast(fast: bool) {
-    FAST.store(fast, Ordering::Relaxed);
+/// The order of additions in products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Precision {
+    /// Half types in the fastest order of the device, which may use matrix instructions. All others in one fixed order, with the
+    /// same bits on every device.
+    #[default]
+    Mixed,
+    /// All types in the fixed order.
+    Ordered,
+    /// All types in the fastest order.
+    Fast,
 }
 
-/// Whether contractions may be computed in another order of additions.
-pub fn is_fast() -> bool {
-    FAST.load(Ordering::Relaxed)
+static PRECISION: AtomicU8 = AtomicU8::new(Precision::Mixed as u8);
+
+/// Sets the order of additions of the products that are recorded from now on.
+pub fn set_precision(precision: Precision) {
+    PRECISION.store(precision as u8, Ordering::Relaxed);
+}
+
+/// The order of additions of products.
+pub fn precision() -> Precision {
+    let now = PRECISION.load(Ordering::Relaxed);
+    [Precision::Ordered, Precision::Fast].into_iter().find(|it| *it as u8 == now).unwrap_or_default()
+}
+
+impl Precision {
+    /// How products of a type are added.
+    fn accumulation(self, dtype: DType) -> Accumulation {
+        let half = matches!(dtype, DType::F16 | DType::BF16);
+        match self {
+            Precision::Mixed if half => Accumulation::Fast,
+            Precision::Mixed | Precision::Ordered => Accumulation::Ordered,
+            Precision::Fast => Accumulation::Fast,
+        }
+    }
 }
 
 /// Matrix product by PyTorch's rules: vectors, matrices, and batches of matrices that broadcast.
@@ -138,7 +165,7 @@ pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor>
     let (left, right) = promoted("contract", left, right)?;
     let mut shape = Shape::from(&left.shape()[..batch + rows]);
     shape.extend_from_slice(&right.shape()[batch..batch + columns]);
-    let accumulation = if is_fast() { Accumulation::Fast } else { Accumulation::Ordered };
+    let accumulation = precision().accumulation(left.dtype());
     let op = Op::Contract { batch, rows, columns, depth, accumulation };
     let product = Tensor::make(op, &[&left, &right], shape, left.dtype());
     Ok(product.record("contract", &[&left, &right], |_| {

@@ -1,6 +1,7 @@
 //! Tensor operations: each creates nodes and records how gradients flow back. Nothing is evaluated, except where documented.
 
 pub mod activation;
+pub mod attention;
 mod axes;
 pub mod conv;
 pub mod create;
@@ -8,6 +9,7 @@ pub mod diagonal;
 pub mod einsum;
 pub mod elementwise;
 pub mod fft;
+mod fused;
 mod gradients;
 pub mod index;
 pub mod iota;

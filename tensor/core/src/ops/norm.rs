@@ -1,6 +1,6 @@
 //! Normalisation layers, variance and standard deviation.
 
-use crate::dtype::{DType, Kind, Scalar};
+use crate::dtype::{Kind, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
 use crate::layout::Shape;
@@ -131,7 +131,7 @@ pub fn batch_norm(
             format!("training needs more than one value per channel, {:?} has {samples}", x.shape()),
         ));
     }
-    let inner = cast(&x.detach(), accumulator(x.dtype()))?;
+    let inner = cast(&x.snapshot(), accumulator(x.dtype()))?;
     let mean = scaled(&sum_over(&inner, &axes)?, 1.0 / samples as f64)?;
     let centred = sub(&inner, &mean)?;
     let variance = scaled(&sum_over(&mul(&centred, &centred)?, &axes)?, 1.0 / samples as f64)?;
@@ -140,15 +140,15 @@ pub fn batch_norm(
         for (kept, seen) in [(running.mean, mean.clone()), (running.variance, scaled(&variance, correction)?)]
         {
             let seen = cast(&to_shape(&seen, &[channels])?, kept.dtype())?;
-            let moved = add(&scaled(&kept.detach(), 1.0 - momentum)?, &scaled(&seen, momentum)?)?;
-            kept.set_data(&moved)?;
+            let moved = add(&scaled(&kept.snapshot(), 1.0 - momentum)?, &scaled(&seen, momentum)?)?;
+            kept.write(&moved)?;
             // Schedule it with the next evaluation; otherwise it would stay pending and keep the whole batch alive.
             crate::execute::want(kept);
         }
     }
     let scale = unary(Unary::Rsqrt, &plus(&variance, epsilon)?)?;
     let y = cast(&mul(&centred, &scale)?, x.dtype())?;
-    let detached = |parameter: &Option<Tensor>| parameter.as_ref().map(Tensor::detach);
+    let detached = |parameter: &Option<Tensor>| parameter.as_ref().map(Tensor::snapshot);
     let y = affine(y, detached(&weight).as_ref(), detached(&bias).as_ref())?;
     Ok(remembered("batch_norm", y, x, weight, bias, Statistics { mean, scale, epsilon, axes }))
 }
@@ -285,13 +285,32 @@ fn remembered(
 
 /// The variance: the sum of squared distances from the mean, divided by the count less `correction`.
 pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
+    let (variance, axes) = variance("var", x, dims, correction)?;
+    crate::ops::reduce::finish(&cast(&variance, x.dtype().part())?, &axes, keepdim)
+}
+
+/// The standard deviation.
+pub fn std(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
+    // The variance of half floats may exceed the largest of them where its root does not.
+    let (variance, axes) = variance("std", x, dims, correction)?;
+    let deviation = unary(Unary::Sqrt, &variance)?;
+    crate::ops::reduce::finish(&cast(&deviation, x.dtype().part())?, &axes, keepdim)
+}
+
+/// The variance in the type that sums are computed in, with the axes kept; and the axes.
+fn variance(
+    operation: &'static str,
+    x: &Tensor,
+    dims: Option<&[isize]>,
+    correction: f64,
+) -> Result<(Tensor, Axes)> {
     if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
-            "var",
+            operation,
             format!("it needs a floating point type, not {}", x.dtype()),
         ));
     }
-    let axes = crate::ops::axes::axes("var", dims, x.rank())?;
+    let axes = crate::ops::axes::axes(operation, dims, x.rank())?;
     let count = count(x, &axes) as f64;
     let precise = cast(x, accumulator(x.dtype()))?;
     let mean = binary_scalar(Binary::Div, &sum_over(&precise, &axes)?, Scalar::Float(count), false)?;
@@ -300,12 +319,5 @@ pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -
     let squares = unary(Unary::Real, &mul(&centred, &conjugate(&centred)?)?)?;
     let sum = sum_over(&squares, &axes)?;
     let divisor = (count - correction).max(0.0);
-    let variance = binary_scalar(Binary::Div, &sum, Scalar::Float(divisor), false)?;
-    let dtype = if x.dtype() == DType::C64 { DType::F32 } else { x.dtype() };
-    crate::ops::reduce::finish(&cast(&variance, dtype)?, &axes, keepdim)
-}
-
-/// The standard deviation.
-pub fn std(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
-    unary(Unary::Sqrt, &var(x, dims, correction, keepdim)?)
+    Ok((binary_scalar(Binary::Div, &sum, Scalar::Float(divisor), false)?, axes))
 }

@@ -7,13 +7,15 @@ use crate::layout::Shape;
 use crate::ops::axes::Axes;
 use crate::ops::conv::each;
 use crate::ops::elementwise::{add, binary, binary_scalar, cast, div, unary, where_};
+use crate::ops::fused;
+use crate::ops::index::put;
 use crate::ops::iota::iota;
 use crate::ops::matmul::{Counts, contract};
 use crate::ops::reduce::{finish, reduced, sum_over};
 use crate::ops::shape::{broadcast_to, permuted, to_shape};
 use crate::ops::window::{fold, pad, windows};
 use crate::program::{Binary, Unary};
-use crate::step::Reduction;
+use crate::step::{Fused, Reduction};
 use crate::tensor::{Result, Tensor};
 
 /// Options of a pooling operation: one number for each spatial dimension, or one for all.
@@ -160,11 +162,49 @@ impl Windows {
 
 /// The maximum of each window over the last `axes` dimensions.
 pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
+    if let Some((y, _)) = fused_max_pool(x, axes, options)? {
+        return Ok(y);
+    }
     Ok(pooled(x, axes, options)?.0)
+}
+
+/// The maxima of the windows, and their positions, if the device has a step for that.
+fn fused_max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Option<(Tensor, Tensor)>> {
+    poolable(x)?;
+    let shape = Windows::of("max_pool", x, axes, options)?;
+    let Windows { kernel, stride, padding, dilation, counts, .. } = shape;
+    let Some(work) = fused::supported(Fused::MaxPool { kernel, stride, padding, dilation }, &[x]) else {
+        return Ok(None);
+    };
+    let outer = x.rank() - axes;
+    let mut pooled = Shape::from(&x.shape()[..outer]);
+    pooled.extend_from_slice(&counts);
+    if i32::try_from(x.shape()[outer..].iter().product::<usize>()).is_err() {
+        return Ok(None);
+    }
+    let (y, places) = fused::pair(work, &[x], (&pooled, x.dtype()), (&pooled, DType::I64));
+    let y = y.record("max_pool", &[x], |_| {
+        let (places, shape) = (places.snapshot(), Shape::from(x.shape()));
+        Box::new(move |g| {
+            // Each plane as a row.
+            let row = |shape: &[usize]| {
+                let mut row = Shape::from(&shape[..outer]);
+                row.push(shape[outer..].iter().product());
+                row
+            };
+            let zeros = Tensor::constant(g.device(), Scalar::Int(0), &row(&shape), g.dtype());
+            let (places, g) = (to_shape(&places, &row(&pooled))?, to_shape(g, &row(&pooled))?);
+            Ok(vec![Some(to_shape(&put("max_pool", &zeros, outer as isize, &places, &g, true)?, &shape)?)])
+        })
+    });
+    Ok(Some((y, places)))
 }
 
 /// Like [`max_pool`], and also returns the row-major position of each maximum in the last `axes` dimensions.
 pub fn max_pool_with_indices(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor)> {
+    if let Some(both) = fused_max_pool(x, axes, options)? {
+        return Ok(both);
+    }
     let (y, seen, best, shape) = pooled(x, axes, options)?;
     let first = shape.first(&seen, &best, &x.shape()[x.rank() - axes..])?;
     let outer = x.rank() - axes;
@@ -185,11 +225,16 @@ pub fn max_pool_with_indices(x: &Tensor, axes: usize, options: &PoolOptions) -> 
     Ok((y, finish(&place, &gone, false)?))
 }
 
-/// Returns the maximum of each window, the windows, the maximum with the windows' axes kept, and the window geometry.
-fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor, Tensor, Windows)> {
+fn poolable(x: &Tensor) -> Result<()> {
     if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
         return Err(TensorError::type_of("max_pool", format!("max pooling of {} is not defined", x.dtype())));
     }
+    Ok(())
+}
+
+/// Returns the maximum of each window, the windows, the maximum with the windows' axes kept, and the window geometry.
+fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor, Tensor, Windows)> {
+    poolable(x)?;
     let shape = Windows::of("max_pool", x, axes, options)?;
     let lowest = match x.dtype() {
         dtype if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
@@ -201,7 +246,7 @@ fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Ten
     };
     let inside = Shape::from(&x.shape()[x.rank() - axes..]);
     let x = shape.framed(x, lowest)?;
-    let seen = windows(&x.detach(), &shape.kernel, &shape.stride, &shape.dilation)?;
+    let seen = windows(&x.snapshot(), &shape.kernel, &shape.stride, &shape.dilation)?;
     let kernel: Axes = (seen.rank() - axes..seen.rank()).collect();
     let best = reduced(&seen, Reduction::Max, &kernel, x.dtype());
     let y = best.record("max_pool", &[&x], |best| {
@@ -217,11 +262,16 @@ fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Ten
         })
     });
     let gone: Axes = (y.rank() - axes..y.rank()).collect();
-    Ok((finish(&y, &gone, false)?, seen, y.detach(), shape))
+    Ok((finish(&y, &gone, false)?, seen, y.snapshot(), shape))
 }
 
 /// The mean of each window over the last `axes` dimensions.
 pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
+    // A sum of half floats may exceed the largest of them where the mean does not, so only the mean is rounded.
+    cast(&averaged(&cast(x, accumulator(x.dtype()))?, axes, options)?, x.dtype())
+}
+
+fn averaged(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
     if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
         return Err(TensorError::type_of(
             "avg_pool",

@@ -2,6 +2,7 @@
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
+use crate::launch::accumulator;
 use crate::layout::Shape;
 use crate::node::Op;
 use crate::ops::axes::{Axes, axes};
@@ -27,8 +28,10 @@ pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
     }
     let axes = axes("mean", dims, x.rank())?;
     let count = count(x, &axes);
-    let mean = binary_scalar(Binary::Div, &sum_over(x, &axes)?, Scalar::Float(count as f64), false)?;
-    finish(&mean, &axes, keepdim)
+    // A sum of half floats may exceed the largest of them where the mean does not, so only the mean is rounded.
+    let sum = sum_over(&cast(x, accumulator(x.dtype()))?, &axes)?;
+    let mean = binary_scalar(Binary::Div, &sum, Scalar::Float(count as f64), false)?;
+    finish(&cast(&mean, x.dtype())?, &axes, keepdim)
 }
 
 /// The product over dimensions, or over all.
@@ -74,7 +77,7 @@ fn extreme(
     dims: Option<&[isize]>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    if x.dtype() == DType::C64 {
+    if x.dtype().is_complex() {
         return Err(TensorError::type_of(name, "complex numbers have no order"));
     }
     let axes = axes(name, dims, x.rank())?;
@@ -86,7 +89,7 @@ fn extreme(
         return finish(&reduced(x, reduction, &axes, DType::Bool), &axes, keepdim);
     }
     let best = reduced(x, reduction, &axes, x.dtype()).record(name, &[x], |best| {
-        let (x, axes) = (x.detach(), axes.clone());
+        let (x, axes) = (x.snapshot(), axes.clone());
         Box::new(move |g| {
             let chosen = binary(Binary::Eq, &x, &broadcast_to(&best, x.shape())?)?;
             let share = div(g, &sum_over(&cast(&chosen, g.dtype())?, &axes)?)?;
@@ -166,7 +169,7 @@ pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: D
             Reduction::Max | Reduction::Min | Reduction::Any | Reduction::All => Some(value),
             _ => None,
         };
-        if let Some(folded) = folded.filter(|_| dtype != DType::C64) {
+        if let Some(folded) = folded.filter(|_| !dtype.is_complex()) {
             return Tensor::constant(x.device(), folded, &shape, dtype);
         }
     }

@@ -17,7 +17,7 @@ pub fn reshape(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
 /// Like [`reshape`], but returns an error instead of copying.
 pub fn view(x: &Tensor, shape: &[isize]) -> Result<Tensor> {
     let shape = solve("view", x, shape)?;
-    if x.known().is_none() && x.layout().reshape(&shape).is_none() {
+    if x.layout().reshape(&shape).is_none() {
         return Err(TensorError::shape(
             "view",
             format!(
@@ -64,8 +64,7 @@ pub(crate) fn to_shape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());
     }
-    let apart = x.known().is_none() && x.layout().reshape(shape).is_none();
-    let source = if apart { contiguous(x)? } else { x.clone() };
+    let source = if x.layout().reshape(shape).is_none() { clone(x)? } else { x.clone() };
     let view = source.viewed(|layout| layout.reshape(shape).unwrap_or_else(|| Layout::contiguous(shape)));
     Ok(view.record("reshape", &[&source], |_| {
         let before = Shape::from(source.shape());
@@ -80,7 +79,10 @@ pub fn contiguous(x: &Tensor) -> Result<Tensor> {
 
 /// Returns a copy with its own memory.
 pub fn clone(x: &Tensor) -> Result<Tensor> {
-    let copy = Tensor::make(Op::Copy, &[x], x.shape().into(), x.dtype());
+    let copy = match x.known() {
+        Some(value) => Tensor::constant(x.device(), value, x.shape(), x.dtype()),
+        None => Tensor::make(Op::Copy, &[x], x.shape().into(), x.dtype()),
+    };
     Ok(copy.record("clone", &[x], |_| Box::new(|g| Ok(vec![Some(g.clone())]))))
 }
 

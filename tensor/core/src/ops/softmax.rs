@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::TensorError;
+use crate::launch::accumulator;
 use crate::node::Op;
 use crate::ops::axes::axis;
 use crate::ops::elementwise::{mul, sub, unary};
@@ -48,11 +49,13 @@ fn along(name: &'static str, x: &Tensor, dim: isize, log: bool) -> Result<Tensor
 /// The logarithm of a sum of exponentials, without overflow.
 pub fn logsumexp(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let x = &if x.dtype().is_float() { x.clone() } else { x.cast(DType::F32)? };
+    // A sum of half floats may exceed the largest of them where its logarithm does not.
+    let (dtype, x) = (x.dtype(), &x.cast(accumulator(x.dtype()))?);
     let axes = crate::ops::axes::axes("logsumexp", dims, x.rank())?;
-    let largest = crate::ops::reduce::max(&x.detach(), dims, true)?;
+    let largest = crate::ops::reduce::max(&x.snapshot(), dims, true)?;
     let infinite = unary(Unary::IsInf, &largest)?;
     let shift = crate::ops::elementwise::where_(&infinite, &largest.filled_like(0.0), &largest)?;
     let sum = sum_over(&unary(Unary::Exp, &sub(x, &shift)?)?, &axes)?;
     let result = crate::ops::elementwise::add(&unary(Unary::Log, &sum)?, &shift)?;
-    crate::ops::reduce::finish(&result, &axes, keepdim)
+    crate::ops::reduce::finish(&result.cast(dtype)?, &axes, keepdim)
 }

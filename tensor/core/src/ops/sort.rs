@@ -6,12 +6,13 @@ use crate::layout::Shape;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::axes::axis;
 use crate::ops::elementwise::{binary, cast, mul, where_};
+use crate::ops::fused;
 use crate::ops::index::{picked, put};
 use crate::ops::iota::iota;
 use crate::ops::reduce::{finish, sum_over};
 use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::program::Binary;
-use crate::step::Work;
+use crate::step::{Fused, Work};
 use crate::tensor::{Result, Tensor};
 
 /// Returns sorted values and their indices. The sort is stable; NaN comes last.
@@ -29,11 +30,18 @@ pub fn sort(x: &Tensor, dim: isize, descending: bool) -> Result<(Tensor, Tensor)
     let part =
         Node::new(Op::Part(1), Inputs::from_iter([whole.clone()]), shape, DType::I64, x.device().clone());
     let places = Tensor::of_node(part);
-    let values = Tensor::of_node(whole).record("sort", &[x], |_| {
-        let places = places.detach();
-        Box::new(move |g| Ok(vec![Some(put("sort", &g.filled_like(0.0), axis as isize, &places, g, true)?)]))
-    });
-    Ok((values, places))
+    Ok((placed("sort", x, axis, Tensor::of_node(whole), &places), places))
+}
+
+/// Records that values are the elements of `x` at these places along an axis.
+fn placed(name: &'static str, x: &Tensor, axis: usize, values: Tensor, places: &Tensor) -> Tensor {
+    values.record(name, &[x], |_| {
+        let (places, shape) = (places.snapshot(), Shape::from(x.shape()));
+        Box::new(move |g| {
+            let zeros = Tensor::constant(g.device(), Scalar::Int(0), &shape, g.dtype());
+            Ok(vec![Some(put(name, &zeros, axis as isize, &places, g, true)?)])
+        })
+    })
 }
 
 /// The indices that sort along a dimension.
@@ -50,6 +58,15 @@ pub fn topk(x: &Tensor, k: usize, dim: isize, largest: bool) -> Result<(Tensor, 
             "topk",
             format!("k is {k}, but dimension {axis} of {:?} has {length} elements", x.shape()),
         ));
+    }
+    ordered("topk", x)?;
+    if x.rank() > 0
+        && let Some(work) = fused::supported(Fused::TopK { axis, descending: largest }, &[x])
+    {
+        let mut shape = Shape::from(x.shape());
+        shape[axis] = k;
+        let (values, places) = fused::pair(work, &[x], (&shape, x.dtype()), (&shape, DType::I64));
+        return Ok((placed("topk", x, axis, values, &places), places));
     }
     let (values, places) = sort(x, dim, largest)?;
     if x.rank() == 0 {
@@ -165,7 +182,7 @@ fn cumprod_gradient(x: &Tensor, axis: usize, g: &Tensor) -> Result<Tensor> {
 }
 
 fn ordered(operation: &'static str, x: &Tensor) -> Result<()> {
-    if x.dtype() == DType::C64 {
+    if x.dtype().is_complex() {
         return Err(TensorError::type_of(operation, "complex numbers have no order"));
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::dtype::{DType, Kind};
 use crate::layout::Shape;
 use crate::ops::axes::{Axes, axis};
 use crate::ops::shape::{permuted, to_shape};
+use crate::ops::sort::sort;
 use crate::tensor::{Result, Tensor};
 
 /// Groups of equal elements or slices, in ascending order. NaN is never equal to another NaN.
@@ -24,7 +25,7 @@ pub struct Groups {
 /// Groups all elements by their row-major position, or the slices along an axis.
 pub fn groups(x: &Tensor, dim: Option<isize>) -> Result<Groups> {
     let (rows, shape) = match dim {
-        None => (to_shape(&x.detach(), &[x.elements(), 1])?, Shape::from(x.shape())),
+        None => (to_shape(&x.snapshot(), &[x.elements(), 1])?, Shape::from(x.shape())),
         Some(dim) => {
             let axis = axis("unique", dim, x.rank())?;
             let length = x.shape().get(axis).copied().unwrap_or(1);
@@ -33,10 +34,13 @@ pub fn groups(x: &Tensor, dim: Option<isize>) -> Result<Groups> {
                 order.insert(0, axis);
             }
             let width = x.elements().checked_div(length).unwrap_or(0);
-            (to_shape(&permuted(&x.detach(), &order), &[length, width])?, Shape::from_elem(length, 1))
+            (to_shape(&permuted(&x.snapshot(), &order), &[length, width])?, Shape::from_elem(length, 1))
         }
     };
     let (count, width) = (rows.shape()[0], rows.shape()[1]);
+    if width == 1 && !x.dtype().is_complex() && count > 0 {
+        return numbers(x, &to_shape(&rows, &[count])?, &shape);
+    }
     let keys: Vec<Key> =
         rows.to_bytes()?.chunks_exact(x.dtype().bytes()).map(|bytes| Key::new(bytes, x.dtype())).collect();
     let row = |at: usize| &keys[at * width..(at + 1) * width];
@@ -62,15 +66,81 @@ pub fn groups(x: &Tensor, dim: Option<isize>) -> Result<Groups> {
         }
         inverse[at] = first.len() as i64 - 1;
     }
-    let made = |numbers: &[i64], shape: &[usize]| {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        Tensor::from_bytes(x.device(), DType::I64, shape, &bytes)
-    };
-    Ok(Groups {
-        first: made(&first, &[first.len()])?,
-        inverse: made(&inverse, &shape)?,
-        counts: made(&counts, &[counts.len()])?,
-    })
+    Groups::new(x, &first, (&inverse, &shape), &counts)
+}
+
+/// Groups numbers, which the device sorts.
+fn numbers(x: &Tensor, row: &Tensor, shape: &[usize]) -> Result<Groups> {
+    let (values, places) = sort(row, 0, false)?;
+    crate::execute::eval(&[values.clone(), places.clone()])?;
+    let (values, places) = (values.to_bytes()?, places.to_bytes()?);
+    let places = places.as_chunks::<8>().0;
+    let (mut first, mut counts) = (Vec::<i64>::new(), Vec::<i64>::new());
+    let mut inverse = vec![0_i64; places.len()];
+    macro_rules! group {
+        ($T:ty, |$a:ident, $b:ident| $same:expr) => {
+            let mut before: Option<$T> = None;
+            for (value, &at) in values.as_chunks::<{ size_of::<$T>() }>().0.iter().zip(places) {
+                let (value, at) = (<$T>::from_le_bytes(*value), i64::from_le_bytes(at));
+                let same = |$a: $T, $b: $T| $same;
+                match (before, counts.last_mut()) {
+                    (Some(before), Some(count)) if same(before, value) => *count += 1,
+                    _ => {
+                        first.push(at);
+                        counts.push(1);
+                    }
+                }
+                before = Some(value);
+                inverse[at as usize] = first.len() as i64 - 1;
+            }
+        };
+    }
+    match x.dtype() {
+        DType::F16 => {
+            group!(f16, |a, b| a == b);
+        }
+        DType::BF16 => {
+            group!(bf16, |a, b| a == b);
+        }
+        DType::F32 => {
+            group!(f32, |a, b| a == b);
+        }
+        DType::F64 => {
+            group!(f64, |a, b| a == b);
+        }
+        dtype => match dtype.bytes() {
+            1 => {
+                group!(u8, |a, b| a == b);
+            }
+            2 => {
+                group!(u16, |a, b| a == b);
+            }
+            4 => {
+                group!(u32, |a, b| a == b);
+            }
+            _ => {
+                group!(u64, |a, b| a == b);
+            }
+        },
+    }
+    Groups::new(x, &first, (&inverse, shape), &counts)
+}
+
+impl Groups {
+    fn new(x: &Tensor, first: &[i64], inverse: (&[i64], &[usize]), counts: &[i64]) -> Result<Groups> {
+        let made = |numbers: &[i64], shape: &[usize]| {
+            let mut bytes = vec![0; numbers.len() * 8];
+            for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+                *to = number.to_le_bytes();
+            }
+            Tensor::from_bytes(x.device(), DType::I64, shape, &bytes)
+        };
+        Ok(Groups {
+            first: made(first, &[first.len()])?,
+            inverse: made(inverse.0, inverse.1)?,
+            counts: made(counts, &[counts.len()])?,
+        })
+    }
 }
 
 /// One element in comparable form.

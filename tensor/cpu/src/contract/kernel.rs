@@ -1,7 +1,7 @@
 //! Microkernels of contractions: a tile of sums, each one chain of fused multiply-adds from zero in order of depth. The chain is
 //! the same for every vector instruction level and every position in a tile, so results have the same bits everywhere.
 
-use num_complex::Complex32;
+use num_complex::{Complex32, Complex64};
 
 use crate::element::Number;
 use crate::level::Level;
@@ -257,4 +257,4 @@ macro_rules! anywhere {
     )*};
 }
 
-anywhere!(i32 i64 Complex32);
+anywhere!(i32 i64 Complex32 Complex64);

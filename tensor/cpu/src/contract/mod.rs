@@ -6,7 +6,10 @@
 //! accumulation; it costs nothing, so there is no other mode. With many rows, all threads first pack the right operand together
 //! ([`tall`]); with few, nothing is packed ([`thin`]).
 
+mod direct;
 mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod pack;
 mod tall;
 mod thin;
@@ -16,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
-use num_complex::Complex32;
+use num_complex::{Complex32, Complex64};
 use smallvec::smallvec;
 use tensor_core::dtype::{DType, Kind};
 use tensor_core::error::DeviceError;
@@ -34,6 +37,8 @@ use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
 use kernel::{LARGEST, Sum, Tile};
+#[cfg(target_arch = "x86_64")]
+pub use pack::load_transposed;
 use pack::{Grid, pack};
 
 /// Rows that are packed at a time. This and [`FIELD`] are sized for the second-level cache.
@@ -78,6 +83,7 @@ impl Contract<'_> {
             (I32, _) => go!(i32, i32, i32),
             (I64, _) => go!(i64, i64, i64),
             (C64, _) => go!(Complex32, Complex32, Complex32),
+            (C128, _) => go!(Complex64, Complex64, Complex64),
             (one, other) => Err(DeviceError::Unsupported(format!("a contraction of {one} and {other}"))),
         }
     }
@@ -143,7 +149,7 @@ impl Contract<'_> {
         let identity = Instruction { code: Code::Input(0), dtype };
         let mut feeds = smallvec![Feed::Given];
         feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
-        let whole = Whole::<L, R, N> {
+        let mut whole = Whole::<L, R, N> {
             left: Shared::new(held[0].start(left)),
             right: Shared::new(held[1].start(right)),
             left_batches: batches.0,
@@ -161,7 +167,9 @@ impl Contract<'_> {
             shape: output.shape(),
             tile: N::tile(level),
             level,
+            strips: Vec::new(),
         };
+        whole.strips = whole.strips();
         let (batch, m, n, k) = (batches.1, rows.1, columns.1, depth.1);
         if batch * m * n == 0 {
             return Ok(());
@@ -171,7 +179,11 @@ impl Contract<'_> {
             return Ok(());
         }
         let wanted = threads.count() * 2;
-        let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), wanted);
+        let (height, width) = match whole.strips.is_empty() {
+            true => region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), wanted),
+            // Regions are at least a field wide.
+            false => (m, n),
+        };
         let (down, across) = (m.div_ceil(height), n.div_ceil(width));
         // An estimate: two multiply-adds a cycle in vectors of eight.
         let mut cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
@@ -290,6 +302,8 @@ struct Whole<'a, L, R, N> {
     shape: &'a [usize],
     tile: Tile<N>,
     level: Level,
+    /// The columns as [`direct`] reads them; empty if it does not.
+    strips: Vec<direct::Strip>,
 }
 
 /// The location of sums: the first of a region, and the distance between its rows.
@@ -360,18 +374,25 @@ where
     /// Both operands and the output are in memory for all offsets; no other task writes the region.
     unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
         let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows);
-        let broad = columns.len().min(FIELD.1).next_multiple_of(self.tile.columns);
+        let broad = match self.strips.is_empty() {
+            true => columns.len().min(FIELD.1).next_multiple_of(self.tile.columns),
+            false => columns.len(),
+        };
         let deep = PANEL.min(self.left_depth.len());
         let mut packed = Packed::take(&PACKED);
-        let panels = packed.room::<N>(tall * deep, broad * deep);
+        let panels = match self.strips.is_empty() {
+            true => packed.room::<N>(tall * deep, broad * deep),
+            false => packed.room::<N>(0, 0),
+        };
         let mut held = match self.in_place {
             true => Vec::new(),
             false => vec![N::ZERO; rows.len().min(FIELD.0) * broad],
         };
         let mut finish = (!self.plain).then(|| Finish::new(self));
-        for top in rows.clone().step_by(FIELD.0) {
-            for first in columns.clone().step_by(FIELD.1) {
-                let field = (top..rows.end.min(top + FIELD.0), first..columns.end.min(first + FIELD.1));
+        let (down, across) = if self.strips.is_empty() { FIELD } else { (FIELD.0, columns.len().max(1)) };
+        for top in rows.clone().step_by(down) {
+            for first in columns.clone().step_by(across) {
+                let field = (top..rows.end.min(top + down), first..columns.end.min(first + across));
                 let sums = match self.in_place {
                     true => {
                         let at = (batch * self.left_rows.len() + top) * self.right_rows.len() + first;
@@ -402,10 +423,14 @@ where
         let depth = self.left_depth.len();
         // SAFETY: the caller guarantees that offsets are within the operands.
         let (left, right) = unsafe { self.operands(batch) };
-        if self.is_thin(&columns) {
+        if self.is_direct(&columns) || self.is_thin(&columns) {
             // SAFETY: as above; `sums` has space.
             unsafe {
-                self.without_packing((left, right), (rows.clone(), columns.clone()), sums);
+                if self.is_direct(&columns) {
+                    self.directly((left, right), rows.clone(), sums);
+                } else {
+                    self.without_packing((left, right), (rows.clone(), columns.clone()), sums);
+                }
                 if let Some(finish) = finish {
                     self.finish(batch, rows, columns, sums, finish);
                 }
@@ -556,6 +581,6 @@ impl<'a> Finish<'a> {
     fn new<L, R, N>(whole: &'a Whole<'_, L, R, N>) -> Finish<'a> {
         // SAFETY: views were checked to be within their buffers for every position of the output, whose shape they have.
         let frame = unsafe { Frame::new(&whole.plan, &whole.feeds.0, &|axis| index_walk(whole.shape, axis)) };
-        Finish { frame, copy: vec![0; BLOCK] }
+        Finish { frame, copy: vec![0; BLOCK * size_of::<N>().div_ceil(8)] }
     }
 }

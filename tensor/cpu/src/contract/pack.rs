@@ -37,6 +37,12 @@ pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide
         // SAFETY: guaranteed by the caller; the level was detected on this processor.
         return unsafe { pack_adjacent_rows_avx512(grid, width, to.cast()) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx512 && TypeId::of::<T>() == TypeId::of::<f32>() && !depth_follows {
+        let grid = Grid { base: grid.base.cast(), rows: grid.rows, depth: grid.depth };
+        // SAFETY: guaranteed by the caller; the level was detected on this processor.
+        return unsafe { pack_lanes_avx512(grid, width, to.cast()) };
+    }
     for (group, rows) in grid.rows.chunks(width).enumerate() {
         // SAFETY: the caller guarantees the space.
         let to = unsafe { to.add(group * width * grid.depth.len()) };
@@ -146,6 +152,61 @@ unsafe fn pack_adjacent_rows_avx512(grid: Grid<'_, f32>, width: usize, to: *mut 
     }
 }
 
+/// Packs f32 at any distances: whole vectors of rows if these are adjacent in long runs, or else of depths, which are transposed
+/// in registers.
+///
+/// # Safety
+/// Like [`pack`], on a processor with these instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn pack_lanes_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
+    use super::lanes::{LANES, Lanes, run};
+    use std::arch::x86_64::*;
+    // Runs that end at a vector are as good as longer ones.
+    let count = |offsets: &[isize]| {
+        let (mut runs, mut at) = (0, 0);
+        while at < offsets.len() && runs * 4 <= offsets.len() {
+            let limit = offsets.len().min(at / LANES * LANES + LANES);
+            let (count, step) = run(&offsets[at..limit]);
+            runs += if step == 1 || step == 2 { 1 } else { LANES };
+            at += count;
+        }
+        (runs, offsets.len())
+    };
+    let depth = grid.depth.len();
+    let (row_runs, rows) = count(grid.rows);
+    let by_depth = row_runs * 4 > rows && {
+        let (runs, depths) = count(grid.depth);
+        runs * 4 <= depths
+    };
+    for (group, rows) in grid.rows.chunks(width).enumerate() {
+        // SAFETY: the caller guarantees the space.
+        let to = unsafe { to.add(group * width * depth) };
+        for beside in (0..width).step_by(LANES) {
+            let rows = rows.get(beside..rows.len().min(beside + LANES)).unwrap_or_default();
+            let store = mask(width - beside);
+            if !by_depth {
+                let lanes = Lanes::new(rows);
+                // SAFETY: guaranteed by the caller; lanes beyond the width are masked.
+                unsafe { lanes.copy(grid.base, grid.depth, width, store, to.add(beside)) };
+                continue;
+            }
+            for (first, depths) in (0..depth).step_by(LANES).zip(grid.depth.chunks(LANES)) {
+                let lanes = Lanes::new(depths);
+                let mut lines = [_mm512_setzero_ps(); LANES];
+                for (line, &offset) in lines.iter_mut().zip(rows) {
+                    // SAFETY: guaranteed by the caller.
+                    *line = unsafe { lanes.load(grid.base.wrapping_offset(offset)) };
+                }
+                for (k, line) in transposed(lines).iter().enumerate().take(depths.len()) {
+                    // SAFETY: as above.
+                    unsafe { _mm512_mask_storeu_ps(to.add((first + k) * width + beside), store, *line) };
+                }
+            }
+        }
+    }
+}
+
 /// Packs rows that are contiguous along the depth: a transposition, in square blocks for cache locality.
 ///
 /// # Safety
@@ -240,7 +301,7 @@ pub unsafe fn load_transposed(
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m512; 16] {
+pub fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m512; 16] {
     use std::arch::x86_64::*;
     let mut pairs = rows;
     for n in (0..16).step_by(2) {

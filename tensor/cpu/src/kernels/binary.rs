@@ -26,6 +26,7 @@ pub fn binary(what: Binary, of: DType, level: Level) -> Option<Kernel> {
         DType::F16 | DType::BF16 | DType::F32 => single(what, level),
         DType::F64 => double(what, level),
         DType::C64 => complex(what, level),
+        DType::C128 => double_complex(what, level),
     }
 }
 
@@ -219,7 +220,9 @@ fn double(what: Binary, level: Level) -> Option<Kernel> {
             let high = if a > b { a } else { b };
             if a == b { high + std::f64::consts::LN_2 } else { high + (-(a - b).abs()).exp().ln_1p() }
         }}),
-        Binary::Complex => return None,
+        Binary::Complex => {
+            function!(medium, level, |a: f64, b: f64| -> Complex64 { Complex64::new(a, b) })
+        }
     }))
 }
 
@@ -242,6 +245,21 @@ fn complex(what: Binary, level: Level) -> Option<Kernel> {
         }),
         Binary::Eq => function!(called, level, |a: Complex32, b: Complex32| -> u8 { u8::from(a == b) }),
         Binary::Ne => function!(called, level, |a: Complex32, b: Complex32| -> u8 { u8::from(a != b) }),
+        _ => return None,
+    })
+}
+
+fn double_complex(what: Binary, level: Level) -> Option<Kernel> {
+    Some(match what {
+        Binary::Add => function!(called, level, |a: Complex64, b: Complex64| -> Complex64 { a + b }),
+        Binary::Sub => function!(called, level, |a: Complex64, b: Complex64| -> Complex64 { a - b }),
+        Binary::Mul => function!(called, level, |a: Complex64, b: Complex64| -> Complex64 { a * b }),
+        Binary::Div => function!(called, level, |a: Complex64, b: Complex64| -> Complex64 {
+            crate::complex::quotient(a, b)
+        }),
+        Binary::Pow => function!(called, level, |a: Complex64, b: Complex64| -> Complex64 { a.powc(b) }),
+        Binary::Eq => function!(called, level, |a: Complex64, b: Complex64| -> u8 { u8::from(a == b) }),
+        Binary::Ne => function!(called, level, |a: Complex64, b: Complex64| -> u8 { u8::from(a != b) }),
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Conversions between element types. Floats to integers truncate and saturate; anything to bool is "is not zero"; halves are
 //! rounded to nearest, ties to even.
 
-use num_complex::Complex32;
+use num_complex::{Complex32, Complex64};
 use tensor_core::dtype::DType;
 
 use super::{Kernel, copy, function};
@@ -29,6 +29,40 @@ pub fn cast(from: DType, to: DType, level: Level) -> Kernel {
                 DType::C64 => {
                     function!(called, level, |a: $A| -> Complex32 { Complex32::new(a as f32, 0.0) })
                 }
+                DType::C128 => {
+                    function!(called, level, |a: $A| -> Complex64 { Complex64::new(a as f64, 0.0) })
+                }
+            }
+        };
+    }
+    macro_rules! of_complex {
+        ($A:ty) => {
+            match to {
+                DType::Bool => {
+                    function!(called, level, |a: $A| -> u8 { u8::from(a.re != 0.0 || a.im != 0.0) })
+                }
+                DType::U8 => function!(called, level, |a: $A| -> u8 { a.re as u8 }),
+                DType::U16 => function!(called, level, |a: $A| -> u16 { a.re as u16 }),
+                DType::U32 => function!(called, level, |a: $A| -> u32 { a.re as u32 }),
+                DType::U64 => function!(called, level, |a: $A| -> u64 { a.re as u64 }),
+                DType::I8 => function!(called, level, |a: $A| -> i8 { a.re as i8 }),
+                DType::I16 => function!(called, level, |a: $A| -> i16 { a.re as i16 }),
+                DType::I32 => function!(called, level, |a: $A| -> i32 { a.re as i32 }),
+                DType::I64 => function!(called, level, |a: $A| -> i64 { a.re as i64 }),
+                DType::F64 => function!(called, level, |a: $A| -> f64 { a.re as f64 }),
+                DType::C64 => {
+                    function!(called, level, |a: $A| -> Complex32 {
+                        Complex32::new(a.re as f32, a.im as f32)
+                    })
+                }
+                DType::C128 => {
+                    function!(called, level, |a: $A| -> Complex64 {
+                        Complex64::new(a.re as f64, a.im as f64)
+                    })
+                }
+                DType::F16 | DType::BF16 | DType::F32 => {
+                    function!(called, level, |a: $A| -> f32 { a.re as f32 })
+                }
             }
         };
     }
@@ -44,21 +78,8 @@ pub fn cast(from: DType, to: DType, level: Level) -> Kernel {
         DType::I64 => to_any!(i64, medium, wide),
         DType::F16 | DType::BF16 | DType::F32 => to_any!(f32, wide, wide),
         DType::F64 => to_any!(f64, wide, wide),
-        DType::C64 => match to {
-            DType::Bool => {
-                function!(called, level, |a: Complex32| -> u8 { u8::from(a.re != 0.0 || a.im != 0.0) })
-            }
-            DType::U8 => function!(called, level, |a: Complex32| -> u8 { a.re as u8 }),
-            DType::U16 => function!(called, level, |a: Complex32| -> u16 { a.re as u16 }),
-            DType::U32 => function!(called, level, |a: Complex32| -> u32 { a.re as u32 }),
-            DType::U64 => function!(called, level, |a: Complex32| -> u64 { a.re as u64 }),
-            DType::I8 => function!(called, level, |a: Complex32| -> i8 { a.re as i8 }),
-            DType::I16 => function!(called, level, |a: Complex32| -> i16 { a.re as i16 }),
-            DType::I32 => function!(called, level, |a: Complex32| -> i32 { a.re as i32 }),
-            DType::I64 => function!(called, level, |a: Complex32| -> i64 { a.re as i64 }),
-            DType::F64 => function!(called, level, |a: Complex32| -> f64 { f64::from(a.re) }),
-            _ => function!(called, level, |a: Complex32| -> f32 { a.re }),
-        },
+        DType::C64 => of_complex!(Complex32),
+        DType::C128 => of_complex!(Complex64),
     }
 }
 

@@ -146,7 +146,10 @@ pub fn select(bytes: usize, level: Level) -> Kernel {
         1 => function!(medium, level, |a: u8, b: u8, c: u8| -> u8 { if a != 0 { b } else { c } }),
         2 => function!(medium, level, |a: u8, b: u16, c: u16| -> u16 { if a != 0 { b } else { c } }),
         4 => function!(wide, level, |a: u8, b: u32, c: u32| -> u32 { if a != 0 { b } else { c } }),
-        _ => function!(wide, level, |a: u8, b: u64, c: u64| -> u64 { if a != 0 { b } else { c } }),
+        8 => function!(wide, level, |a: u8, b: u64, c: u64| -> u64 { if a != 0 { b } else { c } }),
+        _ => function!(called, level, |a: u8, b: [u64; 2], c: [u64; 2]| -> [u64; 2] {
+            if a != 0 { b } else { c }
+        }),
     }
 }
 
@@ -162,6 +165,7 @@ pub fn copy(bytes: usize) -> Kernel {
         1 => copies::<1>,
         2 => copies::<2>,
         4 => copies::<4>,
-        _ => copies::<8>,
+        8 => copies::<8>,
+        _ => copies::<16>,
     }
 }

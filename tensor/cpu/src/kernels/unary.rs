@@ -13,7 +13,7 @@ use crate::math;
 pub fn unary(what: Unary, from: DType, to: DType, level: Level) -> Option<Kernel> {
     let answers = match what {
         Unary::Not | Unary::IsNan | Unary::IsInf => DType::Bool,
-        Unary::Real | Unary::Imag | Unary::Abs if from == DType::C64 => DType::F32,
+        Unary::Real | Unary::Imag | Unary::Abs if from.is_complex() => from.part(),
         _ => from,
     };
     if answers != to {
@@ -32,6 +32,7 @@ pub fn unary(what: Unary, from: DType, to: DType, level: Level) -> Option<Kernel
         DType::F16 | DType::BF16 | DType::F32 => single(what, level),
         DType::F64 => double(what, level),
         DType::C64 => complex(what, level),
+        DType::C128 => double_complex(what, level),
     }
 }
 
@@ -205,56 +206,73 @@ unsafe fn largest(a: *const u8, n: usize) -> i32 {
     (0..n).fold(0, |all, i| all.max(unsafe { *a.cast::<i32>().add(i) } & i32::MAX))
 }
 
+/// The functions of a complex type; `$through` makes a kernel of a function of `Complex64`.
+macro_rules! complexes {
+    ($what:expr, $level:expr, $C:ty, $R:ty, $through:ident) => {
+        Some(match $what {
+            Unary::Neg => function!(called, $level, |a: $C| -> $C { -a }),
+            Unary::Conj => function!(called, $level, |a: $C| -> $C { a.conj() }),
+            Unary::Real => function!(called, $level, |a: $C| -> $R { a.re }),
+            Unary::Imag => function!(called, $level, |a: $C| -> $R { a.im }),
+            Unary::Abs => function!(called, $level, |a: $C| -> $R { a.re.hypot(a.im) }),
+            Unary::Not => function!(called, $level, |a: $C| -> u8 { u8::from(a.re == 0.0 && a.im == 0.0) }),
+            Unary::IsNan => {
+                function!(called, $level, |a: $C| -> u8 { u8::from(a.re.is_nan() || a.im.is_nan()) })
+            }
+            Unary::IsInf => {
+                function!(called, $level, |a: $C| -> u8 {
+                    u8::from(a.re.is_infinite() || a.im.is_infinite())
+                })
+            }
+            Unary::Sign => $through!(complex::sign),
+            Unary::Sqrt => $through!(complex::sqrt),
+            Unary::Rsqrt => $through!(complex::rsqrt),
+            Unary::Recip => $through!(complex::recip),
+            Unary::Exp => $through!(complex::exp),
+            Unary::Exp2 => $through!(complex::exp2),
+            Unary::Expm1 => $through!(complex::expm1),
+            Unary::Log => $through!(complex::log),
+            Unary::Log2 => $through!(complex::log2),
+            Unary::Log10 => $through!(complex::log10),
+            Unary::Log1p => $through!(complex::log1p),
+            Unary::Sin => $through!(complex::sin),
+            Unary::Cos => $through!(complex::cos),
+            Unary::Tan => $through!(complex::tan),
+            Unary::Asin => $through!(complex::asin),
+            Unary::Acos => $through!(complex::acos),
+            Unary::Atan => $through!(complex::atan),
+            Unary::Sinh => $through!(complex::sinh),
+            Unary::Cosh => $through!(complex::cosh),
+            Unary::Tanh => $through!(complex::tanh),
+            Unary::Asinh => $through!(complex::asinh),
+            Unary::Acosh => $through!(complex::acosh),
+            Unary::Atanh => $through!(complex::atanh),
+            Unary::Sigmoid => $through!(complex::sigmoid),
+            _ => return None,
+        })
+    };
+}
+
 /// Complex functions, computed in f64 so that intermediate results do not overflow.
 fn complex(what: Unary, level: Level) -> Option<Kernel> {
     macro_rules! through {
-        (|$z:ident| $body:expr) => {
+        ($function:path) => {
             function!(called, level, |a: Complex32| -> Complex32 {
                 {
-                    let $z = Complex64::new(f64::from(a.re), f64::from(a.im));
-                    let answer: Complex64 = $body;
+                    let answer = $function(Complex64::new(f64::from(a.re), f64::from(a.im)));
                     Complex32::new(answer.re as f32, answer.im as f32)
                 }
             })
         };
     }
-    Some(match what {
-        Unary::Neg => function!(called, level, |a: Complex32| -> Complex32 { -a }),
-        Unary::Conj => function!(called, level, |a: Complex32| -> Complex32 { a.conj() }),
-        Unary::Real => function!(called, level, |a: Complex32| -> f32 { a.re }),
-        Unary::Imag => function!(called, level, |a: Complex32| -> f32 { a.im }),
-        Unary::Abs => function!(called, level, |a: Complex32| -> f32 { a.re.hypot(a.im) }),
-        Unary::Not => function!(called, level, |a: Complex32| -> u8 { u8::from(a.re == 0.0 && a.im == 0.0) }),
-        Unary::IsNan => {
-            function!(called, level, |a: Complex32| -> u8 { u8::from(a.re.is_nan() || a.im.is_nan()) })
-        }
-        Unary::IsInf => function!(called, level, |a: Complex32| -> u8 {
-            u8::from(a.re.is_infinite() || a.im.is_infinite())
-        }),
-        Unary::Sign => through!(|z| complex::sign(z)),
-        Unary::Sqrt => through!(|z| complex::sqrt(z)),
-        Unary::Rsqrt => through!(|z| complex::sqrt(z).inv()),
-        Unary::Recip => through!(|z| z.inv()),
-        Unary::Exp => through!(|z| complex::exp(z)),
-        Unary::Exp2 => through!(|z| complex::exp(z * std::f64::consts::LN_2)),
-        Unary::Expm1 => through!(|z| complex::expm1(z)),
-        Unary::Log => through!(|z| complex::log(z)),
-        Unary::Log2 => through!(|z| complex::log2(z)),
-        Unary::Log10 => through!(|z| complex::log10(z)),
-        Unary::Log1p => through!(|z| complex::log1p(z)),
-        Unary::Sin => through!(|z| complex::sin(z)),
-        Unary::Cos => through!(|z| complex::cos(z)),
-        Unary::Tan => through!(|z| complex::tan(z)),
-        Unary::Asin => through!(|z| complex::asin(z)),
-        Unary::Acos => through!(|z| complex::acos(z)),
-        Unary::Atan => through!(|z| complex::atan(z)),
-        Unary::Sinh => through!(|z| complex::sinh(z)),
-        Unary::Cosh => through!(|z| complex::cosh(z)),
-        Unary::Tanh => through!(|z| complex::tanh(z)),
-        Unary::Asinh => through!(|z| complex::asinh(z)),
-        Unary::Acosh => through!(|z| complex::acosh(z)),
-        Unary::Atanh => through!(|z| complex::atanh(z)),
-        Unary::Sigmoid => through!(|z| complex::sigmoid(z)),
-        _ => return None,
-    })
+    complexes!(what, level, Complex32, f32, through)
+}
+
+fn double_complex(what: Unary, level: Level) -> Option<Kernel> {
+    macro_rules! through {
+        ($function:path) => {
+            function!(called, level, |a: Complex64| -> Complex64 { $function(a) })
+        };
+    }
+    complexes!(what, level, Complex64, f64, through)
 }

@@ -53,7 +53,7 @@ pub struct Sample {
 /// Encodes one element.
 pub fn encode(dtype: DType, (real, imaginary): (f64, f64)) -> Vec<u8> {
     let value = match dtype {
-        DType::C64 => Scalar::Complex(real as f32, imaginary as f32),
+        DType::C64 | DType::C128 => Scalar::Complex(real, imaginary),
         _ => Scalar::Float(real),
     };
     let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ pub fn encode(dtype: DType, (real, imaginary): (f64, f64)) -> Vec<u8> {
 
 pub fn decode(dtype: DType, bytes: &[u8]) -> (f64, f64) {
     match element::decode(bytes, dtype) {
-        Scalar::Complex(real, imaginary) => (f64::from(real), f64::from(imaginary)),
+        Scalar::Complex(real, imaginary) => (real, imaginary),
         value => (value.to_f64(), 0.0),
     }
 }
@@ -252,7 +252,7 @@ pub fn near(dtype: DType, one: (f64, f64), other: (f64, f64)) -> bool {
         DType::F16 => 2e-3,
         DType::BF16 => 1.6e-2,
         DType::F32 | DType::C64 => 3e-5,
-        DType::F64 => 1e-12,
+        DType::F64 | DType::C128 => 1e-12,
         _ => 0.0,
     };
     let close = |a: f64, b: f64| {

@@ -1,11 +1,13 @@
 """Printing of tensors."""
 
 import math
+from html import escape
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None):
+    """Sets how tensors are printed."""
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     _options.update({name: value for name, value in given.items() if value is not None})
 
@@ -68,7 +70,28 @@ def _lines(values, write, shape, full, indent):
     return "[" + (",\n" + " " * (indent + 1)).join(lines + [line]) + "]"
 
 
+def html(tensor):
+    """Vectors and matrices as a table for notebooks, others as text."""
+    if tensor.ndim not in (1, 2) or tensor.nelement() == 0:
+        return f"<pre>{escape(show(tensor))}</pre>"
+    seen = _edges(tensor.detach())
+    rows = seen.tolist() if tensor.ndim == 2 else [seen.tolist()]
+    number = _format(list(_numbers(rows)), tensor)
+    edge = _options["edgeitems"]
+
+    def shortened(parts, length, gap):
+        return parts[:edge] + [gap] + parts[-edge:] if length > 2 * edge else parts
+
+    cells = [shortened([escape(number(value)) for value in row], tensor.shape[-1], "…") for row in rows]
+    if tensor.ndim == 2:
+        cells = shortened(cells, tensor.shape[0], ["⋮"] * len(cells[0]))
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in cells)
+    shape = " × ".join(str(length) for length in tensor.shape)
+    return f"<table><caption>tensor {shape}, {tensor.dtype.name}, {escape(tensor.device)}</caption>{body}</table>"
+
+
 def show(tensor):
+    """The text of a tensor."""
     values_of = tensor.detach()
     full = tuple(values_of.shape)
     if values_of.nelement() > _options["threshold"]:

@@ -1,4 +1,6 @@
-"""Small result types that support two calling conventions."""
+"""Small result types: numbers that can be called, pairs that act as their first part, names of devices."""
+
+from typing import Optional
 
 
 class Count(int):
@@ -34,3 +36,26 @@ class ValuesAndIndices(tuple):
 
     def __repr__(self):
         return f"pyflame.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
+class device(str):
+    """The name of a device: 'cpu', 'rocm' or 'rocm:1'. `type` is its kind and `index` its number, or None."""
+
+    __slots__ = ()
+
+    def __new__(cls, type: str = "cpu", index: Optional[int] = None) -> "device":
+        return super().__new__(cls, type if index is None else f"{type}:{index}")
+
+    @property
+    def type(self) -> str:
+        """The kind of the device."""
+        return self.split(":")[0]
+
+    @property
+    def index(self) -> Optional[int]:  # type: ignore[override]
+        """The number of the device among those of its kind, if the name has one."""
+        kind, _, number = self.partition(":")
+        return int(number) if number else None
+
+    def __repr__(self) -> str:
+        return f"device({str.__repr__(self)})"

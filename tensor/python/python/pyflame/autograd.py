@@ -20,10 +20,12 @@ class GradMode:
 
     @staticmethod
     def is_enabled():
+        """Whether it is switched on."""
         return is_grad_enabled()
 
     @staticmethod
     def set_enabled(enabled):
+        """Switches it on or off."""
         _pf.set_grad_mode(bool(enabled))
 
 
@@ -64,3 +66,24 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             "one of the differentiated tensors was not used in the graph; set allow_unused=True if that is intended"
         )
     return tuple(found)
+
+
+from .function import Function, FunctionCtx, once_differentiable  # noqa: E402,F401
+
+
+class inference_mode:
+    """Operations inside record no graph for gradients. Also a decorator."""
+
+    def __init__(self, mode=True):
+        self.mode, self.before = mode, []
+
+    def __enter__(self):
+        self.before.append(is_grad_enabled())
+        if self.mode:
+            _pf.set_grad_mode(False)
+
+    def __exit__(self, *_):
+        _pf.set_grad_mode(self.before.pop())
+
+    def __call__(self, function):
+        return _decorated(lambda: inference_mode(self.mode), function)

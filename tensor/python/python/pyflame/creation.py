@@ -4,9 +4,17 @@ from . import _pyflame as _pf
 
 
 def from_numpy(array, dtype=None, device=None):
-    """Returns a tensor with a copy of the array's elements."""
+    """Returns a tensor with the elements of a NumPy array.
+
+    On the CPU it shares the memory of the array: writes to one are seen by the other. It has a copy instead if the array may not
+    be written, has other bytes or overlapping elements, if another element type is requested, or on a GPU.
+    """
     if not hasattr(array, "__array_interface__"):
         raise TypeError(f"from_numpy: expected a NumPy array, not {type(array).__name__}")
+    if device in (None, "cpu") and hasattr(array, "flags"):
+        made = _pf.sharing(array)
+        if made is not None and dtype in (None, made.dtype):
+            return made
     return _pf.tensor(array, dtype=dtype, device=device)
 
 
@@ -20,6 +28,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 def asarray(obj, dtype=None, device=None, copy=None):
+    """The tensor itself if nothing has to change, else a new one; `copy` forces or forbids a copy."""
     made = as_tensor(obj, dtype, device)
     if copy is False and made is not obj:
         raise ValueError("asarray: the elements must be copied, but copy=False was given")
@@ -57,7 +66,7 @@ class finfo:
     def __init__(self, dtype=_pf.float32):
         given = _type_of(dtype)
         # The component type of a complex number.
-        self.dtype = _pf.float32 if given == _pf.complex64 else given
+        self.dtype = {_pf.complex64: _pf.float32, _pf.complex128: _pf.float64}.get(given, given)
         self.bits, self.min, self.max, self.eps, self.smallest_normal = _pf.limits(self.dtype)
         self.tiny = self.smallest_normal
 
@@ -74,3 +83,36 @@ class iinfo:
 
     def __repr__(self):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
+
+
+def _typed(name, dtype):
+    """A class of PyTorch that makes tensors of one type, and of which these tensors count as instances."""
+
+    class Kind(type):
+        def __call__(cls, *data):
+            if len(data) == 1 and not isinstance(data[0], int):
+                return _pf.tensor(data[0], dtype=dtype)
+            return _pf.zeros(*data, dtype=dtype)
+
+        def __instancecheck__(cls, value):
+            return isinstance(value, _pf.Tensor) and value.dtype == dtype
+
+    return Kind(name, (), {"__doc__": f"Tensors of {dtype.name} on the current device.", "name": dtype.name})
+
+
+FloatTensor = _typed("FloatTensor", _pf.float32)
+DoubleTensor = _typed("DoubleTensor", _pf.float64)
+HalfTensor = _typed("HalfTensor", _pf.float16)
+LongTensor = _typed("LongTensor", _pf.int64)
+IntTensor = _typed("IntTensor", _pf.int32)
+ShortTensor = _typed("ShortTensor", _pf.int16)
+ByteTensor = _typed("ByteTensor", _pf.uint8)
+BoolTensor = _typed("BoolTensor", _pf.bool)
+
+
+class memory_format(str):
+    """How elements are ordered in memory. Accepted where PyTorch has it; the library chooses the order."""
+
+
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, strided = memory_format("channels_last"), memory_format("strided")

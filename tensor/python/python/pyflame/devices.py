@@ -16,7 +16,10 @@ def device_count():
 def _known(device_id):
     count = _pf.rocm_device_count()
     if count == 0:
-        raise RuntimeError(f"ROCm not available: {_pf.rocm_trouble()}")
+        raise RuntimeError(
+            f"ROCm not available: {_pf.rocm_trouble()}; an AMD GPU, `remora run --device mi300x -- python ...`, or the "
+            "package pyflame[gpu] provides one"
+        )
     if not 0 <= device_id < count:
         raise RuntimeError(f"ROCm device {device_id} requested but only {count} devices available")
     return f"rocm:{device_id}"
@@ -28,6 +31,7 @@ def rocm_get_device_info(device_id=0):
 
 
 def rocm_set_device(device_id):
+    """Selects a GPU by its number."""
     _pf.set_device(_known(device_id))
 
 

@@ -1,4 +1,4 @@
-"""Fourier transforms of complex64, computed on the host. `norm` selects the scaling: the inverse divides by the length ('backward'),
+"""Fourier transforms, computed on the host: complex128 for float64 and complex128, else complex64. `norm` selects the scaling: the inverse divides by the length ('backward'),
 the forward transform does ('forward'), or both divide by its square root ('ortho')."""
 
 import math
@@ -35,10 +35,12 @@ def _line(x, n, dim, norm, inverse):
 
 
 def fft(input, n=None, dim=-1, norm=None):
+    """The Fourier transform along an axis."""
     return _line(input, n, dim, norm, False)
 
 
 def ifft(input, n=None, dim=-1, norm=None):
+    """The inverse Fourier transform along an axis."""
     return _line(input, n, dim, norm, True)
 
 
@@ -69,6 +71,7 @@ def hfft(input, n=None, dim=-1, norm=None):
 
 
 def ihfft(input, n=None, dim=-1, norm=None):
+    """The inverse of `hfft`."""
     made = _line(input, n, dim, norm, True)
     return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
 
@@ -90,19 +93,23 @@ def _many(x, axes, norm, inverse):
 
 
 def fftn(input, s=None, dim=None, norm=None):
+    """The Fourier transform along several axes."""
     return _many(input, _axes(input, s, dim), norm, False)
 
 
 def ifftn(input, s=None, dim=None, norm=None):
+    """The inverse Fourier transform along several axes."""
     return _many(input, _axes(input, s, dim), norm, True)
 
 
 def rfftn(input, s=None, dim=None, norm=None):
+    """The Fourier transform of real numbers along several axes; of the last one the first half."""
     *others, (last, n) = _axes(input, s, dim)
     return _many(rfft(input, n, last, norm), others, norm, False)
 
 
 def irfftn(input, s=None, dim=None, norm=None):
+    """The inverse of `rfftn`."""
     *others, (last, n) = _axes(input, s, dim)
     return irfft(_many(input, others, norm, True), n, last, norm)
 
@@ -115,6 +122,7 @@ def fftfreq(n, d=1.0, *, dtype=None, device=None):
 
 
 def rfftfreq(n, d=1.0, *, dtype=None, device=None):
+    """The frequencies of the elements of `rfft`."""
     return _pf.arange(n // 2 + 1, device=device).to(dtype or _pf.float32) / (n * d)
 
 
@@ -130,4 +138,5 @@ def fftshift(input, dim=None):
 
 
 def ifftshift(input, dim=None):
+    """Moves frequency zero back to the start."""
     return _shifted(input, dim, True)

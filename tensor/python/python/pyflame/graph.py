@@ -9,4 +9,5 @@ def get_graph(*tensors):
 
 
 def print_graph(*tensors):
+    """Prints the pending operations of tensors."""
     print(_pf.explain(*tensors))

@@ -45,7 +45,8 @@ def svd(A, full_matrices=True):
 
 
 def svdvals(A):
-    return _pf.linalg_svd(A, False)[1]
+    """The singular values alone, in descending order."""
+    return _pf.linalg_svdvals(A)
 
 
 def eigh(A, UPLO="L"):
@@ -56,7 +57,10 @@ def eigh(A, UPLO="L"):
 
 
 def eigvalsh(A, UPLO="L"):
-    return eigh(A, UPLO).eigenvalues
+    """The eigenvalues alone, in ascending order."""
+    if UPLO not in ("L", "U"):
+        raise ValueError(f"eigvalsh: UPLO must be 'L' or 'U', not {UPLO!r}")
+    return _pf.linalg_eigvalsh(A if UPLO == "L" else A.mT.conj())
 
 
 def _smallest(A, values, rtol):
@@ -78,6 +82,7 @@ def pinv(A, rtol=None):
 
 
 def matrix_rank(A, rtol=None):
+    """The number of singular values that are not negligible."""
     values = svdvals(A)
     return (values > _smallest(A, values, rtol)).sum(-1)
 
@@ -147,4 +152,5 @@ def cross(x, y, *, dim=-1):
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonal of two axes, as a last axis."""
     return A.diagonal(offset, dim1, dim2)

@@ -44,10 +44,12 @@ class profile:
         return {"traceEvents": trace, "displayTimeUnit": "ms"}
 
     def export_chrome_trace(self, path):
+        """Writes the operations to a file for trace viewers."""
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.chrome_trace(), file)
 
     def table(self):
+        """The operations as a table."""
         sums = {}
         for name, device, _, length in self.events:
             count, total = sums.get((name, device), (0, 0.0))

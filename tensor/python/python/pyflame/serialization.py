@@ -1,8 +1,12 @@
-"""Tensors in safetensors files: a length, a header in JSON, and the elements. Nothing in a file is ever executed."""
+"""Tensors in files: safetensors (a length, a header in JSON, and the elements), PyTorch's `.pt`, and NumPy's `.npz`. Nothing in a
+file is ever executed."""
 
+import io
 import json
+import mmap
 import os
 import struct
+import zipfile
 
 from . import _pyflame as _pf
 
@@ -28,16 +32,67 @@ _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LONGEST_HEADER = 100_000_000
 
 
+# Endings of the names of files in PyTorch's format.
+_OF_TORCH = (".pt", ".pth", ".ckpt", ".bin")
+
+
 def save(tensors, path, metadata=None):
-    """Writes a tensor, or a dictionary of names and tensors such as `model.state_dict()`. `metadata`: names and strings."""
-    if isinstance(tensors, _pf.Tensor):
-        tensors = {"tensor": tensors}
-    if not isinstance(tensors, dict):
-        raise TypeError(f"save: expected a tensor or a dictionary of tensors, not {type(tensors).__name__}")
-    for name, tensor in tensors.items():
+    """Writes tensors to a file, or to a file object that is open for writing.
+
+    A tensor, or a dictionary of names and tensors such as `model.state_dict()`, becomes a safetensors file. Nested dictionaries and
+    lists with numbers and texts, such as a checkpoint with an optimizer's state, become a file that PyTorch reads as well, and so
+    does everything that is saved under a name that ends in .pt, .pth, .ckpt or .bin. `.npz` files are NumPy's. `metadata`: names and
+    strings for a safetensors file.
+    """
+    kind = _ending(path)
+    flat = {"tensor": tensors} if isinstance(tensors, _pf.Tensor) else tensors
+    plain = isinstance(flat, dict) and all(
+        isinstance(name, str) and isinstance(tensor, _pf.Tensor) for name, tensor in flat.items()
+    )
+    if kind in _OF_TORCH or (not plain and kind == ""):
+        from . import torch_files
+
+        if metadata:
+            raise ValueError("save: only safetensors files have metadata")
+        _written(path, lambda file: torch_files.save(tensors, file))
+        return
+    if not isinstance(flat, dict):
+        raise TypeError(f"save: expected a tensor or a dictionary of tensors, not {type(tensors).__name__}; a .pt file can have others")
+    for name, tensor in flat.items():
         if not isinstance(name, str) or not isinstance(tensor, _pf.Tensor):
-            raise TypeError(f"save: names must be strings and values tensors; {name!r} is a {type(tensor).__name__}")
-    _pf.eval(*tensors.values())
+            raise TypeError(
+                f"save: names must be strings and values tensors; {name!r} is a {type(tensor).__name__}; a .pt file can have others"
+            )
+    if kind == ".npz":
+        import numpy
+
+        arrays = {name: tensor.detach().numpy() for name, tensor in flat.items()}
+        _written(path, lambda file: numpy.savez(file, **arrays))
+        return
+    _pf.eval(*flat.values())
+    _written(path, lambda file: _write_safetensors(flat, file, metadata))
+
+
+def _ending(path):
+    return os.path.splitext(os.fspath(path))[1] if isinstance(path, (str, bytes, os.PathLike)) else ""
+
+
+def _written(path, write):
+    """Writes to a file object; or to a new file that replaces the one with this name when it is complete."""
+    if hasattr(path, "write"):
+        write(path)
+        return
+    temporary = f"{os.fspath(path)}.{os.getpid()}.part"
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def _write_safetensors(tensors, file, metadata):
     header, parts, offset = {}, [], 0
     if metadata:
         header["__metadata__"] = {str(name): str(text) for name, text in metadata.items()}
@@ -49,32 +104,81 @@ def save(tensors, path, metadata=None):
         offset += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    temporary = f"{os.fspath(path)}.{os.getpid()}.part"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(struct.pack("<Q", len(text)))
-            file.write(text)
-            for part in parts:
-                file.write(part)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    file.write(struct.pack("<Q", len(text)))
+    file.write(text)
+    for part in parts:
+        file.write(part)
 
 
-def load(path, device=None):
-    """Returns the dictionary of tensors in a file."""
-    size = os.path.getsize(path)
+def load(path, device=None, map_location=None, weights_only=True):
+    """Returns what is in a safetensors, `.pt` or `.npz` file, or in a file object that is open for reading.
+
+    Of `.pt` files, only tensors, containers, numbers and texts are read, whatever `weights_only` is; others are refused with an error
+    that names what they contain. `device`, or `map_location` as PyTorch calls it, is where the tensors go.
+    """
+    device = device if device is not None else map_location
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"load: the device must be a name, not {type(device).__name__}")
+    if hasattr(path, "read"):
+        return _loaded(path, getattr(path, "name", "the file object"), device)
     with open(path, "rb") as file:
-        entries, begin = _header(file, size, path)
-        tensors = {}
-        for name, (dtype, shape, start, end) in entries.items():
-            file.seek(begin + start)
-            data = file.read(end - start)
-            if len(data) != end - start:
-                raise ValueError(f"{path}: the data of {name!r} is truncated")
-            tensors[name] = _pf.from_parts(dtype, shape, data, device)
-        return tensors
+        return _loaded(file, path, device)
+
+
+def _loaded(file, path, device):
+    start = file.tell() if file.seekable() else None
+    first = file.read(4)
+    if start is None:
+        file, start = io.BytesIO(first + file.read()), 0
+    file.seek(start)
+    if first == b"PK\x03\x04":
+        return _of_zip(file, path, device)
+    if first[:1] == b"\x80":
+        raise ValueError(f"{path}: a pickle, or a file of PyTorch before 1.6, is not read; save it with a newer PyTorch")
+    file.seek(0, os.SEEK_END)
+    size = file.tell() - start
+    file.seek(start)
+    entries, begin = _header(file, size, path)
+    data = _mapped(file, start, size)
+    tensors = {}
+    for name, (dtype, shape, first, last) in entries.items():
+        part = bytes(data[start + begin + first : start + begin + last])
+        if len(part) != last - first:
+            raise ValueError(f"{path}: the data of {name!r} is truncated")
+        tensors[name] = _pf.from_parts(dtype, shape, part, device)
+    return tensors
+
+
+def _mapped(file, start, size):
+    """The whole file as memory, if it is one of the system: only what becomes a tensor is read, one tensor at a time."""
+    try:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (AttributeError, OSError, ValueError):
+        file.seek(0)
+        return memoryview(file.read(start + size))
+
+
+def _of_zip(file, path, device):
+    try:
+        with zipfile.ZipFile(file) as archive:
+            arrays = [name for name in archive.namelist() if name.endswith(".npy")]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ValueError(f"{path}: the archive is damaged: {error}") from None
+    file.seek(0)
+    if not arrays:
+        from . import torch_files
+
+        try:
+            return torch_files.load(file, device)
+        except ValueError as error:
+            raise type(error)(f"{path}: {error}") from None
+    import numpy
+
+    with numpy.load(file, allow_pickle=False) as found:
+        try:
+            return {name: _pf.tensor(found[name], device=device) for name in found.files}
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 def _header(file, size, path):

@@ -146,7 +146,7 @@ impl PyTensor {
     }
 
     fn __pos__(&self) -> PyResult<PyTensor> {
-        self.map(|x| Ok(x.clone()))
+        self.map_view(|x| Ok(x.clone()))
     }
 
     fn __abs__(&self) -> PyResult<PyTensor> {
@@ -186,10 +186,11 @@ impl PyTensor {
 }
 
 macro_rules! binary {
-    ($($name:ident $code:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $code:expr;)*) => {
         #[pymethods]
         impl PyTensor {
             $(
+                $(#[$doc])*
                 fn $name(&self, other: Operand) -> PyResult<PyTensor> {
                     compute($code, self, other, false)
                 }
@@ -199,33 +200,56 @@ macro_rules! binary {
 }
 
 binary! {
+    /// The product with another tensor or number.
     mul Binary::Mul;
+    /// The product with another tensor or number.
     multiply Binary::Mul;
+    /// The quotient by another tensor or number, rounded down.
     floor_divide Binary::FloorDiv;
+    /// The remainder of the division by another tensor or number, with the sign of the divisor.
     remainder Binary::Rem;
+    /// Each element to the power of another tensor or number.
     pow Binary::Pow;
+    /// The larger of each two elements.
     maximum Binary::Max;
+    /// The smaller of each two elements.
     minimum Binary::Min;
+    /// The angle of the point (other, self).
     atan2 Binary::Atan2;
+    /// The length of the vector (self, other).
     hypot Binary::Hypot;
+    /// Each element with the sign of the other.
     copysign Binary::Copysign;
+    /// The next representable number towards the other.
     nextafter Binary::Nextafter;
+    /// The logarithm of the sum of the exponentials of each two elements.
     logaddexp Binary::Logaddexp;
+    /// The bits that both have.
     bitwise_and Binary::And;
+    /// The bits that one of both has.
     bitwise_or Binary::Or;
+    /// The bits that only one of both has.
     bitwise_xor Binary::Xor;
+    /// Each integer with its bits shifted to the left.
     bitwise_left_shift Binary::Shl;
+    /// Each integer with its bits shifted to the right.
     bitwise_right_shift Binary::Shr;
+    /// Whether each two elements are equal.
     eq Binary::Eq;
+    /// Whether each two elements differ.
     ne Binary::Ne;
+    /// Whether each element is less than the other.
     lt Binary::Lt;
+    /// Whether each element is at most the other.
     le Binary::Le;
+    /// Whether each element is greater than the other.
     gt Binary::Gt;
+    /// Whether each element is at least the other.
     ge Binary::Ge;
 }
 
 /// Returns `alpha * other`; `other` itself without alpha.
-fn scaled(other: Operand, alpha: Option<Scalar>) -> PyResult<Operand> {
+pub fn scaled(other: Operand, alpha: Option<Scalar>) -> PyResult<Operand> {
     let Some(alpha) = alpha else { return Ok(other) };
     let (device, placed) = crate::operand::place(std::iter::once(&other))?;
     let tensor = other.tensor(&device, None)?;
@@ -234,7 +258,7 @@ fn scaled(other: Operand, alpha: Option<Scalar>) -> PyResult<Operand> {
     Ok(Operand::Tensor(scaled, placed))
 }
 
-fn factor(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
+pub fn factor(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
     match alpha {
         Some(alpha) => match crate::element::number(alpha)? {
             Some(number) => Ok(Some(number)),
@@ -246,18 +270,21 @@ fn factor(alpha: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Scalar>> {
 
 #[pymethods]
 impl PyTensor {
+    /// The sum with another tensor or number, which is multiplied by `alpha`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn add(&self, other: Operand, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         compute(Binary::Add, self, scaled(other, factor(alpha)?)?, false)
     }
 
+    /// The difference from another tensor or number, which is multiplied by `alpha`.
     #[pyo3(signature = (other, *, alpha=None))]
     fn sub(&self, other: Operand, alpha: Option<&Bound<'_, PyAny>>) -> PyResult<PyTensor> {
         compute(Binary::Sub, self, scaled(other, factor(alpha)?)?, false)
     }
 
+    /// The quotient by another tensor or number. `rounding_mode`: None, 'trunc' or 'floor'.
     #[pyo3(signature = (other, *, rounding_mode=None))]
-    fn div(&self, other: Operand, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
+    pub fn div(&self, other: Operand, rounding_mode: Option<&str>) -> PyResult<PyTensor> {
         match rounding_mode {
             None => compute(Binary::Div, self, other, false),
             Some("floor") => compute(Binary::FloorDiv, self, other, false),
@@ -275,14 +302,17 @@ impl PyTensor {
         }
     }
 
+    /// Whether both elements are not zero.
     fn logical_and(&self, other: Operand) -> PyResult<PyTensor> {
         logical(Binary::And, self, other)
     }
 
+    /// Whether one of each two elements is not zero.
     fn logical_or(&self, other: Operand) -> PyResult<PyTensor> {
         logical(Binary::Or, self, other)
     }
 
+    /// Whether exactly one of each two elements is not zero.
     fn logical_xor(&self, other: Operand) -> PyResult<PyTensor> {
         logical(Binary::Xor, self, other)
     }

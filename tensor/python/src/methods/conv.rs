@@ -10,6 +10,7 @@ use tensor_core::ops::conv::{self, ConvOptions};
 use tensor_core::ops::pool::{self, PoolOptions};
 use tensor_core::ops::window;
 
+use crate::autocast::lowered;
 use crate::error::raise;
 use crate::operand::{Each, Operand, OutputSize, apply_some};
 use crate::tensor::PyTensor;
@@ -56,11 +57,10 @@ fn framed(x: &Tensor, frames: &Frames) -> tensor_core::Result<Tensor> {
     window::pad(x, &all, Scalar::Int(0))
 }
 
-fn checked(name: &str, dims: usize, x: &PyTensor, weight: &Operand, bias: Option<&Operand>) -> PyResult<()> {
-    let Operand::Tensor(weight, _) = weight else {
+fn checked(name: &str, dims: usize, x: &Operand, weight: &Operand, bias: Option<&Operand>) -> PyResult<()> {
+    let (Operand::Tensor(x, _), Operand::Tensor(weight, _)) = (x, weight) else {
         return Err(PyTypeError::new_err(format!("{name}: the weight must be a tensor")));
     };
-    let x = x.tensor();
     let types = [Some(weight.dtype()), bias.and_then(Operand::dtype)];
     if let Some(other) = types.into_iter().flatten().find(|&other| other != x.dtype()) {
         return Err(PyTypeError::new_err(format!(
@@ -86,7 +86,8 @@ macro_rules! convolutions {
         $(
             #[pymethods]
             impl PyTensor {
-                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=None, dilation=Each::Same(1), groups=1))]
+                /// The convolution (cross-correlation) over the last axes, as many as the name says; `padding` may be 'same' or 'valid'.
+                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=None, dilation=Each::Same(1), groups=1), text_signature = "($self, weight, bias=None, stride=1, padding=None, dilation=1, groups=1)")]
                 fn $name(
                     &self,
                     weight: Operand,
@@ -97,7 +98,9 @@ macro_rules! convolutions {
                     groups: usize,
                 ) -> PyResult<PyTensor> {
                     let name = stringify!($name);
-                    checked(name, $dims, self, &weight, bias.as_ref())?;
+                    let (x, weight) = (lowered(Operand::from(self))?, lowered(weight)?);
+                    let bias = bias.map(lowered).transpose()?;
+                    checked(name, $dims, &x, &weight, bias.as_ref())?;
                     let mut options = ConvOptions {
                         stride: stride.of($dims, name, "stride")?,
                         padding: vec![0; $dims],
@@ -112,7 +115,7 @@ macro_rules! convolutions {
                         }
                         (Padding::Same, Operand::Number(_)) => None,
                     };
-                    apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
+                    apply_some(&[Some(x), Some(weight), bias], |x| match x {
                         [Some(x), Some(weight), bias] => match &frames {
                             Some(frames) => conv::conv(&framed(x, frames)?, weight, *bias, &options),
                             None => conv::conv(x, weight, *bias, &options),
@@ -122,7 +125,8 @@ macro_rules! convolutions {
                 }
 
                 #[expect(clippy::too_many_arguments, reason = "the parameters are PyTorch's")]
-                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=Each::Same(0), output_padding=Each::Same(0), groups=1, dilation=Each::Same(1)))]
+                /// The transposed convolution over the last axes, as many as the name says.
+                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=Each::Same(0), output_padding=Each::Same(0), groups=1, dilation=Each::Same(1)), text_signature = "($self, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)")]
                 fn $transposed(
                     &self,
                     weight: Operand,
@@ -134,7 +138,9 @@ macro_rules! convolutions {
                     dilation: Each,
                 ) -> PyResult<PyTensor> {
                     let name = stringify!($transposed);
-                    checked(name, $dims, self, &weight, bias.as_ref())?;
+                    let (x, weight) = (lowered(Operand::from(self))?, lowered(weight)?);
+                    let bias = bias.map(lowered).transpose()?;
+                    checked(name, $dims, &x, &weight, bias.as_ref())?;
                     let options = ConvOptions {
                         stride: stride.of($dims, name, "stride")?,
                         padding: padding.of($dims, name, "padding")?,
@@ -142,7 +148,7 @@ macro_rules! convolutions {
                         groups,
                     };
                     let more = output_padding.of($dims, name, "output_padding")?;
-                    apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
+                    apply_some(&[Some(x), Some(weight), bias], |x| match x {
                         [Some(x), Some(weight), bias] => conv::conv_transpose(x, weight, *bias, &options, &more),
                         _ => unreachable!("both operands were passed"),
                     })
@@ -150,7 +156,7 @@ macro_rules! convolutions {
 
                 /// The maximum of each window; with `return_indices` also its position in the input.
                 #[expect(clippy::too_many_arguments, reason = "the parameters are PyTorch's")]
-                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false, return_indices=false))]
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false, return_indices=false), text_signature = "($self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)")]
                 fn $max(
                     &self,
                     py: Python<'_>,
@@ -174,7 +180,8 @@ macro_rules! convolutions {
                     (PyTensor::new(values, placed), PyTensor::new(indices, placed)).into_py_any(py)
                 }
 
-                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), ceil_mode=false, count_include_pad=true, divisor_override=None))]
+                /// The means of windows over the last axes, as many as the name says.
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), ceil_mode=false, count_include_pad=true, divisor_override=None), text_signature = "($self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)")]
                 fn $avg(
                     &self,
                     kernel_size: Each,
@@ -192,6 +199,7 @@ macro_rules! convolutions {
                     self.map(|x| pool::avg_pool(x, $dims, &options))
                 }
 
+                /// The means of windows over the last axes, as many windows as `output_size` says.
                 fn $adaptive(&self, output_size: OutputSize) -> PyResult<PyTensor> {
                     let name = stringify!($adaptive);
                     ranked(name, $dims, self)?;

@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 use tensor_core::Tensor;
+use tensor_core::autograd::in_place;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::ops::{create, elementwise, index, shape};
 use tensor_core::program::Binary;
@@ -92,9 +93,11 @@ fn parts(key: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Vec<Part>
     }
 }
 
-/// Returns the elements of `x` that a key selects.
-fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let parts = parts(key, x.device())?;
+/// Axes that are looked up by index tensors.
+type Lookups = Vec<(usize, Tensor)>;
+
+/// Returns the view that the other parts of a key select, and what is to be looked up in it.
+fn viewed(x: &Tensor, parts: Vec<Part>) -> PyResult<(Tensor, Lookups)> {
     let used: usize = parts
         .iter()
         .map(|part| match part {
@@ -116,8 +119,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if rest > 1 {
         return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
     }
-    // Axes of the result that are looked up by index tensors.
-    let mut lookups: Vec<(usize, Tensor)> = Vec::new();
+    let mut lookups = Lookups::new();
     for part in parts {
         match part {
             Part::At(at) => result = shape::select(&result, axis, at).map_err(raise)?,
@@ -158,10 +160,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             }
         }
     }
-    if lookups.is_empty() {
-        return Ok(result);
-    }
-    looked_up(&result, lookups)
+    Ok((result, lookups))
 }
 
 fn sliced(x: &Tensor, axis: isize, start: isize, end: isize, step: isize) -> PyResult<Tensor> {
@@ -175,7 +174,7 @@ fn sliced(x: &Tensor, axis: isize, start: isize, end: isize, step: isize) -> PyR
 
 /// Looks up elements by integer tensors along some axes. The index tensors broadcast; their axes replace the looked-up axes at
 /// the first of them, or come first if other axes are in between.
-fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
+fn looked_up(x: &Tensor, lookups: Lookups) -> PyResult<Tensor> {
     let axes: Vec<usize> = lookups.iter().map(|(axis, _)| *axis).collect();
     let adjacent = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let mut common: Option<Tensor> = None;
@@ -248,34 +247,81 @@ fn bounds(operation: &str, numbers: &Tensor, length: usize, axis: usize) -> PyRe
 #[pymethods]
 impl PyTensor {
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-        let x = self.here()?;
-        Ok(PyTensor::new(indexed(&x, key)?, self.is_placed()))
+        let own = self.tensor();
+        let parts = parts(key, own.device())?;
+        if let [Part::Mask(mask)] = &parts[..]
+            && mask.rank() > 0
+            && mask.shape() == own.shape()
+        {
+            let x = self.here()?;
+            let mask = mask.to_device(x.device()).map_err(raise)?;
+            let chosen = index::masked_select(&x, &mask).map_err(raise)?;
+            return Ok(PyTensor::new(chosen, self.is_placed()));
+        }
+        let (view, lookups) = viewed(&own, parts)?;
+        let view = PyTensor::new(view, self.is_placed());
+        if lookups.is_empty() {
+            return Ok(view);
+        }
+        let x = view.here()?;
+        let moved = |(axis, index): (usize, Tensor)| Ok((axis, index.to_device(x.device())?));
+        let lookups = lookups.into_iter().map(moved).collect::<tensor_core::Result<_>>().map_err(raise)?;
+        Ok(PyTensor::new(looked_up(&x, lookups)?, self.is_placed()))
     }
 
     /// Sets the elements to the value, which is broadcast to them.
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: Operand) -> PyResult<()> {
         let own = self.tensor();
         let value = value.tensor(own.device(), Some(own.dtype()))?.cast(own.dtype()).map_err(raise)?;
-        let lengths: Vec<isize> = own.shape().iter().map(|&length| length as isize).collect();
+        let parts = parts(key, own.device())?;
+        // A mask of the whole tensor and one value: without looking at the mask.
+        if let [Part::Mask(mask)] = &parts[..]
+            && mask.shape() == own.shape()
+            && value.elements() == 1
+        {
+            let _writing = in_place(&own);
+            let value = shape::reshape(&value, &[]).map_err(raise)?;
+            return self.replace(&elementwise::where_(mask, &value, &own).map_err(raise)?);
+        }
+        let (view, lookups) = viewed(&own, parts)?;
+        if lookups.is_empty() {
+            // Leading axes of length one do not count, as in NumPy.
+            let excess = value.rank().saturating_sub(view.rank());
+            let dropped = value.shape().iter().take(excess).take_while(|&&length| length == 1).count();
+            let kept: Vec<isize> = value.shape()[dropped..].iter().map(|&length| length as isize).collect();
+            let value = shape::reshape(&value, &kept)
+                .and_then(|value| shape::broadcast_to(&value, view.shape()))
+                .map_err(raise)?;
+            // `x[0] += 1` ends with `x[0] = x[0]`.
+            if !value.is_same_view(&view) {
+                view.assign(&value).map_err(raise)?;
+                tensor_core::note(&own);
+            }
+            return Ok(());
+        }
+        let _writing = in_place(&view);
+        let lengths: Vec<isize> = view.shape().iter().map(|&length| length as isize).collect();
         let everywhere = create::arange(
             own.device(),
             DType::I64,
             Scalar::Int(0),
-            Scalar::Int(own.elements() as i64),
+            Scalar::Int(view.elements() as i64),
             Scalar::Int(1),
         )
         .and_then(|numbers| shape::reshape(&numbers, &lengths))
         .map_err(raise)?;
-        let places = indexed(&everywhere, key)?;
+        let places = looked_up(&everywhere, lookups)?;
         let changed = shape::broadcast_to(&value, places.shape())
             .and_then(|value| {
-                let flat = shape::reshape(&own, &[-1])?;
+                let flat = shape::reshape(&view, &[-1])?;
                 let places = shape::reshape(&places, &[-1])?;
                 index::scatter(&flat, 0, &places, &shape::reshape(&value, &[-1])?)
             })
             .and_then(|flat| shape::reshape(&flat, &lengths))
             .map_err(raise)?;
-        self.replace(&changed)
+        view.assign(&changed).map_err(raise)?;
+        tensor_core::note(&own);
+        Ok(())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -284,7 +330,7 @@ impl PyTensor {
             return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
         };
         let rows = (0..length)
-            .map(|at| self.map(|x| shape::select(x, 0, at as isize)))
+            .map(|at| self.map_view(|x| shape::select(x, 0, at as isize)))
             .collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, rows)?.into_any().try_iter().map(Bound::into_any)
     }
@@ -302,6 +348,7 @@ impl PyTensor {
         super::unary::filled(self, mask, value)
     }
 
+    /// The elements where a mask is true, as a vector.
     fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
         let mask = mask.get();
         if mask.tensor().dtype() != DType::Bool {
@@ -333,6 +380,7 @@ impl PyTensor {
         PyTuple::new(py, columns)?.into_py_any(py)
     }
 
+    /// Elements along an axis at the given indices.
     fn gather(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
         crate::operand::apply(&[Operand::from(self), index], |x| index::gather(&x[0], dim, &x[1]))
     }
@@ -366,12 +414,14 @@ impl PyTensor {
         })
     }
 
+    /// A copy to which values are added along an axis, at the given indices.
     fn scatter_add(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
         crate::operand::apply(&[Operand::from(self), index, src], |x| {
             index::scatter_add(&x[0], dim, &x[1], &x[2])
         })
     }
 
+    /// The slices along an axis with the given indices.
     fn index_select(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
         crate::operand::apply(&[Operand::from(self), index], |x| index::index_select(&x[0], dim, &x[1]))
     }

@@ -22,26 +22,31 @@ fn joined(
 
 /// Concatenates along an axis.
 #[pyfunction]
-#[pyo3(signature = (tensors, dim=0))]
-fn cat(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
+#[pyo3(signature = (tensors, dim=0, *, axis=None))]
+fn cat(tensors: Vec<Operand>, dim: isize, axis: Option<isize>) -> PyResult<PyTensor> {
+    let dim = axis.unwrap_or(dim);
     joined(tensors, |tensors| join::cat(tensors, dim))
 }
 
+/// Joins tensors along an axis.
 #[pyfunction]
-#[pyo3(signature = (tensors, dim=0))]
-fn concat(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
-    cat(tensors, dim)
+#[pyo3(signature = (tensors, dim=0, *, axis=None))]
+fn concat(tensors: Vec<Operand>, dim: isize, axis: Option<isize>) -> PyResult<PyTensor> {
+    let dim = axis.unwrap_or(dim);
+    cat(tensors, dim, None)
 }
 
 /// Stacks along a new axis.
 #[pyfunction]
-#[pyo3(signature = (tensors, dim=0))]
-fn stack(tensors: Vec<Operand>, dim: isize) -> PyResult<PyTensor> {
+#[pyo3(signature = (tensors, dim=0, *, axis=None))]
+fn stack(tensors: Vec<Operand>, dim: isize, axis: Option<isize>) -> PyResult<PyTensor> {
+    let dim = axis.unwrap_or(dim);
     joined(tensors, |tensors| join::stack(tensors, dim))
 }
 
 #[pymethods]
 impl PyTensor {
+    /// Moves the elements along axes; those beyond the end come in at the start.
     #[pyo3(signature = (shifts, dims=None))]
     fn roll(&self, shifts: Dims, dims: Option<Dims>) -> PyResult<PyTensor> {
         use tensor_core::ops::shape;
@@ -62,12 +67,14 @@ impl PyTensor {
         })
     }
 
+    /// Repeats the tensor along its axes.
     #[pyo3(signature = (*times, dims=None))]
     fn tile(&self, times: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
         let times = lengths_or(times, dims)?.into_iter().map(length_of).collect::<PyResult<Vec<_>>>()?;
         self.map(|x| join::tile(x, &times))
     }
 
+    /// Repeats the tensor along its axes.
     #[pyo3(signature = (*sizes))]
     fn repeat(&self, sizes: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
         let times = crate::operand::shape_of(sizes)?;
@@ -110,9 +117,10 @@ impl PyTensor {
         self.map(|x| window::pad(x, &frame, value))
     }
 
+    /// A view with given shape, strides and offset in the tensor's storage.
     #[pyo3(signature = (size, stride, storage_offset=0))]
     fn as_strided(&self, size: Vec<usize>, stride: Vec<isize>, storage_offset: usize) -> PyResult<PyTensor> {
-        self.map(|x| strided::as_strided(x, &size, &stride, storage_offset))
+        self.map_view(|x| strided::as_strided(x, &size, &stride, storage_offset))
     }
 
     /// Windows of one axis, as a new last axis.
@@ -122,11 +130,11 @@ impl PyTensor {
         let axis = crate::tensor::axis(dimension, rank, "unfold")?;
         if rank == 0 {
             // A 0-dimensional tensor counts as a vector of one element, with one window.
-            return self.map(|x| {
+            return self.map_view(|x| {
                 shape::select(&window::windows(&shape::reshape(x, &[1])?, &[size], &[step], &[1])?, 0, 0)
             });
         }
-        self.map(|x| {
+        self.map_view(|x| {
             // The axis is moved last for the windows, and their count is moved back to its position.
             let mut order: Vec<isize> =
                 (0..rank).filter(|&other| other != axis).map(|axis| axis as isize).collect();

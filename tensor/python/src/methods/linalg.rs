@@ -42,10 +42,13 @@ macro_rules! one {
 
 one! {
     linalg_inv linalg::inv, "The inverse of each matrix.";
+    linalg_eigvalsh linalg::eigvalsh, "The eigenvalues of each Hermitian matrix, of which the lower triangle is read.";
+    linalg_svdvals linalg::svdvals, "The singular values of each matrix.";
     linalg_det linalg::det, "The determinant of each matrix.";
     linalg_cholesky linalg::cholesky, "The lower Cholesky factor of each matrix.";
 }
 
+/// The solution of `a @ x = b` for each matrix.
 #[pyfunction]
 fn linalg_solve(py: Python<'_>, a: Operand, b: Operand) -> PyResult<PyTensor> {
     let together = crate::operand::together(&[a, b])?;
@@ -62,21 +65,25 @@ fn pair(x: &PyTensor, (first, second): (Tensor, Tensor)) -> Pair {
     (PyTensor::new(first, x.is_placed()), PyTensor::new(second, x.is_placed()))
 }
 
+/// The sign of each determinant and the logarithm of its absolute value.
 #[pyfunction]
 fn linalg_slogdet(py: Python<'_>, input: &Bound<'_, PyTensor>) -> PyResult<Pair> {
     Ok(pair(input.get(), waited(py, input.get(), linalg::slogdet)?))
 }
 
+/// The eigenvalues of each Hermitian matrix in ascending order, and its eigenvectors.
 #[pyfunction]
 fn linalg_eigh(py: Python<'_>, input: &Bound<'_, PyTensor>) -> PyResult<Pair> {
     Ok(pair(input.get(), waited(py, input.get(), linalg::eigh)?))
 }
 
+/// Orthonormal columns and an upper triangle of each matrix.
 #[pyfunction]
 fn linalg_qr(py: Python<'_>, input: &Bound<'_, PyTensor>, complete: bool) -> PyResult<Pair> {
     Ok(pair(input.get(), waited(py, input.get(), |x| linalg::qr(x, complete))?))
 }
 
+/// The singular value decomposition of each matrix.
 #[pyfunction]
 fn linalg_svd(py: Python<'_>, input: &Bound<'_, PyTensor>, full_matrices: bool) -> PyResult<Three> {
     let (u, values, v) = waited(py, input.get(), |x| linalg::svd(x, full_matrices))?;
@@ -113,7 +120,7 @@ impl PyTensor {
     /// The diagonal of two axes, as a last axis.
     #[pyo3(signature = (offset=0, dim1=0, dim2=1))]
     fn diagonal(&self, offset: isize, dim1: isize, dim2: isize) -> PyResult<PyTensor> {
-        self.map(|x| diagonal::diagonal(x, offset, dim1, dim2))
+        self.map_view(|x| diagonal::diagonal(x, offset, dim1, dim2))
     }
 
     /// The sum of a matrix's diagonal.

@@ -7,6 +7,7 @@ use tensor_core::ops::elementwise;
 use tensor_core::ops::loss::{self, ClassOptions, LossReduction};
 use tensor_core::program::Binary;
 
+use crate::autocast::{raised, raised_operand};
 use crate::operand::{Operand, apply, apply_some};
 use crate::tensor::PyTensor;
 
@@ -22,14 +23,15 @@ fn reduction(name: &str) -> PyResult<LossReduction> {
 }
 
 macro_rules! plain {
-    ($($name:ident $function:path;)*) => {
+    ($($(#[$doc:meta])* $name:ident $function:path;)*) => {
         #[pymethods]
         impl PyTensor {
             $(
+                $(#[$doc])*
                 #[pyo3(signature = (target, reduction="mean"))]
                 fn $name(&self, target: Operand, reduction: &str) -> PyResult<PyTensor> {
                     let reduction = self::reduction(reduction)?;
-                    apply(&[Operand::from(self), target], |x| $function(&x[0], &x[1], reduction))
+                    apply(&[raised(self)?, raised_operand(target)?], |x| $function(&x[0], &x[1], reduction))
                 }
             )*
         }
@@ -37,33 +39,41 @@ macro_rules! plain {
 }
 
 plain! {
+    /// The squared difference from a target. `reduction`: 'mean', 'sum' or 'none'.
     mse_loss loss::mse_loss;
+    /// The absolute difference from a target. `reduction`: 'mean', 'sum' or 'none'.
     l1_loss loss::l1_loss;
 }
 
 #[pymethods]
 impl PyTensor {
+    /// The absolute difference from a target, squared below `beta`.
     #[pyo3(signature = (target, reduction="mean", beta=1.0))]
     fn smooth_l1_loss(&self, target: Operand, reduction: &str, beta: f64) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply(&[Operand::from(self), target], |x| loss::smooth_l1_loss(&x[0], &x[1], beta, reduction))
+        apply(&[raised(self)?, raised_operand(target)?], |x| {
+            loss::smooth_l1_loss(&x[0], &x[1], beta, reduction)
+        })
     }
 
+    /// Half the squared difference from a target, linear above `delta`.
     #[pyo3(signature = (target, reduction="mean", delta=1.0))]
     fn huber_loss(&self, target: Operand, reduction: &str, delta: f64) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply(&[Operand::from(self), target], |x| loss::huber_loss(&x[0], &x[1], delta, reduction))
+        apply(&[raised(self)?, raised_operand(target)?], |x| loss::huber_loss(&x[0], &x[1], delta, reduction))
     }
 
+    /// The binary cross-entropy of probabilities.
     #[pyo3(signature = (target, weight=None, reduction="mean"))]
     fn bce_loss(&self, target: Operand, weight: Option<Operand>, reduction: &str) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply_some(&[Some(Operand::from(self)), Some(target), weight], |x| match x {
+        apply_some(&[Some(raised(self)?), Some(raised_operand(target)?), weight], |x| match x {
             [Some(x), Some(target), weight] => loss::bce_loss(x, target, *weight, reduction),
             _ => unreachable!("both operands were passed"),
         })
     }
 
+    /// The binary cross-entropy of the sigmoid of the elements, without loss of precision.
     #[pyo3(signature = (target, weight=None, reduction="mean", pos_weight=None))]
     fn bce_with_logits(
         &self,
@@ -73,7 +83,7 @@ impl PyTensor {
         pos_weight: Option<Operand>,
     ) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply_some(&[Some(Operand::from(self)), Some(target), weight, pos_weight], |x| match x {
+        apply_some(&[Some(raised(self)?), Some(raised_operand(target)?), weight, pos_weight], |x| match x {
             [Some(x), Some(target), weight, positive] => {
                 loss::bce_with_logits(x, target, *weight, *positive, reduction)
             }
@@ -81,11 +91,12 @@ impl PyTensor {
         })
     }
 
+    /// The Kullback-Leibler divergence of logarithms of probabilities from a target.
     #[pyo3(signature = (target, reduction="mean", log_target=false))]
     fn kl_div(&self, target: Operand, reduction: &str, log_target: bool) -> PyResult<PyTensor> {
         let batch = reduction == "batchmean";
         let reduction = if batch { LossReduction::Sum } else { self::reduction(reduction)? };
-        apply(&[Operand::from(self), target], |x| {
+        apply(&[raised(self)?, raised_operand(target)?], |x| {
             let sum = loss::kl_div(&x[0], &x[1], log_target, reduction)?;
             let examples = x[0].shape().first().copied().unwrap_or(1);
             if batch {
@@ -96,7 +107,8 @@ impl PyTensor {
         })
     }
 
-    #[pyo3(signature = (target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0))]
+    /// The cross-entropy of classes: the tensor has one score for each class along axis 1.
+    #[pyo3(signature = (target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0), text_signature = "($self, target, weight=None, ignore_index=-100, reduction='mean', label_smoothing=0.0)")]
     fn cross_entropy(
         &self,
         target: Operand,
@@ -106,7 +118,7 @@ impl PyTensor {
         label_smoothing: f64,
     ) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply_some(&[Some(Operand::from(self)), Some(target), weight], |x| match x {
+        apply_some(&[Some(raised(self)?), Some(raised_operand(target)?), weight], |x| match x {
             [Some(x), Some(target), weight] => {
                 let options = ClassOptions { weight: *weight, ignore_index, label_smoothing, reduction };
                 loss::cross_entropy(x, &classes(target)?, &options)
@@ -115,7 +127,8 @@ impl PyTensor {
         })
     }
 
-    #[pyo3(signature = (target, weight=None, ignore_index=-100, reduction="mean"))]
+    /// The negative logarithm of the probability of each target class: the tensor has logarithms of probabilities along axis 1.
+    #[pyo3(signature = (target, weight=None, ignore_index=-100, reduction="mean"), text_signature = "($self, target, weight=None, ignore_index=-100, reduction='mean')")]
     fn nll_loss(
         &self,
         target: Operand,
@@ -124,7 +137,7 @@ impl PyTensor {
         reduction: &str,
     ) -> PyResult<PyTensor> {
         let reduction = self::reduction(reduction)?;
-        apply_some(&[Some(Operand::from(self)), Some(target), weight], |x| match x {
+        apply_some(&[Some(raised(self)?), Some(raised_operand(target)?), weight], |x| match x {
             [Some(x), Some(target), weight] => {
                 let options = ClassOptions { weight: *weight, ignore_index, label_smoothing: 0.0, reduction };
                 loss::nll_loss(x, &classes(target)?, &options)

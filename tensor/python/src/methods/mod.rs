@@ -2,6 +2,7 @@
 
 pub mod binary;
 pub mod conv;
+pub mod hooks;
 pub mod in_place;
 pub mod index;
 pub mod join;

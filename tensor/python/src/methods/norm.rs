@@ -4,6 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tensor_core::ops::norm::{self, Running};
 
+use crate::autocast::raised;
 use crate::error::raise;
 use crate::operand::{Each, Operand, apply_some};
 use crate::tensor::PyTensor;
@@ -23,12 +24,13 @@ impl PyTensor {
             Each::Same(length) => vec![length],
             Each::List(lengths) => lengths,
         };
-        apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
+        apply_some(&[Some(raised(self)?), weight, bias], |x| match x {
             [Some(x), weight, bias] => norm::layer_norm(x, &shape, *weight, *bias, eps),
             _ => unreachable!("the input was passed"),
         })
     }
 
+    /// Normalises the channels (axis 1) in groups.
     #[pyo3(signature = (num_groups, weight=None, bias=None, eps=1e-5))]
     fn group_norm(
         &self,
@@ -37,12 +39,13 @@ impl PyTensor {
         bias: Option<Operand>,
         eps: f64,
     ) -> PyResult<PyTensor> {
-        apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
+        apply_some(&[Some(raised(self)?), weight, bias], |x| match x {
             [Some(x), weight, bias] => norm::group_norm(x, num_groups, *weight, *bias, eps),
             _ => unreachable!("the input was passed"),
         })
     }
 
+    /// Normalises each channel (axis 1) of each sample.
     #[pyo3(signature = (weight=None, bias=None, eps=1e-5))]
     fn instance_norm(&self, weight: Option<Operand>, bias: Option<Operand>, eps: f64) -> PyResult<PyTensor> {
         apply_some(&[Some(Operand::from(self)), weight, bias], |x| match x {
@@ -92,7 +95,7 @@ impl PyTensor {
                 if !std::sync::Arc::ptr_eq(copy.device(), own.device()) {
                     copy.detach()
                         .to_device(own.device())
-                        .and_then(|copy| own.set_data(&copy))
+                        .and_then(|copy| own.assign(&copy))
                         .map_err(raise)?;
                 }
             }

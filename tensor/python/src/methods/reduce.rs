@@ -9,16 +9,25 @@ use tensor_core::program::Binary;
 
 use crate::dtype::AnyDType;
 use crate::error::raise;
-use crate::operand::{Dims, Operand};
+use crate::operand::{Dims, Operand, one_of};
 use crate::tensor::PyTensor;
 
 macro_rules! reductions {
-    ($($name:ident $function:path;)*) => {
+    ($($(#[$doc:meta])* $name:ident $function:path;)*) => {
         #[pymethods]
         impl PyTensor {
             $(
-                #[pyo3(signature = (dim=None, keepdim=false, *, dtype=None))]
-                fn $name(&self, dim: Option<Dims>, keepdim: bool, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+                $(#[$doc])*
+                #[pyo3(signature = (dim=None, keepdim=false, *, dtype=None, axis=None, keepdims=false))]
+                fn $name(
+                    &self,
+                    dim: Option<Dims>,
+                    keepdim: bool,
+                    dtype: Option<AnyDType>,
+                    axis: Option<Dims>,
+                    keepdims: bool,
+                ) -> PyResult<PyTensor> {
+                    let (dim, keepdim) = (one_of(dim, axis)?, keepdim || keepdims);
                     self.map(|x| {
                         let x = match &dtype {
                             Some(dtype) => x.cast(dtype.0)?,
@@ -35,12 +44,19 @@ macro_rules! reductions {
 }
 
 reductions! {
+    /// The sum along axes, or of all elements.
     sum reduce::sum;
+    /// The mean along axes, or of all elements.
     mean reduce::mean;
+    /// The product along an axis, or of all elements.
     prod reduce::prod;
+    /// Whether any element along axes is not zero.
     any reduce::any;
+    /// Whether all elements along axes are not zero.
     all reduce::all;
+    /// The largest elements along axes.
     amax reduce::max;
+    /// The smallest elements along axes.
     amin reduce::min;
 }
 
@@ -79,66 +95,105 @@ impl PyTensor {
 #[pymethods]
 impl PyTensor {
     /// The maximum of all elements; with `dim` the maximum along it and its index; with a tensor the elementwise maximum.
-    #[pyo3(signature = (dim=None, keepdim=false))]
-    fn max(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>, keepdim: bool) -> PyResult<Py<PyAny>> {
-        self.extreme(py, "max", dim, keepdim)
+    #[pyo3(signature = (dim=None, keepdim=false, *, axis=None, keepdims=false))]
+    fn max(
+        &self,
+        py: Python<'_>,
+        dim: Option<&Bound<'_, PyAny>>,
+        keepdim: bool,
+        axis: Option<&Bound<'_, PyAny>>,
+        keepdims: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.extreme(py, "max", one_of(dim, axis)?, keepdim || keepdims)
     }
 
-    #[pyo3(signature = (dim=None, keepdim=false))]
-    fn min(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>, keepdim: bool) -> PyResult<Py<PyAny>> {
-        self.extreme(py, "min", dim, keepdim)
+    /// The smallest element; along an axis also its index, or the smaller of each two elements.
+    #[pyo3(signature = (dim=None, keepdim=false, *, axis=None, keepdims=false))]
+    fn min(
+        &self,
+        py: Python<'_>,
+        dim: Option<&Bound<'_, PyAny>>,
+        keepdim: bool,
+        axis: Option<&Bound<'_, PyAny>>,
+        keepdims: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.extreme(py, "min", one_of(dim, axis)?, keepdim || keepdims)
     }
 
-    #[pyo3(signature = (dim=None, keepdim=false))]
-    fn argmax(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
+    /// The index of the largest element.
+    #[pyo3(signature = (dim=None, keepdim=false, *, axis=None, keepdims=false))]
+    fn argmax(
+        &self,
+        dim: Option<isize>,
+        keepdim: bool,
+        axis: Option<isize>,
+        keepdims: bool,
+    ) -> PyResult<PyTensor> {
+        let (dim, keepdim) = (one_of(dim, axis)?, keepdim || keepdims);
         self.map(|x| sort::argmax(x, dim, keepdim))
     }
 
-    #[pyo3(signature = (dim=None, keepdim=false))]
-    fn argmin(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
+    /// The index of the smallest element.
+    #[pyo3(signature = (dim=None, keepdim=false, *, axis=None, keepdims=false))]
+    fn argmin(
+        &self,
+        dim: Option<isize>,
+        keepdim: bool,
+        axis: Option<isize>,
+        keepdims: bool,
+    ) -> PyResult<PyTensor> {
+        let (dim, keepdim) = (one_of(dim, axis)?, keepdim || keepdims);
         self.map(|x| sort::argmin(x, dim, keepdim))
     }
 
-    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
+    /// The variance along axes, or of all elements.
+    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None, axis=None))]
     fn var(
         &self,
         dim: Option<&Bound<'_, PyAny>>,
         unbiased: bool,
         keepdim: bool,
         correction: Option<f64>,
+        axis: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyTensor> {
-        let (dim, unbiased) = spread_of(dim, unbiased)?;
+        let (dim, unbiased) = spread_of(one_of(dim, axis)?, unbiased)?;
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
         self.map(|x| norm::var(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
 
-    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
+    /// The standard deviation along axes, or of all elements.
+    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None, axis=None))]
     fn std(
         &self,
         dim: Option<&Bound<'_, PyAny>>,
         unbiased: bool,
         keepdim: bool,
         correction: Option<f64>,
+        axis: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyTensor> {
-        let (dim, unbiased) = spread_of(dim, unbiased)?;
+        let (dim, unbiased) = spread_of(one_of(dim, axis)?, unbiased)?;
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
         self.map(|x| norm::std(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
 
-    #[pyo3(signature = (dim=None, keepdim=false))]
-    fn logsumexp(&self, dim: Option<Dims>, keepdim: bool) -> PyResult<PyTensor> {
+    /// The logarithm of the sum of the exponentials along axes.
+    #[pyo3(signature = (dim=None, keepdim=false, *, axis=None))]
+    fn logsumexp(&self, dim: Option<Dims>, keepdim: bool, axis: Option<Dims>) -> PyResult<PyTensor> {
+        let dim = one_of(dim, axis)?;
         self.map(|x| softmax::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
     }
 
     /// The norm of vectors: Euclidean (also 'fro'), or another p.
-    #[pyo3(signature = (p=None, dim=None, keepdim=false, *, dtype=None))]
+    #[pyo3(signature = (p=None, dim=None, keepdim=false, *, dtype=None, axis=None))]
     fn norm(
         &self,
         p: Option<&Bound<'_, PyAny>>,
         dim: Option<Dims>,
         keepdim: bool,
         dtype: Option<AnyDType>,
+        axis: Option<Dims>,
     ) -> PyResult<PyTensor> {
+        let dim = one_of(dim, axis)?;
         let p = match p {
             None => 2.0,
             Some(p) => match p.cast::<PyString>() {

@@ -5,56 +5,66 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tensor_core::ops::shape;
 
-use crate::operand::{Dims, lengths, lengths_or};
+use crate::operand::{Dims, lengths, lengths_or, needed, one_of};
 use crate::tensor::PyTensor;
 
 #[pymethods]
 impl PyTensor {
+    /// The elements in another shape; a view if strides can express it.
     #[pyo3(signature = (*lengths, shape=None))]
     fn reshape(&self, lengths: &Bound<'_, PyTuple>, shape: Option<Dims>) -> PyResult<PyTensor> {
         let lengths = lengths_or(lengths, shape)?;
-        self.map(|x| shape::reshape(x, &lengths))
+        self.map_view(|x| shape::reshape(x, &lengths))
     }
 
+    /// A view of the elements in another shape.
     #[pyo3(signature = (*shape))]
     fn view(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
         let lengths = lengths(shape)?;
-        self.map(|x| shape::view(x, &lengths))
+        self.map_view(|x| shape::view(x, &lengths))
     }
 
+    /// A view of the elements in the shape of another tensor.
     fn view_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
         self.reshape_as(other)
     }
 
+    /// The elements in the shape of another tensor.
     fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
         let lengths: Vec<isize> =
             other.get().tensor().shape().iter().map(|&length| length as isize).collect();
-        self.map(|x| shape::reshape(x, &lengths))
+        self.map_view(|x| shape::reshape(x, &lengths))
     }
 
-    #[pyo3(signature = (start_dim=0, end_dim=-1))]
+    /// The elements with a range of axes merged into one.
+    #[pyo3(signature = (start_dim=0, end_dim=-1), text_signature = "($self, start_dim=0, end_dim=-1)")]
     fn flatten(&self, start_dim: isize, end_dim: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::flatten(x, start_dim, end_dim))
+        self.map_view(|x| shape::flatten(x, start_dim, end_dim))
     }
 
+    /// The elements as a vector.
     fn ravel(&self) -> PyResult<PyTensor> {
-        self.map(|x| shape::flatten(x, 0, -1))
+        self.map_view(|x| shape::flatten(x, 0, -1))
     }
 
+    /// A view with the axes in another order.
     #[pyo3(signature = (*axes, dims=None))]
     fn permute(&self, axes: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
         let dims = lengths_or(axes, dims)?;
-        self.map(|x| shape::permute(x, &dims))
+        self.map_view(|x| shape::permute(x, &dims))
     }
 
+    /// A view with two axes swapped.
     fn transpose(&self, dim0: isize, dim1: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::transpose(x, dim0, dim1))
+        self.map_view(|x| shape::transpose(x, dim0, dim1))
     }
 
+    /// A view with two axes swapped.
     fn swapaxes(&self, dim0: isize, dim1: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::transpose(x, dim0, dim1))
+        self.map_view(|x| shape::transpose(x, dim0, dim1))
     }
 
+    /// A view of a matrix with its axes swapped.
     fn t(&self) -> PyResult<PyTensor> {
         let rank = self.tensor().rank();
         if rank > 2 {
@@ -62,23 +72,24 @@ impl PyTensor {
                 "t() needs a matrix, but this tensor has {rank} dimensions; use transpose"
             )));
         }
-        self.map(|x| if rank < 2 { Ok(x.clone()) } else { shape::transpose(x, 0, 1) })
+        self.map_view(|x| if rank < 2 { Ok(x.clone()) } else { shape::transpose(x, 0, 1) })
     }
 
     /// Reverses all axes.
     #[getter]
     #[pyo3(name = "T")]
     fn transposed(&self) -> PyResult<PyTensor> {
-        self.map(|x| shape::permute(x, &(0..x.rank() as isize).rev().collect::<Vec<_>>()))
+        self.map_view(|x| shape::permute(x, &(0..x.rank() as isize).rev().collect::<Vec<_>>()))
     }
 
     /// Swaps the last two axes.
     #[getter]
     #[pyo3(name = "mT")]
     fn matrix_transposed(&self) -> PyResult<PyTensor> {
-        self.map(|x| if x.rank() == 0 { Ok(x.clone()) } else { shape::transpose(x, -2, -1) })
+        self.map_view(|x| if x.rank() == 0 { Ok(x.clone()) } else { shape::transpose(x, -2, -1) })
     }
 
+    /// A view with axes moved to other places.
     fn movedim(&self, source: Dims, destination: Dims) -> PyResult<PyTensor> {
         let rank = self.tensor().rank();
         if source.0.len() != destination.0.len() {
@@ -105,35 +116,44 @@ impl PyTensor {
             .filter_map(|place| place.or_else(|| rest.next()))
             .map(|axis| axis as isize)
             .collect();
-        self.map(|x| shape::permute(x, &order))
+        self.map_view(|x| shape::permute(x, &order))
     }
 
-    #[pyo3(signature = (dim=None))]
-    fn squeeze(&self, dim: Option<Dims>) -> PyResult<PyTensor> {
-        self.map(|x| shape::squeeze(x, dim.as_ref().map(|dim| &dim.0[..])))
+    /// A view without axes of length one.
+    #[pyo3(signature = (dim=None, *, axis=None))]
+    fn squeeze(&self, dim: Option<Dims>, axis: Option<Dims>) -> PyResult<PyTensor> {
+        let dim = one_of(dim, axis)?;
+        self.map_view(|x| shape::squeeze(x, dim.as_ref().map(|dim| &dim.0[..])))
     }
 
-    fn unsqueeze(&self, dim: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::unsqueeze(x, dim))
+    /// A view with an additional axis of length one.
+    #[pyo3(signature = (dim=None, *, axis=None))]
+    fn unsqueeze(&self, dim: Option<isize>, axis: Option<isize>) -> PyResult<PyTensor> {
+        let dim = needed(dim, axis, "unsqueeze")?;
+        self.map_view(|x| shape::unsqueeze(x, dim))
     }
 
+    /// A view with axes of length one repeated, without a copy.
     #[pyo3(signature = (*sizes, size=None))]
     fn expand(&self, sizes: &Bound<'_, PyTuple>, size: Option<Dims>) -> PyResult<PyTensor> {
         let sizes = lengths_or(sizes, size)?;
-        self.map(|x| shape::expand(x, &sizes))
+        self.map_view(|x| shape::expand(x, &sizes))
     }
 
+    /// A view with axes of length one repeated to the shape of another tensor.
     fn expand_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
         let other = other.get().tensor();
-        self.map(|x| shape::broadcast_to(x, other.shape()))
+        self.map_view(|x| shape::broadcast_to(x, other.shape()))
     }
 
+    /// A view broadcast to a shape.
     #[pyo3(signature = (*shape, size=None))]
     fn broadcast_to(&self, shape: &Bound<'_, PyTuple>, size: Option<Dims>) -> PyResult<PyTensor> {
         let sizes = lengths_or(shape, size)?;
-        self.map(|x| shape::expand(x, &sizes))
+        self.map_view(|x| shape::expand(x, &sizes))
     }
 
+    /// The elements in reverse order along axes.
     #[pyo3(signature = (*axes, dims=None))]
     fn flip(&self, axes: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
         let dims = lengths_or(axes, dims)?;
@@ -143,15 +163,17 @@ impl PyTensor {
     /// `x[start:end:step]` along one axis.
     #[pyo3(signature = (dim=0, start=None, end=None, step=1))]
     fn slice(&self, dim: isize, start: Option<isize>, end: Option<isize>, step: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::slice(x, dim, start.unwrap_or(0), end.unwrap_or(isize::MAX), step))
+        self.map_view(|x| shape::slice(x, dim, start.unwrap_or(0), end.unwrap_or(isize::MAX), step))
     }
 
+    /// A view of a range along an axis.
     fn narrow(&self, dim: isize, start: isize, length: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::slice(x, dim, start, start.saturating_add(length), 1))
+        self.map_view(|x| shape::slice(x, dim, start, start.saturating_add(length), 1))
     }
 
+    /// A view of one index of an axis.
     fn select(&self, dim: isize, index: isize) -> PyResult<PyTensor> {
-        self.map(|x| shape::select(x, dim, index))
+        self.map_view(|x| shape::select(x, dim, index))
     }
 
     /// Splits along an axis, which is removed.
@@ -163,17 +185,20 @@ impl PyTensor {
         }
         let axis = crate::tensor::axis(dim, tensor.rank(), "unbind")?;
         let length = tensor.shape().get(axis).copied().unwrap_or(0);
-        (0..length).map(|at| self.map(|x| shape::select(x, dim, at as isize))).collect()
+        (0..length).map(|at| self.map_view(|x| shape::select(x, dim, at as isize))).collect()
     }
 
+    /// The tensor itself if its elements are in row-major order, else a copy.
     fn contiguous(&self) -> PyResult<PyTensor> {
-        self.map(shape::contiguous)
+        self.map_view(shape::contiguous)
     }
 
+    /// A copy of the tensor.
     fn clone(&self) -> PyResult<PyTensor> {
         self.map(shape::clone)
     }
 
+    /// A copy of the tensor.
     fn copy(&self) -> PyResult<PyTensor> {
         self.map(shape::clone)
     }
@@ -199,7 +224,7 @@ impl PyTensor {
             .into_iter()
             .map(|size| {
                 let end = start + size as isize;
-                let part = self.map(|x| shape::slice(x, dim, start, end, 1));
+                let part = self.map_view(|x| shape::slice(x, dim, start, end, 1));
                 start = end;
                 part
             })

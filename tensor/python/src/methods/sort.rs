@@ -6,7 +6,7 @@ use tensor_core::ops::{index, sort};
 
 use crate::dtype::AnyDType;
 use crate::error::raise;
-use crate::operand::{Operand, apply};
+use crate::operand::{Operand, apply, needed};
 use crate::tensor::PyTensor;
 
 /// Returns values and indices, as PyTorch does; the object can also be used as if it were only the values.
@@ -18,7 +18,7 @@ pub fn pair(py: Python<'_>, name: &str, values: PyTensor, indices: PyTensor) -> 
 #[pymethods]
 impl PyTensor {
     /// Stable sort, NaN last.
-    #[pyo3(signature = (dim=-1, descending=false, stable=true))]
+    #[pyo3(signature = (dim=-1, descending=false, stable=true), text_signature = "($self, dim=-1, descending=False, stable=True)")]
     fn sort(&self, py: Python<'_>, dim: isize, descending: bool, stable: bool) -> PyResult<Py<PyAny>> {
         let _ = stable;
         let (values, indices) = sort::sort(&self.here()?, dim, descending).map_err(raise)?;
@@ -26,13 +26,15 @@ impl PyTensor {
         pair(py, "sort", PyTensor::new(values, placed), PyTensor::new(indices, placed))
     }
 
-    #[pyo3(signature = (dim=-1, descending=false, stable=true))]
+    /// The indices that sort the elements along an axis.
+    #[pyo3(signature = (dim=-1, descending=false, stable=true), text_signature = "($self, dim=-1, descending=False, stable=True)")]
     fn argsort(&self, dim: isize, descending: bool, stable: bool) -> PyResult<PyTensor> {
         let _ = stable;
         self.map(|x| sort::argsort(x, dim, descending))
     }
 
-    #[pyo3(signature = (k, dim=-1, largest=true, sorted=true))]
+    /// The `k` largest or smallest elements along an axis, and their indices.
+    #[pyo3(signature = (k, dim=-1, largest=true, sorted=true), text_signature = "($self, k, dim=-1, largest=True, sorted=True)")]
     fn topk(&self, py: Python<'_>, k: usize, dim: isize, largest: bool, sorted: bool) -> PyResult<Py<PyAny>> {
         let _ = sorted;
         let (values, indices) = sort::topk(&self.here()?, k, dim, largest).map_err(raise)?;
@@ -40,16 +42,25 @@ impl PyTensor {
         pair(py, "topk", PyTensor::new(values, placed), PyTensor::new(indices, placed))
     }
 
-    #[pyo3(signature = (dim, *, dtype=None))]
-    fn cumsum(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+    /// The sum of the elements up to each one, along an axis.
+    #[pyo3(signature = (dim=None, *, dtype=None, axis=None))]
+    fn cumsum(&self, dim: Option<isize>, dtype: Option<AnyDType>, axis: Option<isize>) -> PyResult<PyTensor> {
+        let dim = needed(dim, axis, "cumsum")?;
         self.map(|x| match &dtype {
             Some(dtype) => sort::cumsum(&x.cast(dtype.0)?, dim)?.cast(dtype.0),
             None => sort::cumsum(x, dim),
         })
     }
 
-    #[pyo3(signature = (dim, *, dtype=None))]
-    fn cumprod(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+    /// The product of the elements up to each one, along an axis.
+    #[pyo3(signature = (dim=None, *, dtype=None, axis=None))]
+    fn cumprod(
+        &self,
+        dim: Option<isize>,
+        dtype: Option<AnyDType>,
+        axis: Option<isize>,
+    ) -> PyResult<PyTensor> {
+        let dim = needed(dim, axis, "cumprod")?;
         self.map(|x| match &dtype {
             Some(dtype) => sort::cumprod(&x.cast(dtype.0)?, dim)?.cast(dtype.0),
             None => sort::cumprod(x, dim),
@@ -62,7 +73,7 @@ impl PyTensor {
     }
 
     /// A one at the index given by the element, zeros elsewhere; without a number of classes, the largest element determines it.
-    #[pyo3(signature = (num_classes=-1))]
+    #[pyo3(signature = (num_classes=-1), text_signature = "($self, num_classes=-1)")]
     fn one_hot(&self, py: Python<'_>, num_classes: i64) -> PyResult<PyTensor> {
         let classes = match usize::try_from(num_classes) {
             Ok(classes) => classes,
@@ -78,11 +89,13 @@ impl PyTensor {
         self.map(|x| index::one_hot(x, classes))
     }
 
+    /// The lower triangle of matrices; other elements are zero.
     #[pyo3(signature = (diagonal=0))]
     fn tril(&self, diagonal: i64) -> PyResult<PyTensor> {
         self.map(|x| index::tril(x, diagonal))
     }
 
+    /// The upper triangle of matrices; other elements are zero.
     #[pyo3(signature = (diagonal=0))]
     fn triu(&self, diagonal: i64) -> PyResult<PyTensor> {
         self.map(|x| index::triu(x, diagonal))

@@ -22,7 +22,7 @@ use tensor_core::step::{Operand, Step, Work};
 
 use crate::ahead;
 use crate::memory::Imaginary;
-use crate::work::{Plan, Problem, Reduce};
+use crate::work::{Plan, Problem, Reduce, apart};
 
 /// How steps are run without a compiler.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,10 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
             let inputs = vec![alike(plan, &inputs[0], outputs[0].dtype)?];
             lines::cumulative(plan, *axis, *product, &Step { inputs, ..step.clone() })
         }
+        Work::Attention { .. } | Work::AttentionGradient { .. } | Work::CrossEntropy { .. } => {
+            apart(plan, step)
+        }
+        Work::Write => copied(plan, &inputs[0], &outputs[0]),
         Work::Pad { before, value } => arrange::pad(plan, before, *value, step),
         Work::Concat { axis } => {
             let mut target = outputs[0].clone();
@@ -124,6 +128,7 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
         }
         Work::Random { distribution, .. } => arrange::random(plan, *distribution, &outputs[0]),
         Work::Sort { axis, descending } => sort::sort(plan, *axis, *descending, step),
+        Work::Fused(fused) => Err(DeviceError::Unsupported(fused.name().to_owned())),
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step)
 }
 
 /// Copies the elements of one operand to another of the same shape.
-fn copy(plan: &mut Plan, from: &Operand, to: &Operand) -> Result<(), DeviceError> {
+pub(super) fn copy(plan: &mut Plan, from: &Operand, to: &Operand) -> Result<(), DeviceError> {
     let axes = Axes::new(&from.layout.shape, [&from.layout.strides[..], &to.layout.strides[..]].into_iter());
     let count = axes.elements();
     if count == 0 {

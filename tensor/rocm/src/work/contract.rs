@@ -14,6 +14,8 @@ use crate::source::{Address, Launch, Writer, element, value_type};
 
 /// Tile sizes: sides of the square of results that one work-group computes.
 pub(crate) const TILES: [usize; 4] = [16, 32, 64, 128];
+/// Those for matrix instructions.
+const MATRIX_TILES: [usize; 3] = [32, 64, 128];
 const THREADS: u32 = 256;
 
 /// A contraction with its axes sorted and merged.
@@ -50,36 +52,36 @@ pub(super) fn plan(
 ) -> Result<(), DeviceError> {
     let it = Problem::new(groups, epilogue, step);
     let sums = sum_type(step.inputs[0].dtype);
-    let division = divide(plan.target, &it);
-    if accumulation == Accumulation::Fast && plan.target.matrix_cores && it.fits_matrix_cores() {
-        let launch = it.by_matrix_cores()?;
-        plan.launches.push(launch);
-        return Ok(());
-    }
+    let matrix = it.uses_matrix_cores(plan.target, accumulation);
+    let division = if matrix { divide_matrix(plan.target, &it) } else { divide(plan.target, &it) };
+    let launch = |workspace| match matrix {
+        true => it.by_matrix_cores(division, workspace),
+        false => it.launch(division, sums, workspace),
+    };
     if division.pieces == 1 {
-        plan.launches.push(it.launch(division, sums, None)?);
+        plan.launches.push(launch(None)?);
         return Ok(());
     }
     let workspace = plan.workspace(it.results() * division.pieces * sums.bytes());
-    plan.launches.push(it.launch(division, sums, Some(workspace))?);
+    plan.launches.push(launch(Some(workspace))?);
     plan.launches.push(it.rest(division.pieces, sums, workspace)?);
     Ok(())
 }
 
-/// Returns the tuning key of a contraction; `None` if there is only one way to compute it.
-pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<String> {
+/// Returns the tuning key of a contraction, and the tile sizes to choose from; `None` for other steps.
+pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<(String, &'static [usize])> {
     let Work::Contract { batch, rows, columns, depth, accumulation, epilogue } = &step.work else {
         return None;
     };
     let it = Problem::new([*batch, *rows, *columns, *depth], epilogue, step);
-    if *accumulation == Accumulation::Fast && target.matrix_cores && it.fits_matrix_cores() {
-        return None;
-    }
+    let matrix = it.uses_matrix_cores(target, *accumulation);
     let sizes =
         [&it.batch, &it.rows, &it.columns, &it.depth].map(|axes| axes.elements().to_string()).join("x");
     let near = [it.depth.innermost(0), it.depth.innermost(1)]
         .map(|stride| if stride.abs() == 1 { 'n' } else { 't' });
-    Some(format!("contract {} {sizes} {}{}", step.inputs[0].dtype, near[0], near[1]))
+    let kind = if matrix { "matrix" } else { "contract" };
+    let key = format!("{kind} {} {sizes} {}{}", step.inputs[0].dtype, near[0], near[1]);
+    Some((key, if matrix { &MATRIX_TILES } else { &TILES }))
 }
 
 /// The accumulator type.
@@ -99,6 +101,46 @@ fn divide(target: Target, it: &Problem<'_>) -> Division {
     let panels = it.depth.elements().div_ceil(PANEL);
     let pieces = if panels >= 4 && groups(tile) * 2 < target.compute_units { panels } else { 1 };
     Division { tile, pieces }
+}
+
+/// Like [`divide`] for matrix instructions, which may add in any order. Smaller tiles than 64 read more than they multiply, so
+/// they are only for small matrices; panels are distributed instead.
+fn divide_matrix(target: Target, it: &Problem<'_>) -> Division {
+    let (batch, rows, columns) = (it.batch.elements(), it.rows.elements(), it.columns.elements());
+    let groups = |tile: usize| batch * rows.div_ceil(tile) * columns.div_ceil(tile);
+    let chosen = target.tile.filter(|tile| MATRIX_TILES.contains(tile));
+    let tile = chosen.unwrap_or(match rows.min(columns) {
+        ..=32 => 32,
+        _ if groups(128) >= target.compute_units => 128,
+        _ => 64,
+    });
+    let panels = it.depth.elements().div_ceil(PANEL);
+    let pieces = if panels >= 4 && groups(tile) * 2 < target.compute_units { panels } else { 1 };
+    Division { tile, pieces }
+}
+
+/// How a kernel reads a tile of an operand; the names are those of the enumeration in `matrix.hip`.
+fn reading(operand: &Operand, side: &Axes, depth: &Axes, number: usize, batch: &Axes) -> &'static str {
+    let by_depth = depth.innermost(number).abs() == 1;
+    // Every offset must be a multiple of four, except along the axis that is read four at a time.
+    let fours = |near: &Axes, near_number: usize, far: &Axes, far_number: usize| {
+        let four = |number: isize| number % 4 == 0;
+        let inner =
+            near.0.last().is_some_and(|axis| axis.strides[near_number] == 1 && axis.length.is_multiple_of(4));
+        let outer = near.0.iter().rev().skip(1).all(|axis| four(axis.strides[near_number]));
+        let others = far.0.iter().all(|axis| four(axis.strides[far_number]));
+        let batches = batch.0.iter().all(|axis| four(axis.strides[number]));
+        inner && outer && others && batches && operand.layout.offset.is_multiple_of(4)
+    };
+    if fours(depth, number, side, 0) {
+        "pf::FOUR_DEPTH"
+    } else if fours(side, 0, depth, number) {
+        "pf::FOUR_ROWS"
+    } else if by_depth {
+        "pf::DEPTH"
+    } else {
+        "pf::ROWS"
+    }
 }
 
 impl<'a> Problem<'a> {
@@ -151,9 +193,11 @@ impl<'a> Problem<'a> {
         &self.step.inputs[2..]
     }
 
-    fn fits_matrix_cores(&self) -> bool {
+    fn uses_matrix_cores(&self, target: Target, accumulation: Accumulation) -> bool {
         let dtype = self.step.inputs[0].dtype;
-        dtype == self.step.inputs[1].dtype
+        accumulation == Accumulation::Fast
+            && target.matrix_cores
+            && dtype == self.step.inputs[1].dtype
             && matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
             && self.rows.elements() >= 16
             && self.columns.elements() >= 16
@@ -233,6 +277,18 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
+    /// Writes the range of depth of a work-group.
+    fn piece(&self, writer: &mut Writer, pieces: usize) {
+        let depth = writer.index(self.depth.elements() as isize);
+        if pieces == 1 {
+            writer.line(&format!("const I from = 0, to = {depth};"));
+        } else {
+            writer.line(&format!(
+                "const I from = piece * {PANEL}, to = {depth} - from < {PANEL} ? {depth} : from + {PANEL};"
+            ));
+        }
+    }
+
     fn launch(
         &self,
         division: Division,
@@ -251,14 +307,7 @@ impl<'a> Problem<'a> {
             writer.line(&format!("const auto {name} = [&](I at) {{ return {value}; }};"));
         }
         self.store(&mut writer, &batch, sums, workspace)?;
-        let depth = writer.index(self.depth.elements() as isize);
-        if pieces == 1 {
-            writer.line(&format!("const I from = 0, to = {depth};"));
-        } else {
-            writer.line(&format!(
-                "const I from = piece * {PANEL}, to = {depth} - from < {PANEL} ? {depth} : from + {PANEL};"
-            ));
-        }
+        self.piece(&mut writer, pieces);
         writer.line(&format!(
             "pf::contract<{}, {tile}, {tile}, {}, {}>(rows, columns, from, to, tile_row * {tile}, tile_column * {tile}, row, column, depth, left, right, store);\npf::barrier();\n}}",
             element(sums),
@@ -294,12 +343,14 @@ impl<'a> Problem<'a> {
     }
 
     /// The launch with matrix instructions (MFMA), which add in their own order.
-    fn by_matrix_cores(&self) -> Result<Launch, DeviceError> {
+    fn by_matrix_cores(&self, division: Division, workspace: Option<Address>) -> Result<Launch, DeviceError> {
+        let Division { tile, pieces } = division;
         let dtype = self.step.inputs[0].dtype;
         let mut writer = Writer::new(self.wide);
-        let (groups, batch) = self.open(&mut writer, 64, 1);
+        let (groups, batch) = self.open(&mut writer, tile, pieces);
         self.places(&mut writer);
         let storage = format!("{}::S", element(dtype));
+        writer.line(&format!("typedef {storage} Quad __attribute__((ext_vector_type(4)));"));
         for (name, operand, batch) in
             [("left", &self.step.inputs[0], &batch[0]), ("right", &self.step.inputs[1], &batch[1])]
         {
@@ -307,15 +358,48 @@ impl<'a> Problem<'a> {
             writer.line(&format!(
                 "const auto {name} = [&](I at) {{ return ((const PF_GLOBAL {storage}*){base})[{batch} + at]; }};"
             ));
+            writer.line(&format!(
+                "const auto {name}4 = [&](I at) {{ return *(const PF_GLOBAL Quad*)((const PF_GLOBAL {storage}*){base} + ({batch} + at)); }};"
+            ));
         }
-        self.store(&mut writer, &batch, DType::F32, None)?;
-        let depth = writer.index(self.depth.elements() as isize);
+        self.store(&mut writer, &batch, DType::F32, workspace)?;
+        self.piece(&mut writer, pieces);
+        let [left, right] = [&self.step.inputs[0], &self.step.inputs[1]];
+        let left = reading(left, &self.rows, &self.depth, 0, &self.batch);
+        let right = reading(right, &self.columns, &self.depth, 1, &self.batch);
         writer.line(&format!(
-            "pf::contract_matrix<{}, {}, {}>(rows, columns, {depth}, tile_row * 64, tile_column * 64, row, column, depth, left, right, store);\npf::barrier();\n}}",
+            "pf::contract_matrix<{}, {tile}, {left}, {right}>(rows, columns, from, to, tile_row * {tile}, tile_column * {tile}, row, column, depth, left, left4, right, right4, store);\npf::barrier();\n}}",
             element(dtype),
-            self.depth.innermost(0).abs() == 1,
-            self.depth.innermost(1).abs() == 1,
         ));
         Ok(writer.launch("contract_matrix", groups, THREADS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tensor_core::layout::Layout;
+
+    use super::*;
+    use crate::memory::Imaginary;
+
+    #[test]
+    fn tiles_are_read_four_at_a_time_only_where_every_offset_allows_it() {
+        let read = |rows: usize, depth: usize, strides: [isize; 2], offset: usize| {
+            let layout = Layout { offset, strides: strides[..].into(), ..Layout::contiguous(&[rows, depth]) };
+            let operand = Operand { buffer: Arc::new(Imaginary(4096)), layout, dtype: DType::F16 };
+            let strides = &operand.layout.strides;
+            let axes = |n: usize| Axes::new(&operand.layout.shape[n..=n], [&strides[n..=n]].into_iter());
+            reading(&operand, &axes(0), &axes(1), 0, &Axes::default())
+        };
+        assert_eq!(read(64, 64, [64, 1], 0), "pf::FOUR_DEPTH");
+        assert_eq!(read(63, 64, [64, 1], 8), "pf::FOUR_DEPTH");
+        assert_eq!(read(64, 64, [64, 1], 2), "pf::DEPTH");
+        assert_eq!(read(64, 64, [66, 1], 0), "pf::DEPTH");
+        assert_eq!(read(64, 62, [64, 1], 0), "pf::DEPTH");
+        assert_eq!(read(64, 63, [1, 64], 0), "pf::FOUR_ROWS");
+        assert_eq!(read(63, 64, [1, 64], 0), "pf::ROWS");
+        assert_eq!(read(64, 64, [128, 2], 0), "pf::ROWS");
     }
 }

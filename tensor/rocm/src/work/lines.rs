@@ -100,6 +100,26 @@ pub(super) fn softmax(plan: &mut Plan, axis: usize, log: bool, step: &Step) -> R
     Ok(())
 }
 
+pub(super) fn cross_entropy(plan: &mut Plan, axis: usize, step: &Step) -> Result<(), DeviceError> {
+    let (logits, classes) = (&step.inputs[0], &step.inputs[1]);
+    let dtype = computed(logits.dtype);
+    let mut lines = Lines::open(&[logits, classes], &[axis], false);
+    lines.load(logits, 0, dtype)?;
+    let value = value_type(dtype);
+    let base = lines.writer.address(address(classes)?);
+    let label = cast(DType::I64, classes.dtype, &load(classes.dtype, &base, &lines.bases[1]));
+    lines.writer.line(&format!("const auto keep = [&]({value} loss, {value} kept) {{"));
+    for (output, name) in step.outputs.iter().zip(["loss", "kept"]) {
+        let base = lines.writer.address(address(output)?);
+        lines.writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, dtype, name)));
+    }
+    lines.writer.line("};");
+    let threads = lines.threads;
+    lines.writer.line(&format!("pf::cross_entropy<{value}, {threads}>(length, {label}, load, keep);"));
+    lines.close(plan, "cross_entropy");
+    Ok(())
+}
+
 pub(super) fn normalise(plan: &mut Plan, axes: usize, epsilon: f64, step: &Step) -> Result<(), DeviceError> {
     let input = &step.inputs[0];
     let dtype = computed(input.dtype);

@@ -1,6 +1,7 @@
 //! Lowering of steps to launches.
 
 mod arrange;
+mod attention;
 mod contract;
 mod lines;
 mod map;
@@ -10,9 +11,9 @@ mod reduce;
 mod sort;
 
 pub(crate) use arrange::{padded, pattern, reach, without};
-pub(crate) use contract::{Problem, TILES, tuning_key};
+pub(crate) use contract::{Problem, tuning_key};
 pub(crate) use lines::threads_of_line;
-pub(crate) use plan::{Plan, Target, address, merged};
+pub(crate) use plan::{Plan, Target, address, apart, merged};
 pub(crate) use reduce::{Division, Reduce};
 pub(crate) use sort::SORTED_IN_SHARED;
 use tensor_core::dtype::DType;
@@ -50,8 +51,11 @@ impl Plan {
             }
             Work::ArgReduce { largest, axis } => lines::arg_reduce(self, *largest, *axis, step),
             Work::Softmax { axis, log } => lines::softmax(self, *axis, *log, step),
+            Work::CrossEntropy { axis } => lines::cross_entropy(self, *axis, step),
             Work::Normalise { axes, epsilon } => lines::normalise(self, *axes, *epsilon, step),
             Work::Cumulative { axis, product } => lines::cumulative(self, *axis, *product, step),
+            Work::Attention { .. } | Work::AttentionGradient { .. } => attention::plan(self, step),
+            Work::Write => arrange::copy(self, &step.inputs[0], &step.outputs[0]),
             Work::Pad { before, value } => arrange::pad(self, before, *value, step),
             Work::Concat { axis } => arrange::concat(self, *axis, step),
             Work::Fold { kernel, stride, dilation } => arrange::fold(self, kernel, stride, dilation, step),
@@ -59,6 +63,7 @@ impl Plan {
             Work::Scatter { axis, add } => arrange::scatter(self, *axis, *add, step),
             Work::Random { distribution, .. } => random::plan(self, *distribution, step),
             Work::Sort { axis, descending } => sort::plan(self, *axis, *descending, step),
+            Work::Fused(fused) => Err(DeviceError::Unsupported(fused.name().to_owned())),
         }
     }
 }
@@ -66,12 +71,16 @@ impl Plan {
 /// Whether such a step can be planned.
 pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
     let complex = dtypes.contains(&DType::C64);
+    // Words hold eight bytes, so numbers of 16 are computed on the host.
+    let wide = dtypes.contains(&DType::C128);
     let programs: &[&Program] = match work {
         Work::Map(program) => &[program],
         Work::Reduce { program, epilogue, .. } => &[program, epilogue],
         Work::Contract { epilogue, .. } => &[epilogue],
-        Work::Pad { .. } | Work::Concat { .. } | Work::Gather { .. } => return true,
-        _ => return !complex,
+        Work::Fused(_) => return false,
+        Work::Attention { .. } | Work::AttentionGradient { .. } => return attention::supports(dtypes),
+        Work::Write | Work::Pad { .. } | Work::Concat { .. } | Work::Gather { .. } => return !wide,
+        _ => return !complex && !wide,
     };
     let within = match work {
         Work::Map(_) => true,
@@ -81,5 +90,5 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
         }
         _ => !complex && !dtypes.iter().take(2).any(|&dtype| dtype == DType::Bool),
     };
-    within && programs.iter().all(|program| expression::can_write(program))
+    within && !wide && programs.iter().all(|program| expression::can_write(program))
 }

@@ -1,11 +1,16 @@
 //! The plan of a step: its launches and their workspaces.
 
+use std::sync::Arc;
+
+use tensor_core::decompose::decompose;
+use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
-use tensor_core::step::Operand;
+use tensor_core::layout::Layout;
+use tensor_core::step::{Operand, Step};
 
 use crate::axes::Axes;
 use crate::interpret::Interpret;
-use crate::memory::address_of;
+use crate::memory::{Imaginary, address_of};
 use crate::source::{Address, Launch};
 use crate::symbolic;
 
@@ -63,4 +68,14 @@ pub(crate) fn merged(operands: &[&Operand], axes: &[usize]) -> [Axes; 2] {
             .collect();
         Axes::new(&lengths, strides.iter().map(Vec::as_slice))
     })
+}
+
+/// Adds the launches of the simpler steps that a step consists of.
+pub(crate) fn apart(plan: &mut Plan, step: &Step) -> Result<(), DeviceError> {
+    let steps = decompose(step, &mut |shape: &[usize], dtype: DType| {
+        let layout = Layout::contiguous(shape);
+        let place = plan.workspace(layout.elements().max(1) * dtype.bytes());
+        Ok(Operand { buffer: Arc::new(Imaginary(place.0)), layout, dtype })
+    })?;
+    steps.iter().try_for_each(|step| plan.add(step))
 }

@@ -1,16 +1,16 @@
 //! Linear algebra: determinants, inverses, factorisations, eigenvalues. Computed on the host in f64, whatever the device, so
-//! these operations wait for their input. Solutions, inverses and determinants have gradients; the others return an error when a
-//! gradient is requested.
+//! these operations wait for their input.
 
-mod factor;
-mod jacobi;
-mod matrix;
+mod batch;
+mod gradient;
 
 use num_complex::Complex64;
+use tensor_linalg::{Eigen, Entry, Matrix, Qr, Svd};
 
 use crate::dtype::DType;
 use crate::error::TensorError;
 use crate::layout::Shape;
+use crate::numbers::Number;
 use crate::ops::axes::broadcast;
 use crate::ops::create::eye;
 use crate::ops::elementwise::{conjugate, mul, unary};
@@ -18,57 +18,17 @@ use crate::ops::matmul::matmul;
 use crate::ops::shape::{broadcast_to, to_shape, transpose};
 use crate::program::Unary;
 use crate::tensor::{Result, Tensor, same_device};
-use factor::Lu;
-use matrix::{Entry, Matrix};
-
-/// The shape of one result for each matrix, and its type.
-type Answer<'a> = (&'a [usize], DType);
+use batch::{Numbers, matrices, sides, stacked};
 
 /// Calls a function with each matrix of a batch and stacks the results. `$matrix` is of f64 or of Complex64.
 macro_rules! each {
     ($x:expr, $answers:expr, |$matrix:ident| $body:expr) => {
-        if $x.dtype() == DType::C64 {
+        if $x.dtype().is_complex() {
             stacked::<Complex64>($x, $answers, |$matrix| $body)
         } else {
             stacked::<f64>($x, $answers, |$matrix| $body)
         }
     };
-}
-
-fn stacked<E: Entry>(
-    x: &Tensor,
-    answers: &[Answer<'_>],
-    function: impl Fn(&Matrix<E>) -> Result<Vec<Vec<E>>>,
-) -> Result<Vec<Tensor>> {
-    let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); answers.len()];
-    for matrix in matrices(x)? {
-        for ((answer, entries), into) in answers.iter().zip(function(&matrix)?).zip(&mut bytes) {
-            entries.into_iter().for_each(|entry| entry.write(answer.1, into));
-        }
-    }
-    let made = |((shape, dtype), bytes): (&Answer<'_>, &Vec<u8>)| {
-        let mut whole = Shape::from(&x.shape()[..x.rank() - 2]);
-        whole.extend_from_slice(shape);
-        Tensor::from_bytes(x.device(), *dtype, &whole, bytes)
-    };
-    answers.iter().zip(&bytes).map(made).collect()
-}
-
-/// Returns the matrices of a batch, in host memory.
-fn matrices<E: Entry>(x: &Tensor) -> Result<impl Iterator<Item = Matrix<E>>> {
-    let (rows, columns) = sides(x);
-    let bytes = x.to_bytes()?;
-    let (dtype, size) = (x.dtype(), x.dtype().bytes() * rows * columns);
-    let count = x.shape()[..x.rank() - 2].iter().product();
-    Ok((0..count).map(move |number| {
-        let own = &bytes[number * size..(number + 1) * size];
-        let entries = own.chunks_exact(dtype.bytes()).map(|entry| E::read(entry, dtype)).collect();
-        Matrix { rows, columns, entries }
-    }))
-}
-
-fn sides(x: &Tensor) -> (usize, usize) {
-    (x.shape()[x.rank() - 2], x.shape()[x.rank() - 1])
 }
 
 /// Returns an error unless `x` is a batch of matrices of a supported type.
@@ -79,10 +39,13 @@ fn matrix(operation: &'static str, x: &Tensor) -> Result<()> {
             format!("{:?} is neither a matrix nor a batch of matrices", x.shape()),
         ));
     }
-    if !matches!(x.dtype(), DType::F32 | DType::F64 | DType::C64) {
+    if !matches!(x.dtype(), DType::F32 | DType::F64 | DType::C64 | DType::C128) {
         return Err(TensorError::type_of(
             operation,
-            format!("it needs matrices of float32, float64 or complex64, not {}; cast first", x.dtype()),
+            format!(
+                "it needs matrices of float32, float64, complex64 or complex128, not {}; cast first",
+                x.dtype()
+            ),
         ));
     }
     Ok(())
@@ -101,20 +64,31 @@ fn singular_matrix(operation: &'static str) -> TensorError {
     TensorError::state(operation, "the matrix is singular")
 }
 
-fn real(dtype: DType) -> DType {
-    if dtype == DType::C64 { DType::F32 } else { dtype }
+fn without_end(operation: &'static str) -> TensorError {
+    TensorError::state(
+        operation,
+        "the computation does not converge; a matrix has entries that are infinite or not a number",
+    )
 }
 
-/// Records a rule that reports that the operation has no gradient.
-fn without_gradient(operation: &'static str, x: &Tensor, answers: Vec<Tensor>) -> Vec<Tensor> {
-    let refuse = |answer: Tensor| {
-        answer.record(operation, &[x], |_| {
-            Box::new(move |_| {
-                Err(TensorError::state(operation, "it has no gradient; call detach() on its input first"))
-            })
+/// Records the rule of one of several results. The rule gets the matrix and the results: as they are, or computed again if their
+/// own gradients are needed.
+fn remembered<R: Clone + Send + Sync + 'static>(
+    operation: &'static str,
+    x: &Tensor,
+    answer: Tensor,
+    results: &R,
+    compute: fn(&Tensor) -> Result<R>,
+    rule: impl Fn(&R, &Tensor) -> Result<Tensor> + Send + Sync + 'static,
+) -> Tensor {
+    answer.record(operation, &[x], |_| {
+        let (x, results) = (x.saved(), results.clone());
+        Box::new(move |g| {
+            let again = crate::grad_mode::is_enabled() && x.requires_grad();
+            let results = if again { compute(&x)? } else { results.clone() };
+            Ok(vec![Some(rule(&results, g)?)])
         })
-    };
-    answers.into_iter().map(refuse).collect()
+    })
 }
 
 fn only(mut answers: Vec<Tensor>) -> Tensor {
@@ -148,15 +122,15 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// Solves batches of one shape and type.
 fn solution(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    fn solved<E: Entry>(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    fn solved<E: Number>(operation: &'static str, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let mut bytes = Vec::new();
         for (left, right) in matrices::<E>(a)?.zip(matrices::<E>(b)?) {
-            let x = Lu::new(&left).solve(&right).ok_or_else(|| singular_matrix(operation))?;
-            x.entries.into_iter().for_each(|entry| entry.write(a.dtype(), &mut bytes));
+            let x = E::solve(&left, &right).ok_or_else(|| singular_matrix(operation))?;
+            E::write(&x.entries, a.dtype(), &mut bytes);
         }
         Tensor::from_bytes(a.device(), a.dtype(), b.shape(), &bytes)
     }
-    let x = if a.dtype() == DType::C64 {
+    let x = if a.dtype().is_complex() {
         solved::<Complex64>(operation, a, b)?
     } else {
         solved::<f64>(operation, a, b)?
@@ -186,10 +160,8 @@ pub fn inv(x: &Tensor) -> Result<Tensor> {
 /// The determinants of square matrices.
 pub fn det(x: &Tensor) -> Result<Tensor> {
     square("det", x)?;
-    let answer = only(each!(x, &[(&[], x.dtype())], |matrix| {
-        let lu = Lu::new(matrix);
-        Ok(vec![vec![lu.diagonal().fold(lu.sign(), |product, entry| product * entry)]])
-    })?);
+    let answer =
+        only(each!(x, &[(&[], x.dtype())], |matrix| { Ok(vec![Numbers::Own(vec![determinant(matrix)])]) })?);
     Ok(answer.record("det", &[x], |answer| {
         let x = x.saved();
         Box::new(move |g| Ok(vec![Some(times_inverse(&mul(g, &conjugate(&answer)?)?, &x)?)]))
@@ -199,12 +171,9 @@ pub fn det(x: &Tensor) -> Result<Tensor> {
 /// Returns the sign of the determinant and the logarithm of its absolute value.
 pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
     square("slogdet", x)?;
-    let answers = each!(x, &[(&[], x.dtype()), (&[], real(x.dtype()))], |matrix| {
-        let lu = Lu::new(matrix);
-        let sign = lu.diagonal().fold(lu.sign(), |sign, entry| sign * entry.direction());
-        let size: f64 = lu.diagonal().map(|entry| entry.size().ln()).sum();
-        let zero = size == f64::NEG_INFINITY;
-        Ok(vec![vec![if zero { Entry::of(0.0) } else { sign }], vec![Entry::of(size)]])
+    let answers = each!(x, &[(&[], x.dtype()), (&[], x.dtype().part())], |matrix| {
+        let (sign, size) = sign_and_logarithm(matrix);
+        Ok(vec![Numbers::Own(vec![sign]), Numbers::Real(vec![size])])
     })?;
     let [sign, size] =
         <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("two results were requested"));
@@ -213,6 +182,27 @@ pub fn slogdet(x: &Tensor) -> Result<(Tensor, Tensor)> {
         Box::new(move |g| Ok(vec![Some(times_inverse(&g.cast(x.dtype())?, &x)?)]))
     });
     Ok((sign, size))
+}
+
+/// The determinant of a matrix.
+fn determinant<E: Number>(matrix: &Matrix<E>) -> E {
+    let lu = E::lu(matrix);
+    let sign = if lu.odd { -1.0 } else { 1.0 };
+    if lu.diagonal.iter().any(|entry| entry.size() == 0.0) {
+        return E::from(0.0);
+    }
+    lu.diagonal.iter().fold(E::from(sign), |product, &entry| product * entry)
+}
+
+/// The sign of a determinant, and the logarithm of its absolute value.
+fn sign_and_logarithm<E: Number>(matrix: &Matrix<E>) -> (E, f64) {
+    let lu = E::lu(matrix);
+    if lu.diagonal.iter().any(|entry| entry.size() == 0.0) {
+        return (E::from(0.0), f64::NEG_INFINITY);
+    }
+    let sign = E::from(if lu.odd { -1.0 } else { 1.0 });
+    let sign = lu.diagonal.iter().fold(sign, |sign, &entry| sign * (entry / E::from(entry.size())));
+    (sign, lu.diagonal.iter().map(|entry| entry.size().ln()).sum())
 }
 
 /// Multiplies a number for each matrix by the adjoint of the matrix's inverse.
@@ -226,11 +216,12 @@ fn times_inverse(g: &Tensor, x: &Tensor) -> Result<Tensor> {
 pub fn cholesky(x: &Tensor) -> Result<Tensor> {
     let size = square("cholesky", x)?;
     let answers = each!(x, &[(&[size, size], x.dtype())], |matrix| {
-        let lower = factor::cholesky(matrix)
+        let lower = Entry::cholesky(matrix)
             .ok_or_else(|| TensorError::state("cholesky", "the matrix is not positive definite"))?;
-        Ok(vec![lower.entries])
+        Ok(vec![Numbers::Own(lower.entries)])
     })?;
-    Ok(only(without_gradient("cholesky", x, answers)))
+    Ok(only(answers)
+        .record("cholesky", &[x], |lower| Box::new(move |g| Ok(vec![Some(gradient::cholesky(&lower, g)?)]))))
 }
 
 /// Returns orthonormal columns and an upper triangle; `complete` makes the first square.
@@ -239,25 +230,76 @@ pub fn qr(x: &Tensor, complete: bool) -> Result<(Tensor, Tensor)> {
     let (rows, columns) = sides(x);
     let width = if complete { rows } else { rows.min(columns) };
     let answers = each!(x, &[(&[rows, width], x.dtype()), (&[width, columns], x.dtype())], |matrix| {
-        let (q, mut r) = factor::qr(matrix);
-        r.entries.truncate(width * columns);
-        Ok(vec![q.of_columns(&(0..width).collect::<Vec<_>>()).entries, r.entries])
+        let Qr { q, r } = Entry::qr(matrix, complete);
+        Ok(vec![Numbers::Own(q.entries), Numbers::Own(r.entries)])
     })?;
-    let [q, r] = <[Tensor; 2]>::try_from(without_gradient("qr", x, answers))
-        .unwrap_or_else(|_| unreachable!("two results were requested"));
-    Ok((q, r))
+    let [q, r] =
+        <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("two results were requested"));
+    if complete && rows > columns {
+        let refuse = |answer: Tensor| {
+            answer.record("qr", &[x], |_| {
+                Box::new(|_| {
+                    Err(TensorError::state(
+                        "qr",
+                        "a complete factorisation of a tall matrix has no gradient; use the reduced one",
+                    ))
+                })
+            })
+        };
+        return Ok((refuse(q), refuse(r)));
+    }
+    let results = gradient::Qr { matrix: x.snapshot(), q: q.snapshot(), r: r.snapshot() };
+    let again = |x: &Tensor| -> Result<gradient::Qr> {
+        let (q, r) = qr(x, false)?;
+        Ok(gradient::Qr { matrix: x.clone(), q, r })
+    };
+    Ok((
+        remembered("qr", x, q, &results, again, |it, g| it.of_q(g)),
+        remembered("qr", x, r, &results, again, |it, g| it.of_r(g)),
+    ))
 }
 
 /// Returns the eigenvalues of Hermitian matrices in ascending order, and eigenvectors. Only the lower triangle is read.
 pub fn eigh(x: &Tensor) -> Result<(Tensor, Tensor)> {
     let size = square("eigh", x)?;
-    let answers = each!(x, &[(&[size], real(x.dtype())), (&[size, size], x.dtype())], |matrix| {
-        let (values, vectors) = jacobi::eigen(matrix);
-        Ok(vec![values.into_iter().map(Entry::of).collect(), vectors.entries])
+    let answers = each!(x, &[(&[size], x.dtype().part()), (&[size, size], x.dtype())], |matrix| {
+        let Eigen { values, vectors } = Entry::eigen(matrix).ok_or_else(|| without_end("eigh"))?;
+        Ok(vec![Numbers::Real(values), Numbers::Own(vectors.entries)])
     })?;
-    let [values, vectors] = <[Tensor; 2]>::try_from(without_gradient("eigh", x, answers))
-        .unwrap_or_else(|_| unreachable!("two results were requested"));
-    Ok((values, vectors))
+    let [values, vectors] =
+        <[Tensor; 2]>::try_from(answers).unwrap_or_else(|_| unreachable!("two results were requested"));
+    let results = (values.snapshot(), vectors.snapshot());
+    Ok((
+        remembered("eigh", x, values, &results, eigh, |(_, vectors), g| gradient::eigenvalues(vectors, g)),
+        remembered("eigh", x, vectors, &results, eigh, |(values, vectors), g| {
+            gradient::eigenvectors(values, vectors, g)
+        }),
+    ))
+}
+
+/// Returns the eigenvalues alone, in less time if no gradient is needed.
+pub fn eigvalsh(x: &Tensor) -> Result<Tensor> {
+    if crate::grad_mode::is_enabled() && x.requires_grad() {
+        return Ok(eigh(x)?.0);
+    }
+    let size = square("eigvalsh", x)?;
+    let answers = each!(x, &[(&[size], x.dtype().part())], |matrix| {
+        Ok(vec![Numbers::Real(Entry::eigenvalues(matrix).ok_or_else(|| without_end("eigvalsh"))?)])
+    })?;
+    Ok(only(answers))
+}
+
+/// Returns the singular values alone, in less time if no gradient is needed.
+pub fn svdvals(x: &Tensor) -> Result<Tensor> {
+    if crate::grad_mode::is_enabled() && x.requires_grad() {
+        return Ok(svd(x, false)?.1);
+    }
+    matrix("svdvals", x)?;
+    let (rows, columns) = sides(x);
+    let answers = each!(x, &[(&[rows.min(columns)], x.dtype().part())], |matrix| {
+        Ok(vec![Numbers::Real(Entry::singular_values(matrix).ok_or_else(|| without_end("svdvals"))?)])
+    })?;
+    Ok(only(answers))
 }
 
 /// Returns `u`, singular values in descending order, and the adjoint of `v`.
@@ -266,12 +308,25 @@ pub fn svd(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let (rows, columns) = sides(x);
     let few = rows.min(columns);
     let (left, right) = if full { (rows, columns) } else { (few, few) };
-    let answers = [(&[rows, left][..], x.dtype()), (&[few], real(x.dtype())), (&[right, columns], x.dtype())];
+    let answers =
+        [(&[rows, left][..], x.dtype()), (&[few], x.dtype().part()), (&[right, columns], x.dtype())];
     let answers = each!(x, &answers, |matrix| {
-        let (u, values, v) = jacobi::singular(matrix, full);
-        Ok(vec![u.entries, values.into_iter().map(Entry::of).collect(), v.entries])
+        let Svd { u, values, v } = Entry::svd(matrix, full).ok_or_else(|| without_end("svd"))?;
+        Ok(vec![Numbers::Own(u.entries), Numbers::Real(values), Numbers::Own(v.entries)])
     })?;
-    let [u, values, v] = <[Tensor; 3]>::try_from(without_gradient("svd", x, answers))
-        .unwrap_or_else(|_| unreachable!("three results were requested"));
-    Ok((u, values, v))
+    let [u, values, v] =
+        <[Tensor; 3]>::try_from(answers).unwrap_or_else(|_| unreachable!("three results were requested"));
+    // Vectors beyond the number of singular values have no gradient.
+    let head = |u: &Tensor| gradient::first(u, -1, few);
+    let top = move |v: &Tensor| gradient::first(v, -2, few);
+    let results = gradient::Svd { u: head(&u.snapshot()), values: values.snapshot(), v: top(&v.snapshot()) };
+    let again = |x: &Tensor| -> Result<gradient::Svd> {
+        let (u, values, v) = svd(x, false)?;
+        Ok(gradient::Svd { u, values, v })
+    };
+    Ok((
+        remembered("svd", x, u, &results, again, move |it, g| it.of_u(&gradient::first(g, -1, few))),
+        remembered("svd", x, values, &results, again, |it, g| it.of_values(g)),
+        remembered("svd", x, v, &results, again, move |it, g| it.of_v(&top(g))),
+    ))
 }

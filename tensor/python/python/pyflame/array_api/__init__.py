@@ -11,6 +11,7 @@ from .._pyflame import (  # noqa: F401
     Tensor as Array,
     bfloat16,
     complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -37,7 +38,7 @@ _KINDS = {
     "signed integer": [int8, int16, int32, int64],
     "unsigned integer": [uint8, uint16, uint32, uint64],
     "real floating": [float32, float64],
-    "complex floating": [complex64],
+    "complex floating": [complex64, complex128],
 }
 _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]

@@ -22,7 +22,9 @@ class TuningCache:
     """The fastest alternative of each step on each GPU, for the whole process. Entries are keyed by version, architecture and shape."""
 
     def enable_exhaustive_search(self, enabled=True):
-        """Enables trying all alternatives of unknown steps, which takes a while the first time. All give the same bits."""
+        """Enables trying all alternatives of unknown steps, which takes a while the first time.
+
+        For products that may be added in any order (`pf.set_matmul_precision`), these include rocBLAS and hipBLASLt."""
         _pf.rocm_exhaustive_search(bool(enabled))
 
     def set_cache_file(self, path):
@@ -47,7 +49,7 @@ class KernelCache(_OfDevice):
 
     def get_stats(self):
         """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `interpreted_launches`: those that
-        interpret a step because there is no compiler; `replayed_launches`: those replayed by `graph_launches` launches of `graphs`
+        interpret a step because there is no compiler; `library_calls`: matrix products by rocBLAS or hipBLASLt; `replayed_launches`: those replayed by `graph_launches` launches of `graphs`
         captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
         return _pf.rocm_kernel_stats(self._name())
 
@@ -60,6 +62,7 @@ class PinnedPool(_OfDevice):
         return _pf.rocm_pinned_acquire(self._name(), int(size))
 
     def release(self, buffer):
+        """Gives a buffer back."""
         buffer.release()
 
     def warmup(self, sizes):
@@ -67,9 +70,11 @@ class PinnedPool(_OfDevice):
         _pf.rocm_pinned_warmup(self._name(), [int(size) for size in sizes])
 
     def clear(self):
+        """Frees what is unused."""
         _pf.rocm_pinned_clear(self._name())
 
     def get_stats(self):
+        """The counters."""
         return _pf.rocm_pinned_stats(self._name())
 
 
@@ -85,6 +90,7 @@ class MemoryManager(_OfDevice):
         return _pf.rocm_memory_stats(self._name())
 
     def reset_stats(self):
+        """Resets the counters."""
         _pf.rocm_reset_memory_stats(self._name())
 
     def get_memory_info(self):
@@ -93,22 +99,27 @@ class MemoryManager(_OfDevice):
         return info["free_memory"], info["total_memory"]
 
     def warmup(self, sizes):
+        """Allocates memory in advance."""
         _pf.rocm_warmup(self._name(), [int(size) for size in sizes])
 
 
 def get_tuning_cache():
+    """The measured tile sizes."""
     return TuningCache()
 
 
 def get_kernel_cache(device=None):
+    """The cache of compiled kernels."""
     return KernelCache(device)
 
 
 def get_pinned_pool(device=None):
+    """The pool of pinned memory."""
     return PinnedPool(device)
 
 
 def get_memory_manager(device=None):
+    """The pool of device memory."""
     return MemoryManager(device)
 
 
@@ -121,6 +132,7 @@ def set_graph_replay(enabled=True):
 
 
 def is_graph_replay_enabled():
+    """Whether launch sequences that repeat are replayed as graphs."""
     return _pf.rocm_graphs()
 
 

@@ -1,6 +1,6 @@
 """Neural networks: layers, losses, and their building blocks."""
 
-from . import functional, init
+from . import functional, init, parallel, utils
 from .activation import (
     ELU,
     GELU,
@@ -25,7 +25,7 @@ from .activation import (
     Tanh,
 )
 from .attention import CrossAttention, MultiheadAttention, SelfAttention
-from .container import Flatten, Identity, ModuleDict, ModuleList, ParameterList, Sequential, Unflatten
+from .container import Flatten, Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential, Unflatten
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Bilinear, Embedding, Linear
 from .loss import (
@@ -40,6 +40,7 @@ from .loss import (
     SmoothL1Loss,
 )
 from .module import Module
+from .more import *  # noqa: F403
 from .norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -50,6 +51,7 @@ from .norm import (
     InstanceNorm3d,
     LayerNorm,
 )
+from .parallel import DataParallel
 from .parameter import Parameter
 from .pool import (
     AdaptiveAvgPool1d,
@@ -62,5 +64,18 @@ from .pool import (
     MaxPool2d,
     MaxPool3d,
 )
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from .transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
-__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()] + ["functional", "init"]
+__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()] + [
+    "functional",
+    "init",
+    "parallel",
+    "utils",
+]

@@ -9,6 +9,7 @@ def _plain(name, function, doc):
     """Makes a layer from one function without options."""
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return function(x)
 
     # `inplace` is accepted for compatibility and ignored: values are never changed in place here.
@@ -40,33 +41,43 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.gelu(x, self.approximate)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"approximate={self.approximate!r}"
 
 
 class LeakyReLU(Module):
+    """The identity; negative elements are multiplied by `negative_slope`."""
+
     def __init__(self, negative_slope=0.01, inplace=False):
         super().__init__()
         self.negative_slope = negative_slope
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.leaky_relu(x, self.negative_slope)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"negative_slope={self.negative_slope}"
 
 
 class ELU(Module):
+    """The exponential linear unit."""
+
     def __init__(self, alpha=1.0, inplace=False):
         super().__init__()
         self.alpha = alpha
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.elu(x, self.alpha)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"alpha={self.alpha}"
 
 
@@ -80,39 +91,51 @@ class PReLU(Module):
         self.weight = Parameter(_pf.full((num_parameters,), init, device=device, dtype=dtype or _pf.float32))
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.prelu(x, self.weight)
 
 
 class Softplus(Module):
+    """The logarithm of one plus the exponential: a smooth ReLU."""
+
     def __init__(self, beta=1.0, threshold=20.0):
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.softplus(x, self.beta, self.threshold)
 
 
 class Softmax(Module):
+    """The softmax along an axis."""
+
     def __init__(self, dim=-1):
         super().__init__()
         self.dim = dim
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.softmax(x, self.dim)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"dim={self.dim}"
 
 
 class LogSoftmax(Module):
+    """The logarithm of the softmax along an axis."""
+
     def __init__(self, dim=-1):
         super().__init__()
         self.dim = dim
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.log_softmax(x, self.dim)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"dim={self.dim}"
 
 
@@ -124,6 +147,7 @@ class _Dropout(Module):
         self.p = p
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"p={self.p}"
 
 
@@ -131,6 +155,7 @@ class Dropout(_Dropout):
     """Zeroes elements with probability p while training, and scales the others to keep the mean."""
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.dropout(x, self.p, self.training)
 
 
@@ -138,4 +163,5 @@ class Dropout2d(_Dropout):
     """Zeroes whole channels with probability p while training."""
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.dropout2d(x, self.p, self.training)

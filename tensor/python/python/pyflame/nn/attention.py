@@ -67,6 +67,7 @@ class MultiheadAttention(Module):
         average_attn_weights=True,
         is_causal=False,
     ):
+        """Computes the result for the given inputs."""
         single = query.ndim == 2
         if single:
             query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
@@ -75,6 +76,7 @@ class MultiheadAttention(Module):
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         q, k, v = (self._heads(x) for x in self._project(query, key, value))
+        dropout = self.dropout if self.training else 0.0
         batch, _, length, _ = q.shape
         mask = None
         if attn_mask is not None:
@@ -86,7 +88,11 @@ class MultiheadAttention(Module):
         if key_padding_mask is not None:
             padding = _additive(key_padding_mask, q.dtype).unsqueeze(1).unsqueeze(1)
             mask = padding if mask is None else mask + padding
-        out, weights = F.attention_with_weights(q, k, v, mask, self.dropout if self.training else 0.0)
+        if need_weights:
+            out, weights = F.attention_with_weights(q, k, v, mask, dropout)
+        else:
+            causal = is_causal and attn_mask is None and key_padding_mask is None
+            out = F.scaled_dot_product_attention(q, k, v, None if causal else mask, dropout, causal)
         out = self.out_proj(out.transpose(1, 2).reshape(batch, length, self.embed_dim))
         if single:
             out = out.squeeze(0)
@@ -99,6 +105,7 @@ class MultiheadAttention(Module):
         return out, weights.squeeze(0) if single else weights
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, batch_first={self.batch_first}"
 
 
@@ -112,6 +119,7 @@ class SelfAttention(Module):
         )
 
     def forward(self, x, attn_mask=None, is_causal=False):
+        """Computes the result for the given inputs."""
         return self.attention(x, x, x, attn_mask=attn_mask, is_causal=is_causal, need_weights=False)[0]
 
 
@@ -125,6 +133,7 @@ class CrossAttention(Module):
         )
 
     def forward(self, query, context, value=None, attn_mask=None):
+        """Computes the result for the given inputs."""
         value = context if value is None else value
         return self.attention(query, context, value, attn_mask=attn_mask, need_weights=False)[0]
 

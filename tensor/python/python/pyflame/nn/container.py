@@ -21,13 +21,34 @@ class Sequential(Module):
             self.add_module(str(index), module)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         for module in self._modules.values():
             x = module(x)
         return x
 
     def append(self, module):
+        """Adds one at the end."""
         self.add_module(str(len(self)), module)
         return self
+
+    def extend(self, modules):
+        """Appends all modules."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index, module):
+        """Inserts a module before another one."""
+        _renumber(self, [*self][:index] + [module] + [*self][index:])
+        return self
+
+    def __delitem__(self, index):
+        kept = list(self)
+        del kept[index]
+        _renumber(self, kept)
+
+    def __setitem__(self, index, module):
+        self.add_module(list(self._modules)[index], module)
 
     def __len__(self):
         return len(self._modules)
@@ -49,10 +70,12 @@ class ModuleList(Module):
         self.extend(modules)
 
     def append(self, module):
+        """Adds one at the end."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules):
+        """Adds several at the end."""
         for module in modules:
             self.append(module)
         return self
@@ -71,6 +94,23 @@ class ModuleList(Module):
     def __setitem__(self, index, module):
         self.add_module(list(self._modules)[index], module)
 
+    def insert(self, index, module):
+        """Inserts a module before another one."""
+        _renumber(self, [*self][:index] + [module] + [*self][index:])
+
+    def pop(self, index):
+        """Removes and returns a module."""
+        modules = list(self)
+        removed = modules.pop(index)
+        _renumber(self, modules)
+        return removed
+
+    def __delitem__(self, index):
+        self.pop(index)
+
+    def __add__(self, other):
+        return ModuleList([*self, *other])
+
 
 class ModuleDict(Module):
     """A dictionary of submodules."""
@@ -86,6 +126,18 @@ class ModuleDict(Module):
     def __setitem__(self, name, module):
         self.add_module(name, module)
 
+    def __delitem__(self, name):
+        del self._modules[name]
+
+    def update(self, modules):
+        """Adds all modules of a dictionary."""
+        for name, module in dict(modules).items():
+            self.add_module(name, module)
+
+    def pop(self, name):
+        """Removes and returns a module."""
+        return self._modules.pop(name)
+
     def __contains__(self, name):
         return name in self._modules
 
@@ -96,12 +148,15 @@ class ModuleDict(Module):
         return iter(self._modules)
 
     def keys(self):
+        """The names."""
         return self._modules.keys()
 
     def values(self):
+        """The modules."""
         return self._modules.values()
 
     def items(self):
+        """Names and modules."""
         return self._modules.items()
 
 
@@ -114,6 +169,7 @@ class ParameterList(Module):
             self.append(parameter)
 
     def append(self, parameter):
+        """Adds one at the end."""
         if not isinstance(parameter, Parameter):
             parameter = Parameter(parameter)
         self.register_parameter(str(len(self)), parameter)
@@ -129,6 +185,46 @@ class ParameterList(Module):
         return list(self._parameters.values())[index]
 
 
+class ParameterDict(Module):
+    """A dictionary of parameters."""
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        self.update(parameters or {})
+
+    def update(self, parameters):
+        """Adds all parameters of a dictionary."""
+        for name, parameter in dict(parameters).items():
+            self[name] = parameter
+
+    def __getitem__(self, name):
+        return self._parameters[name]
+
+    def __setitem__(self, name, parameter):
+        self.register_parameter(name, parameter if isinstance(parameter, Parameter) else Parameter(parameter))
+
+    def __contains__(self, name):
+        return name in self._parameters
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters)
+
+    def keys(self):
+        """The names."""
+        return self._parameters.keys()
+
+    def values(self):
+        """The parameters."""
+        return self._parameters.values()
+
+    def items(self):
+        """The pairs of names and parameters."""
+        return self._parameters.items()
+
+
 class Identity(Module):
     """Returns its input; constructor arguments are ignored."""
 
@@ -136,6 +232,7 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return x
 
 
@@ -147,9 +244,11 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return x.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -161,5 +260,12 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         dim = self.dim % x.ndim
         return x.reshape(tuple(x.shape[:dim]) + self.unflattened_size + tuple(x.shape[dim + 1 :]))
+
+
+def _renumber(container, modules):
+    container._modules.clear()
+    for number, module in enumerate(modules):
+        container.add_module(str(number), module)

@@ -51,6 +51,7 @@ class _Conv(Module):
         self.reset_parameters()
 
     def reset_parameters(self):
+        """Initialises the parameters again."""
         fan_in = self.weight.shape[1]
         for length in self.kernel_size:
             fan_in *= length
@@ -60,6 +61,7 @@ class _Conv(Module):
                 init.uniform_(parameter, -bound, bound)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != _tuple(0, self.dims):
             text += f", padding={self.padding!r}"
@@ -70,20 +72,27 @@ class _Conv(Module):
         return text + ("" if self.bias is not None else ", bias=False")
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return self._function(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 class Conv1d(_Conv):
+    """A convolution over the last axis, with learned weights."""
+
     dims = 1
     _function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
+    """A convolution over the last two axes, with learned weights."""
+
     dims = 2
     _function = staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
+    """A convolution over the last three axes, with learned weights."""
+
     dims = 3
     _function = staticmethod(F.conv3d)
 
@@ -110,21 +119,28 @@ class _ConvTranspose(_Conv):
         self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return self._function(
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
         )
 
 
 class ConvTranspose1d(_ConvTranspose):
+    """A transposed convolution over the last axis, with learned weights."""
+
     dims = 1
     _function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
+    """A transposed convolution over the last two axes, with learned weights."""
+
     dims = 2
     _function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
+    """A transposed convolution over the last three axes, with learned weights."""
+
     dims = 3
     _function = staticmethod(F.conv_transpose3d)

@@ -6,7 +6,7 @@ from .. import _pyflame as _pf
 from .._pyflame import (  # noqa: F401
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
+    adaptive_avg_pool3d as adaptive_avg_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -20,34 +20,85 @@ from .._pyflame import (  # noqa: F401
     conv_transpose2d,
     conv_transpose3d,
     cross_entropy,
-    dropout,
-    elu,
-    embedding,
-    gelu,
+    gelu as gelu,
     group_norm,
-    hardtanh,
     huber_loss,
     kl_div,
     l1_loss,
     layer_norm,
-    leaky_relu,
-    linear,
+    linear as linear,
     log_softmax,
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    mish,
     mse_loss,
     nll_loss,
     one_hot,
-    relu,
-    selu,
     sigmoid,
-    silu,
     smooth_l1_loss,
     softmax,
     softplus,
     tanh,
+)
+
+from .criteria import (  # noqa: F401
+    cosine_embedding_loss as cosine_embedding_loss,
+    ctc_loss as ctc_loss,
+    gaussian_nll_loss as gaussian_nll_loss,
+    hinge_embedding_loss as hinge_embedding_loss,
+    margin_ranking_loss as margin_ranking_loss,
+    multi_margin_loss as multi_margin_loss,
+    multilabel_soft_margin_loss as multilabel_soft_margin_loss,
+    pairwise_distance as pairwise_distance,
+    pdist as pdist,
+    poisson_nll_loss as poisson_nll_loss,
+    soft_margin_loss as soft_margin_loss,
+    triplet_margin_loss as triplet_margin_loss,
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from .rectifiers import (  # noqa: F401
+    dropout as dropout,
+    elu as elu,
+    embedding as embedding,
+    hardtanh as hardtanh,
+    leaky_relu as leaky_relu,
+    mish as mish,
+    relu as relu,
+    selu as selu,
+    silu as silu,
+    alpha_dropout as alpha_dropout,
+    bilinear as bilinear,
+    celu as celu,
+    dropout1d as dropout1d,
+    dropout3d as dropout3d,
+    embedding_bag as embedding_bag,
+    feature_alpha_dropout as feature_alpha_dropout,
+    glu as glu,
+    gumbel_softmax as gumbel_softmax,
+    hardshrink as hardshrink,
+    rms_norm as rms_norm,
+    rrelu as rrelu,
+    softmin as softmin,
+    softshrink as softshrink,
+    tanhshrink as tanhshrink,
+    threshold as threshold,
+)
+from .sampling import (  # noqa: F401
+    adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool3d as adaptive_max_pool3d,
+    affine_grid as affine_grid,
+    channel_shuffle as channel_shuffle,
+    fold as fold,
+    grid_sample as grid_sample,
+    interpolate as interpolate,
+    local_response_norm as local_response_norm,
+    lp_pool1d as lp_pool1d,
+    lp_pool2d as lp_pool2d,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    unfold as unfold,
+    upsample as upsample,
 )
 
 bce_loss = binary_cross_entropy
@@ -57,27 +108,33 @@ mse = mse_loss
 l1 = l1_loss
 
 
-def relu6(x):
+def relu6(x, inplace=False):
+    """Each element, limited to the range from 0 to 6."""
     return x.clamp(0, 6)
 
 
-def hardsigmoid(x):
+def hardsigmoid(x, inplace=False):
+    """A piecewise linear sigmoid."""
     return (x + 3).clamp(0, 6) / 6
 
 
-def hardswish(x):
+def hardswish(x, inplace=False):
+    """Each element times its hard sigmoid."""
     return x * hardsigmoid(x)
 
 
 def softsign(x):
+    """Each element divided by one plus its absolute value."""
     return x / (x.abs() + 1)
 
 
 def logsigmoid(x):
+    """The logarithm of the sigmoid, without loss of precision."""
     return -softplus(-x)
 
 
 def prelu(x, weight):
+    """The identity; negative elements are multiplied by learned weights."""
     if weight.ndim > 1:
         raise ValueError(f"prelu: the weight must be a number or a vector, not of shape {tuple(weight.shape)}")
     if weight.numel > 1:
@@ -88,7 +145,7 @@ def prelu(x, weight):
     return _pf.where(x > 0, x, weight * x)
 
 
-def dropout2d(x, p=0.5, training=True):
+def dropout2d(x, p=0.5, training=True, inplace=False):
     """Zeroes whole channels: of [N, C, ...], and of [C, H, W]."""
     if not training or p == 0:
         return x
@@ -156,10 +213,12 @@ def _framed(x, axis, before, after, mode):
 
 
 def normalize(x, p=2.0, dim=1, eps=1e-12):
+    """Divides vectors along an axis by their norm."""
     return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along an axis."""
     product = x1 * x2
     dtype, shape = product.dtype, product.shape
     if dtype.is_floating_point and dtype.itemsize < 4:
@@ -182,6 +241,7 @@ def causal_mask(length, keys, dtype, device):
 
 
 def attention_with_weights(query, key, value, mask=None, dropout_p=0.0, scale=None):
+    """Scaled dot-product attention, and its weights."""
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = _pf.matmul(query, key.transpose(-2, -1)) * scale
     if mask is not None:
@@ -192,7 +252,26 @@ def attention_with_weights(query, key, value, mask=None, dropout_p=0.0, scale=No
     return _pf.matmul(weights, value), weights
 
 
+def _attention_in_one_launch(query, key, value, is_causal, scale):
+    """Attention without a matrix of scores in memory, or None if the operands are not for that."""
+    if query.ndim not in (3, 4) or key.ndim != query.ndim or value.ndim != query.ndim:
+        return None
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    if query.ndim == 4:
+        return _pf.attention(query, key, value, is_causal, scale)
+    out = _pf.attention(query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0), is_causal, scale)
+    return None if out is None else out.squeeze(0)
+
+
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+    """`softmax(query @ key.T * scale + attn_mask) @ value`, where `scale` is by default 1 / sqrt(width).
+
+    Without a mask and dropout, `rocm` computes it in one launch, with gradients, and keeps no matrix of scores in memory.
+    """
+    if attn_mask is None and dropout_p == 0.0:
+        out = _attention_in_one_launch(query, key, value, is_causal, scale)
+        if out is not None:
+            return out
     mask = attn_mask
     if mask is not None and mask.dtype == _pf.bool:
         # As in PyTorch, true means visible here.
@@ -202,3 +281,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             raise ValueError("scaled_dot_product_attention: attn_mask and is_causal cannot be combined")
         mask = causal_mask(query.shape[-2], key.shape[-2], query.dtype, query.device)
     return attention_with_weights(query, key, value, mask, dropout_p, scale)[0]
+
+
+relu_, selu_, elu_, leaky_relu_ = _pf.Tensor.relu_, _pf.Tensor.selu_, _pf.Tensor.elu_, _pf.Tensor.leaky_relu_
+hardtanh_ = _pf.Tensor.hardtanh_

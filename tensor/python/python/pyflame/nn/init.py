@@ -19,20 +19,22 @@ def _like(tensor):
     return {"dtype": tensor.dtype, "device": tensor.device}
 
 
-def uniform_(tensor, a=0.0, b=1.0):
-    return _fill(tensor, _pf.rand(tuple(tensor.shape), **_like(tensor)) * (b - a) + a)
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    """Fills a tensor with uniform random numbers."""
+    return _fill(tensor, _pf.rand(tuple(tensor.shape), generator=generator, **_like(tensor)) * (b - a) + a)
 
 
-def normal_(tensor, mean=0.0, std=1.0):
-    return _fill(tensor, _pf.randn(tuple(tensor.shape), **_like(tensor)) * std + mean)
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    """Fills a tensor with normal random numbers."""
+    return _fill(tensor, _pf.randn(tuple(tensor.shape), generator=generator, **_like(tensor)) * std + mean)
 
 
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Normal numbers truncated to [a, b]: inverts the distribution function at uniform numbers by bisection."""
     shape, like = tuple(tensor.shape), _like(tensor)
     scale = std * math.sqrt(2.0)
     edges = [math.erf((edge - mean) / scale) for edge in (a, b)]
-    wanted = _pf.rand(shape, **like) * (edges[1] - edges[0]) + edges[0]
+    wanted = _pf.rand(shape, generator=generator, **like) * (edges[1] - edges[0]) + edges[0]
     low, high = _pf.full(shape, a, **like), _pf.full(shape, b, **like)
     for _ in range(_HALVINGS):
         middle = (low + high) * 0.5
@@ -42,24 +44,29 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
 
 
 def constant_(tensor, val):
+    """Fills a tensor with a number."""
     return _fill(tensor, _pf.full(tuple(tensor.shape), val, **_like(tensor)))
 
 
 def zeros_(tensor):
+    """Fills a tensor with zeros."""
     return constant_(tensor, 0)
 
 
 def ones_(tensor):
+    """Fills a tensor with ones."""
     return constant_(tensor, 1)
 
 
 def eye_(tensor):
+    """Fills a matrix with ones on the diagonal and zeros elsewhere."""
     if tensor.ndim != 2:
         raise ValueError(f"eye_: expected a matrix, got a tensor with {tensor.ndim} axes")
     return _fill(tensor, _pf.eye(tensor.shape[0], tensor.shape[1], **_like(tensor)))
 
 
 def calculate_gain(nonlinearity, param=None):
+    """The factor by which a nonlinearity changes the spread of its input, as PyTorch recommends it."""
     gains = {"tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
@@ -71,7 +78,8 @@ def calculate_gain(nonlinearity, param=None):
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def _fans(tensor):
+def _calculate_fan_in_and_fan_out(tensor):
+    """The numbers of inputs and outputs of each unit; by PyTorch's name, which models use."""
     if tensor.ndim < 2:
         raise ValueError(f"fan in and fan out need at least two axes, but the shape is {list(tensor.shape)}")
     field = 1
@@ -81,26 +89,64 @@ def _fans(tensor):
 
 
 def xavier_uniform_(tensor, gain=1.0):
-    fan_in, fan_out = _fans(tensor)
+    """Fills weights with uniform numbers whose spread keeps that of the signal."""
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor, gain=1.0):
-    fan_in, fan_out = _fans(tensor)
+    """Fills weights with normal numbers whose spread keeps that of the signal."""
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)))
 
 
 def _fan(tensor, mode):
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode {mode!r} is neither 'fan_in' nor 'fan_out'")
-    return _fans(tensor)[mode == "fan_out"]
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    """Fills weights with uniform numbers whose spread suits ReLUs."""
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / _fan(tensor, mode))
     return uniform_(tensor, -bound, bound)
 
 
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    """Fills weights with normal numbers whose spread suits ReLUs."""
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)))
+
+
+def orthogonal_(tensor, gain=1.0, generator=None):
+    """A matrix with orthonormal rows or columns; the axes after the first count as one."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: at least two axes are needed, but the shape is {list(tensor.shape)}")
+    rows = tensor.shape[0]
+    columns = tensor.nelement() // max(rows, 1)
+    flat = _pf.randn(max(rows, columns), min(rows, columns), device=tensor.device, generator=generator)
+    q, r = _pf.linalg_qr(flat, False)
+    q = q * r.diagonal().sign()
+    return _fill(tensor, ((q if rows >= columns else q.mT) * gain).reshape(tuple(tensor.shape)).to(tensor.dtype))
+
+
+def dirac_(tensor, groups=1):
+    """The kernel of a convolution that keeps its input, as far as there are channels."""
+    if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
+        raise ValueError(f"dirac_: {list(tensor.shape)} is not the weight of a convolution with {groups} groups")
+    made = _pf.zeros(tuple(tensor.shape), **_like(tensor))
+    out = tensor.shape[0] // groups
+    middle = tuple(length // 2 for length in tensor.shape[2:])
+    for group in range(groups):
+        for channel in range(min(out, tensor.shape[1])):
+            made[(group * out + channel, channel) + middle] = 1
+    return _fill(tensor, made)
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normal numbers, with a share of every column set to zero."""
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    keys = _pf.rand(rows, columns, device=tensor.device, generator=generator).argsort(0).argsort(0)
+    noise = _pf.randn(rows, columns, generator=generator, **_like(tensor)) * std
+    return _fill(tensor, _pf.where(keys < zeros, _pf.zeros_like(noise), noise))

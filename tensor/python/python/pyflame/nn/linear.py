@@ -3,6 +3,7 @@
 import math
 
 from .. import _pyflame as _pf
+from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
@@ -21,15 +22,18 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self):
+        """Initialises the parameters again."""
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return _pf.linear(x, self.weight, self.bias)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
@@ -46,6 +50,7 @@ class Bilinear(Module):
             init.uniform_(parameter, -bound, bound)
 
     def forward(self, x1, x2):
+        """Computes the result for the given inputs."""
         left = _pf.matmul(x1.unsqueeze(-2).unsqueeze(-2), self.weight).squeeze(-2)
         out = (left * x2.unsqueeze(-2)).sum(-1)
         return out if self.bias is None else out + self.bias
@@ -54,7 +59,10 @@ class Bilinear(Module):
 class Embedding(Module):
     """A table of vectors, looked up by index."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+    def __init__(
+        self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+        _weight=None, device=None, dtype=None
+    ):  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
@@ -62,10 +70,20 @@ class Embedding(Module):
                 raise ValueError(f"Embedding: padding_idx {padding_idx} is out of range for {num_embeddings} rows")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        self.weight = Parameter(_pf.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
+        self.weight = Parameter(_pf.empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight)
+        if _weight is None:
+            self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None):
+        """A table with these rows, which is not trained unless `freeze` is false."""
+        layer = cls(*embeddings.shape, padding_idx=padding_idx, max_norm=max_norm, _weight=embeddings)
+        layer.weight.requires_grad = not freeze
+        return layer
 
     def reset_parameters(self):
+        """Initialises the parameters again."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with _pf.no_grad():
@@ -73,7 +91,11 @@ class Embedding(Module):
                 self.weight.copy_(_pf.where(rows == self.padding_idx, _pf.zeros_like(self.weight), self.weight))
 
     def forward(self, indices):
-        return _pf.embedding(indices, self.weight, self.padding_idx)
+        """The rows with these indices."""
+        return F.embedding(
+            indices, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"{self.num_embeddings}, {self.embedding_dim}"

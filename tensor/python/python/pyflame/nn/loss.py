@@ -10,42 +10,56 @@ class _Loss(Module):
         self.reduction = reduction
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return self._function(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
+    """The squared difference."""
+
     _function = staticmethod(F.mse_loss)
 
 
 class L1Loss(_Loss):
+    """The absolute difference."""
+
     _function = staticmethod(F.l1_loss)
 
 
 class SmoothL1Loss(_Loss):
+    """The absolute difference, squared below `beta`."""
+
     def __init__(self, reduction="mean", beta=1.0):
         super().__init__(reduction)
         self.beta = beta
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
+    """Squared difference near zero, linear beyond `delta`."""
+
     def __init__(self, reduction="mean", delta=1.0):
         super().__init__(reduction)
         self.delta = delta
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class CrossEntropyLoss(_Loss):
+    """Cross-entropy of scores of classes, given along axis 1."""
+
     def __init__(self, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.cross_entropy(
             input,
             target,
@@ -57,42 +71,54 @@ class CrossEntropyLoss(_Loss):
 
 
 class NLLLoss(_Loss):
+    """The negative logarithm of the probability of each target class."""
+
     def __init__(self, weight=None, ignore_index=-100, reduction="mean"):
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.nll_loss(
             input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
 
 
 class BCELoss(_Loss):
+    """Binary cross-entropy of probabilities."""
+
     def __init__(self, weight=None, reduction="mean"):
         super().__init__(reduction)
         self.register_buffer("weight", weight)
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
+    """Binary cross-entropy of the sigmoid of scores, without loss of precision."""
+
     def __init__(self, weight=None, reduction="mean", pos_weight=None):
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.binary_cross_entropy_with_logits(
             input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
 
 
 class KLDivLoss(_Loss):
+    """The Kullback-Leibler divergence of logarithms of probabilities from a target."""
+
     def __init__(self, reduction="mean", log_target=False):
         super().__init__(reduction)
         self.log_target = log_target
 
     def forward(self, input, target):
+        """Computes the result for the given inputs."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -22,6 +22,7 @@ class Module:
         super().__setattr__("_modules", OrderedDict())
         super().__setattr__("_unsaved", set())
         super().__setattr__("_forward_hooks", OrderedDict())
+        super().__setattr__("_forward_pre_hooks", OrderedDict())
 
     # Registration
 
@@ -76,11 +77,13 @@ class Module:
         return sorted(set(names))
 
     def register_parameter(self, name, parameter):
+        """Adds a parameter under a name; None reserves the name."""
         if parameter is not None and not isinstance(parameter, Parameter):
             raise TypeError(f"register_parameter: {name!r} must be a Parameter or None, not {type(parameter).__name__}")
         self._registries()[0][name] = parameter
 
     def register_buffer(self, name, tensor, persistent=True):
+        """Adds a tensor that is no parameter under a name; it is part of the state if `persistent`."""
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"register_buffer: {name!r} must be a Tensor or None, not {type(tensor).__name__}")
         self._registries()[1][name] = tensor
@@ -90,6 +93,7 @@ class Module:
             self._unsaved.add(name)
 
     def add_module(self, name, module):
+        """Adds a submodule under a name."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"add_module: {name!r} must be a Module or None, not {type(module).__name__}")
         self._registries()[2][name] = module
@@ -102,12 +106,32 @@ class Module:
         self._forward_hooks[handle.key] = hook
         return handle
 
+    def register_forward_pre_hook(self, hook):
+        """Calls `hook(module, inputs)` before every forward; a result other than None replaces the inputs."""
+        handle = _Handle(self._forward_pre_hooks)
+        self._forward_pre_hooks[handle.key] = hook
+        return handle
+
+    def register_full_backward_hook(self, hook):
+        """Calls `hook(module, grad_input, grad_output)` in backward passes, with the gradients of the inputs and outputs of `forward`.
+        A result other than None replaces those of the inputs."""
+        from .hooks import watch
+
+        return watch(self, hook)
+
     # Computing
 
     def forward(self, *inputs, **named):
+        """Computes the result for the given inputs."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *inputs, **named):
+        before = self.__dict__.get("_forward_pre_hooks")
+        if before:
+            for hook in list(before.values()):
+                changed = hook(self, inputs)
+                if changed is not None:
+                    inputs = changed if isinstance(changed, tuple) else (changed,)
         output = self.forward(*inputs, **named)
         hooks = self.__dict__.get("_forward_hooks")
         if hooks:
@@ -119,21 +143,25 @@ class Module:
 
     # Walking
 
-    def named_modules(self, memo=None, prefix=""):
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """The module and all below it, with their names."""
         memo = set() if memo is None else memo
         if id(self) in memo:
             return
-        memo.add(id(self))
+        if remove_duplicate:
+            memo.add(id(self))
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, _join(prefix, name))
+                yield from module.named_modules(memo, _join(prefix, name), remove_duplicate)
 
     def modules(self):
+        """The module and all below it."""
         for _, module in self.named_modules():
             yield module
 
     def named_children(self):
+        """The direct submodules, with their names."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and id(module) not in seen:
@@ -141,33 +169,40 @@ class Module:
                 yield name, module
 
     def children(self):
+        """The direct submodules."""
         for _, module in self.named_children():
             yield module
 
-    def _named(self, registry, prefix, recurse):
+    def _named(self, registry, prefix, recurse, remove_duplicate=True):
         seen = set()
         modules = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
         for path, module in modules:
             for name, value in getattr(module, registry).items():
                 if value is not None and id(value) not in seen:
-                    seen.add(id(value))
+                    if remove_duplicate:
+                        seen.add(id(value))
                     yield _join(path, name), value
 
-    def named_parameters(self, prefix="", recurse=True):
-        return self._named("_parameters", prefix, recurse)
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """All parameters, with their names."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse=True):
+        """All parameters."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_buffers(self, prefix="", recurse=True):
-        return self._named("_buffers", prefix, recurse)
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        """All buffers, with their names."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse=True):
+        """All buffers."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def get_submodule(self, path):
+        """The submodule at a path of names with dots."""
         module = self
         for name in filter(None, path.split(".")):
             if name not in module._modules:
@@ -175,7 +210,24 @@ class Module:
             module = module._modules[name]
         return module
 
+    def get_parameter(self, path):
+        """The parameter with this name, such as 'layers.0.weight'."""
+        before, _, name = path.rpartition(".")
+        module = self.get_submodule(before)
+        if name not in module._parameters:
+            raise AttributeError(f"{type(module).__name__} has no parameter {name!r} (of {path!r})")
+        return module._parameters[name]
+
+    def get_buffer(self, path):
+        """The buffer with this name."""
+        before, _, name = path.rpartition(".")
+        module = self.get_submodule(before)
+        if name not in module._buffers:
+            raise AttributeError(f"{type(module).__name__} has no buffer {name!r} (of {path!r})")
+        return module._buffers[name]
+
     def apply(self, function):
+        """Calls a function with each submodule, then with the module itself."""
         for module in self.children():
             module.apply(function)
         function(self)
@@ -183,19 +235,23 @@ class Module:
 
     # State
 
-    def state_dict(self, prefix=""):
-        """All parameters and persistent buffers by name, detached; they share memory with the module until either changes."""
-        state = OrderedDict()
+    def state_dict(self, destination=None, prefix="", keep_vars=False):
+        """All parameters and persistent buffers by name; they share their elements with the module, and are detached unless
+        `keep_vars`. They are added to `destination` if one is given."""
+        if isinstance(destination, str):
+            destination, prefix = None, destination
+        state = OrderedDict() if destination is None else destination
         for path, module in self.named_modules(prefix=prefix.rstrip(".")):
             for name, parameter in module._parameters.items():
                 if parameter is not None:
-                    state[_join(path, name)] = parameter.detach()
+                    state[_join(path, name)] = parameter if keep_vars else parameter.detach()
             for name, buffer in module._buffers.items():
                 if buffer is not None and name not in module._unsaved:
-                    state[_join(path, name)] = buffer.detach()
+                    state[_join(path, name)] = buffer if keep_vars else buffer.detach()
         return state
 
     def load_state_dict(self, state_dict, strict=True):
+        """Restores a state that `state_dict` returned."""
         own = OrderedDict()
         for path, module in self.named_modules():
             for name, parameter in module._parameters.items():
@@ -225,24 +281,40 @@ class Module:
         return _Keys(missing, unexpected)
 
     def train(self, mode=True):
+        """Selects the mode of training, or of evaluation."""
         for module in self.modules():
             object.__setattr__(module, "training", bool(mode))
         return self
 
     def eval(self):
+        """Selects the mode of evaluation."""
         return self.train(False)
 
+    def share_memory(self):
+        """The module itself: tensors are copied when they are sent to another process."""
+        return self
+
+    def cuda(self, device=None):
+        """Moves to a GPU."""
+        return self.rocm(device or 0)
+
+    def type(self, dst_type):
+        """Converts all floating point tensors."""
+        return self.to(dst_type)
+
     def requires_grad_(self, requires_grad=True):
+        """Makes all parameters collect gradients, or stops them."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         return self
 
     def zero_grad(self, set_to_none=True):
+        """Removes the gradients of all parameters."""
         for parameter in self.parameters():
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
-                parameter.grad = parameter.grad * 0
+                parameter.grad.detach().zero_()
 
     def to(self, *args, **named):
         """Moves to a device, converts floating point tensors to a type, or both: `to('rocm')`, `to(pf.bfloat16)`."""
@@ -265,27 +337,33 @@ class Module:
         return self
 
     def cpu(self):
+        """Moves parameters and buffers to the CPU."""
         return self.to("cpu")
 
     def rocm(self, device=0):
+        """Moves parameters and buffers to a GPU."""
         return self.to(f"rocm:{device}")
 
     def float(self):
+        """Converts parameters and buffers to float32."""
         from .._pyflame import float32
 
         return self.to(float32)
 
     def double(self):
+        """Converts parameters and buffers to float64."""
         from .._pyflame import float64
 
         return self.to(float64)
 
     def half(self):
+        """Converts parameters and buffers to float16."""
         from .._pyflame import float16
 
         return self.to(float16)
 
     def bfloat16(self):
+        """Converts parameters and buffers to bfloat16."""
         from .._pyflame import bfloat16
 
         return self.to(bfloat16)
@@ -293,6 +371,7 @@ class Module:
     # Showing
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return ""
 
     def __repr__(self):

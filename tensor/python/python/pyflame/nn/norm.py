@@ -30,12 +30,14 @@ class _BatchNorm(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self):
+        """Initialises the parameters again."""
         self.reset_running_stats()
         if self.affine:
             self.weight.data = _pf.ones_like(self.weight.detach())
             self.bias.data = _pf.zeros_like(self.bias.detach())
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         if x.ndim not in self.axes:
             wanted = " or ".join(str(n) for n in self.axes)
             raise ValueError(f"{type(self).__name__}: the input must have {wanted} axes, not the shape {list(x.shape)}")
@@ -51,22 +53,31 @@ class _BatchNorm(Module):
         )
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
 
 
 class BatchNorm1d(_BatchNorm):
+    """Normalises each channel over the batch; for (N, C) or (N, C, L)."""
+
     axes = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
+    """Normalises each channel over the batch; for (N, C, H, W)."""
+
     axes = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
+    """Normalises each channel over the batch; for (N, C, D, H, W)."""
+
     axes = (5,)
 
 
 class LayerNorm(Module):
+    """Normalises the last axes of each sample."""
+
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -76,13 +87,17 @@ class LayerNorm(Module):
         self.register_parameter("bias", Parameter(_pf.zeros(shape, **place)) if elementwise_affine and bias else None)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
 class GroupNorm(Module):
+    """Normalises groups of channels of each sample."""
+
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
         super().__init__()
         if num_groups <= 0 or num_channels % num_groups:
@@ -93,9 +108,11 @@ class GroupNorm(Module):
         self.register_parameter("bias", Parameter(_pf.zeros(num_channels, **place)) if affine else None)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
 
 
@@ -110,21 +127,29 @@ class _InstanceNorm(Module):
         self.register_parameter("bias", Parameter(_pf.zeros(num_features, **place)) if affine else None)
 
     def forward(self, x):
+        """Computes the result for the given inputs."""
         if x.ndim not in self.axes:
             raise ValueError(f"{type(self).__name__}: the input must have {self.axes[0]} axes, not the shape {list(x.shape)}")
         return F.instance_norm(x, weight=self.weight, bias=self.bias, eps=self.eps)
 
     def extra_repr(self):
+        """The part of the representation between the parentheses."""
         return f"{self.num_features}, eps={self.eps}, affine={self.affine}"
 
 
 class InstanceNorm1d(_InstanceNorm):
+    """Normalises each channel of each sample; for (N, C, L)."""
+
     axes = (3,)
 
 
 class InstanceNorm2d(_InstanceNorm):
+    """Normalises each channel of each sample; for (N, C, H, W)."""
+
     axes = (4,)
 
 
 class InstanceNorm3d(_InstanceNorm):
+    """Normalises each channel of each sample; for (N, C, D, H, W)."""
+
     axes = (5,)

@@ -7,6 +7,8 @@ from .optimizer import Optimizer, positive
 
 
 class Adam(Optimizer):
+    """Adam: steps scaled by running means of gradients and of their squares."""
+
     _decoupled = False
 
     def __init__(
@@ -43,7 +45,8 @@ class Adam(Optimizer):
             value = value * self._number("decay", 1.0 - lr * decay, value)
         elif decay:
             gradient = gradient + value * decay
-        state["exp_avg"] = mean = state["exp_avg"] * first + gradient * (1.0 - first)
+        keep, add = (self._cycled(name, x, value, group) for name, x in (("beta1", first), ("1 - beta1", 1.0 - first)))
+        state["exp_avg"] = mean = state["exp_avg"] * keep + gradient * add
         state["exp_avg_sq"] = square = state["exp_avg_sq"] * second + gradient * gradient * (1.0 - second)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = square = _pf.maximum(state["max_exp_avg_sq"], square)
@@ -53,6 +56,8 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
+    """Adam with weight decay apart from the gradient."""
+
     _decoupled = True
 
     def __init__(

@@ -19,24 +19,31 @@ class LRScheduler:
         raise NotImplementedError
 
     def get_lr(self):
+        """The learning rate of each group for the present epoch."""
         return [self._rate(base) for base in self.base_lrs]
 
     def get_last_lr(self):
+        """The learning rates that were set last."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def step(self):
+        """Takes one step."""
         self.last_epoch += 1
         for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = rate
 
     def state_dict(self):
+        """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "lr_lambda")}
 
     def load_state_dict(self, state_dict):
+        """Restores a state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
 
 class LambdaLR(LRScheduler):
+    """The initial learning rate times a function of the epoch."""
+
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.lr_lambda = lr_lambda
         super().__init__(optimizer, last_epoch)
@@ -46,6 +53,8 @@ class LambdaLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
+    """A learning rate multiplied by `gamma` every `step_size` epochs."""
+
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
@@ -55,6 +64,8 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
+    """A learning rate multiplied by `gamma` at given epochs."""
+
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
@@ -64,6 +75,8 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
+    """A learning rate multiplied by `gamma` in each epoch."""
+
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -73,6 +86,8 @@ class ExponentialLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
+    """A learning rate whose factor changes linearly."""
+
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
@@ -83,6 +98,8 @@ class LinearLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
+    """A learning rate that falls by a power of the remaining share of epochs."""
+
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
@@ -92,6 +109,8 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
+    """A learning rate that falls along half a cosine."""
+
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
@@ -101,6 +120,8 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
+    """Raises the rate to `max_lr` and lowers it again, in one cycle over all steps; momentum moves the other way round."""
+
     def __init__(
         self,
         optimizer,
@@ -110,18 +131,46 @@ class OneCycleLR(LRScheduler):
         steps_per_epoch=None,
         pct_start=0.3,
         anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
         div_factor=25.0,
         final_div_factor=1e4,
+        three_phase=False,
         last_epoch=-1,
     ):
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("OneCycleLR: pass total_steps, or epochs and steps_per_epoch")
             total_steps = epochs * steps_per_epoch
+        if total_steps <= 0 or not isinstance(total_steps, int):
+            raise ValueError(f"OneCycleLR: the number of steps must be a positive integer, not {total_steps!r}")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"OneCycleLR: pct_start must be from 0 to 1, not {pct_start!r}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
-        self.max_lr, self.total_steps, self.pct_start = max_lr, total_steps, pct_start
-        self.anneal_strategy, self.div_factor, self.final_div_factor = anneal_strategy, div_factor, final_div_factor
+        groups = optimizer.param_groups
+        self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
+        # The last step of each phase, and what the rate and the momentum move between.
+        self.phases = [
+            (float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+            (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
+        ]
+        if three_phase:
+            self.phases[1:] = [
+                (float(2 * pct_start * total_steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
+        self.use_beta1 = "betas" in optimizer.defaults
+        if cycle_momentum and not self.use_beta1 and "momentum" not in optimizer.defaults:
+            raise ValueError("OneCycleLR: the optimizer has neither momentum nor betas; pass cycle_momentum=False")
+        if last_epoch == -1:
+            rates, lows, highs = (_each(x, groups) for x in (max_lr, base_momentum, max_momentum))
+            for group, rate, low, high in zip(groups, rates, lows, highs):
+                group["initial_lr"] = group["lr"] = rate / div_factor
+                group["max_lr"], group["min_lr"] = rate, rate / div_factor / final_div_factor
+                if cycle_momentum:
+                    group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
 
     def _between(self, start, end, part):
@@ -129,16 +178,42 @@ class OneCycleLR(LRScheduler):
             return start + (end - start) * part
         return end + (start - end) / 2.0 * (1 + math.cos(math.pi * part))
 
-    def _rate(self, base):
-        step = self.last_epoch
+    def _phase(self):
+        """The names of what the rate and the momentum move between now, and how far they are."""
+        step, start = self.last_epoch, 0.0
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {step} exceeds total_steps {self.total_steps}")
-        first = self.max_lr / self.div_factor
-        peak = float(self.pct_start * self.total_steps) - 1
-        if step <= peak:
-            return self._between(first, self.max_lr, step / peak)
-        part = (step - peak) / (self.total_steps - 1 - peak)
-        return self._between(self.max_lr, first / self.final_div_factor, part)
+        for number, (end, *names) in enumerate(self.phases):
+            if step <= end or number == len(self.phases) - 1:
+                return names, (step - start) / (end - start)
+            start = end
+
+    def get_lr(self):
+        """The learning rate of each group for the present epoch."""
+        (first, last, *_), part = self._phase()
+        return [self._between(group[first], group[last], part) for group in self.optimizer.param_groups]
+
+    def step(self):
+        """Takes one step."""
+        super().step()
+        if not self.cycle_momentum:
+            return
+        (_, _, first, last), part = self._phase()
+        for group in self.optimizer.param_groups:
+            momentum = self._between(group[first], group[last], part)
+            if self.use_beta1:
+                group["betas"] = (momentum, *group["betas"][1:])
+            else:
+                group["momentum"] = momentum
+
+
+def _each(value, groups):
+    """One value for each parameter group."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * len(groups)
+    if len(value) != len(groups):
+        raise ValueError(f"OneCycleLR: {len(value)} values were given for {len(groups)} parameter groups")
+    return list(value)
 
 
 class ReduceLROnPlateau:
@@ -176,6 +251,7 @@ class ReduceLROnPlateau:
         return sign * measure < sign * self.best - self.threshold * abs(self.best)
 
     def step(self, metrics):
+        """Takes one step."""
         measure = float(metrics)
         self.last_epoch += 1
         if self._better(measure):
@@ -193,10 +269,13 @@ class ReduceLROnPlateau:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
     def get_last_lr(self):
+        """The learning rates that were set last."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self):
+        """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict):
+        """Restores a state that `state_dict` returned."""
         self.__dict__.update(state_dict)

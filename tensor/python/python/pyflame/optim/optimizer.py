@@ -26,6 +26,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group):
+        """Adds parameters with options of their own."""
         group = dict(group)
         params = group["params"]
         group["params"] = [params] if isinstance(params, _pf.Tensor) else list(params)
@@ -42,14 +43,16 @@ class Optimizer:
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none=True):
+        """Removes the gradients of all parameters."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none or parameter.grad is None:
                     parameter.grad = None
                 else:
-                    parameter.grad = parameter.grad * 0
+                    parameter.grad.detach().zero_()
 
     def step(self, closure=None):
+        """Takes one step."""
         loss = None
         if closure is not None:
             with _pf.enable_grad():
@@ -64,7 +67,7 @@ class Optimizer:
                     if group.get("maximize"):
                         gradient = -gradient
                     state = self.state[parameter]
-                    parameter.data = self._update(parameter.detach(), gradient, state, group)
+                    parameter.copy_(self._update(parameter.detach(), gradient, state, group))
                     changed.append(parameter)
                     changed.extend(value for value in state.values() if isinstance(value, _pf.Tensor))
             if changed:
@@ -84,7 +87,12 @@ class Optimizer:
             self._numbers[key] = known
         return known[1]
 
+    def _cycled(self, name, value, like, group):
+        """A number that only changes if a scheduler cycles it (OneCycleLR)."""
+        return self._number(name, value, like) if "max_momentum" in group else value
+
     def state_dict(self):
+        """The state, to save and restore."""
         numbers = {}
         groups = []
         for group in self.param_groups:
@@ -98,6 +106,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
+        """Restores a state that `state_dict` returned."""
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError("load_state_dict: the parameter groups do not match those of this optimizer")

@@ -5,6 +5,8 @@ from .optimizer import Optimizer, positive
 
 
 class RMSprop(Optimizer):
+    """Steps divided by the root of a running mean of squared gradients."""
+
     def __init__(
         self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *, maximize=False
     ):
@@ -42,5 +44,6 @@ class RMSprop(Optimizer):
             square = square - mean * mean
         change = gradient / (square.sqrt() + group["eps"])
         if momentum:
+            momentum = self._cycled("momentum", momentum, value, group)
             state["momentum_buffer"] = change = state["momentum_buffer"] * momentum + change
         return value - change * self._number("lr", group["lr"], value)

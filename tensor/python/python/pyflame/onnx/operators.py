@@ -1,14 +1,14 @@
 """ONNX operators in terms of pyflame: a table with one entry per operator.
 
 Every function takes the node's attributes and its inputs as pyflame tensors (None for omitted optional inputs) and returns a tensor
-or a tuple of them. An unsupported operator or form of one raises NotImplementedError, and its models are counted as "not ours".
+or a tuple of them. An unsupported operator or form of one raises NotImplementedError.
 """
 
 import math
 
 import numpy as np
 
-import pyflame as pf
+import pyflame as pf  # noqa: I001
 
 NUMPY_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
                10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 16: "bfloat16"}
