@@ -14,6 +14,7 @@ use crate::{Ended, Marker, Status, artefact};
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     pub listen: String,
+    /// The software GPU; empty for other back ends.
     pub device: String,
     pub arguments: Vec<String>,
     /// Additional environment variables.
@@ -46,9 +47,11 @@ impl WorkerOptions {
     /// The command, for tests in which the worker is expected to fail before it listens.
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.program.clone().unwrap_or_else(artefact::remora));
-        command
-            .args(["worker", "--ready", "--listen", &self.listen, "--device", &self.device])
-            .args(&self.arguments);
+        command.args(["worker", "--ready", "--listen", &self.listen]);
+        if !self.device.is_empty() {
+            command.args(["--device", &self.device]);
+        }
+        command.args(&self.arguments);
         // Tests must not share uploads with each other, nor with the cache of the user who runs them.
         if !self.arguments.iter().any(|argument| argument.starts_with("--upload-cache")) {
             command.arg("--no-upload-cache");

@@ -5,6 +5,7 @@
 //! with it, so that other load on the machine affects both.
 
 mod affinity;
+mod board;
 mod calls;
 mod cpu_time;
 mod failover;
@@ -60,6 +61,8 @@ enum Subject {
     Provider,
     /// Shares of a GPU from an agent: accuracy of limits, latency of allocations
     Agent,
+    /// The time from a submission to its verdict on the board
+    Board,
     /// HIP programs on an NVIDIA GPU: `cargo xtask gpu bench`. A smoke run uses a software GPU
     Gpu,
     /// pyflame compared with NumPy and PyTorch on the CPU, and a training step on a software GPU compared with tinygrad's
@@ -167,6 +170,14 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             share::measure(&built, &programs, extent)?
         }
         Subject::Provider => provider::measure(repo, false)?,
+        Subject::Board => {
+            setup::run(repo)?;
+            let built = match arguments.prebuilt {
+                true => build::earlier(repo),
+                false => build::run(repo, &build::Arguments::default())?,
+            };
+            board::measure(repo, &built, extent)?
+        }
         Subject::Gpu => bail!("`cargo xtask gpu bench` measures this, on a machine with an NVIDIA GPU"),
         Subject::Tensor => {
             setup::run(repo)?;
@@ -178,15 +189,10 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     finish(repo, arguments, subject, &report)
 }
 
-/// Returns the paths of an earlier build.
-fn already_built(repo: &Repo) -> Built {
-    Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
-}
-
 /// Returns the measured build, and the compiled bench programs.
 fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
     if prebuilt {
-        let built = already_built(repo);
+        let built = build::earlier(repo);
         let programs = Programs::load(repo, &built)?;
         return Ok((built, programs));
     }
@@ -210,7 +216,7 @@ fn finish(repo: &Repo, arguments: &Arguments, subject: Subject, report: &Report)
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
             Subject::Tensor => vec![("tensor.svg", tensor::plot(report))],
-            Subject::Scale | Subject::Provider | Subject::Agent | Subject::Gpu => Vec::new(),
+            Subject::Scale | Subject::Provider | Subject::Agent | Subject::Board | Subject::Gpu => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

@@ -48,6 +48,11 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     collect(repo, arguments)
 }
 
+/// The outputs of an earlier build in the release profile.
+pub fn earlier(repo: &Repo) -> Built {
+    Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
+}
+
 /// The part after cargo: links and collects the libraries.
 pub fn collect(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });

@@ -10,6 +10,7 @@ mod libraries;
 pub mod library;
 mod metrics;
 mod model;
+mod models;
 mod onnx;
 mod opinfo;
 mod provider;
@@ -43,6 +44,9 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(subcommand)]
     suite: Suite,
+    /// Test the program and the libraries of an earlier build
+    #[arg(long, global = true)]
+    prebuilt: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -85,6 +89,8 @@ enum Suite {
     Board,
     /// The node models of ONNX's package, computed by pyflame on the CPU and on a software MI300X
     Onnx(onnx::Arguments),
+    /// A ResNet-50, a ViT and a GPT-2 from their torch sources, with torch and with pyflame, on the CPU and on a software MI300X
+    Models(models::Arguments),
     /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
     Opinfo(opinfo::Arguments),
     /// The commands of every tutorial, and the links of all pages
@@ -139,7 +145,10 @@ const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let toolchain = setup::run(repo)?;
-    let build = || build::run(repo, &build::Arguments::default());
+    let build = || match arguments.prebuilt {
+        true => Ok(build::earlier(repo)),
+        false => build::run(repo, &build::Arguments::default()),
+    };
     match &arguments.suite {
         Suite::Compilers => compilers::run(repo, &toolchain, &build()?),
         Suite::Isa => isa(repo),
@@ -160,6 +169,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Model(arguments) => model::run(repo, &toolchain, arguments),
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
+        Suite::Models(arguments) => models::run(repo, &build()?, arguments),
         Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
         Suite::Docs => {
             docs::run(repo, &docs::Arguments { check: true })?;

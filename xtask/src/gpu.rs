@@ -6,6 +6,7 @@
 
 mod compiler;
 mod fat_binary;
+mod judge;
 mod libraries;
 pub mod part;
 mod programs;
@@ -28,7 +29,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// The largest bundle that is still quick to copy.
-const MAX_BUNDLE_BYTES: u64 = 60 << 20;
+const MAX_BUNDLE_BYTES: u64 = 80 << 20;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Task {
@@ -78,11 +79,20 @@ pub enum Kind {
     Rocrand,
     /// rocPRIM's test programs, if the bundle has that part
     Rocprim,
+    /// The board's judge, if the bundle has that part and the compiler
+    Judge,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Examples, Kind::Suite, Kind::Programs, Kind::Triton, Kind::Rocrand, Kind::Rocprim];
+    const ALL: [Kind; 7] = [
+        Kind::Examples,
+        Kind::Suite,
+        Kind::Programs,
+        Kind::Triton,
+        Kind::Rocrand,
+        Kind::Rocprim,
+        Kind::Judge,
+    ];
 }
 
 pub fn run(repo: &Repo, task: &Task) -> Result<()> {
@@ -104,7 +114,7 @@ fn bundle(repo: &Repo, parts: &[Part]) -> Result<PathBuf> {
     let built = build::run(repo, &build::Arguments { tests: true, ..build::Arguments::default() })?;
     let examples = examples::compile_all(repo, &toolchain, &built)?;
     let measured = bench::gpu::compile(repo, &toolchain, &built)?;
-    let suite = suite::binary(repo)?;
+    let suite = suite::binary(repo, "device/backend-cuda", "device_suite")?;
     let base = repo.target.join("gpu");
     let folder = base.join("bundle");
     renew(&folder)?;
@@ -156,6 +166,7 @@ fn make_part(repo: &Repo, toolchain: &Toolchain, part: Part, base: &Path) -> Res
         Part::Triton => triton::collect(repo, &staged)?,
         Part::Rocrand | Part::Rocprim => libraries::collect(repo, part, &staged)?,
         Part::Pyflame => bench::gpu::collect_pyflame(repo, &staged)?,
+        Part::Judge => judge::collect(repo, &staged, copy_stripped)?,
     }
     part::pack(part, &staged, base).map(drop)
 }
@@ -213,6 +224,10 @@ fn test(folder: &Path, arguments: &TestArguments) -> Result<()> {
             Kind::Rocprim => {
                 let right = libraries::run(&folder, &programs, targets, Part::Rocprim, only)?;
                 (!right).then(|| "tests of rocPRIM".to_owned())
+            }
+            Kind::Judge => {
+                let failed = judge::run(&folder, &logs, arguments.backend)?;
+                (failed > 0).then(|| format!("{failed} tests of the judge"))
             }
         };
         step::progress(&format!("{kind:?}: {}", step::seconds(started.elapsed())));

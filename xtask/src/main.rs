@@ -21,6 +21,7 @@ mod exports;
 mod foreign;
 mod fuzz;
 mod gpu;
+mod local_server;
 mod local_worker;
 mod lock;
 mod picture;

@@ -12,12 +12,21 @@ use std::process::Command;
 #[derive(Debug)]
 pub struct Torch {
     userland: Userland,
+    /// OpenBLAS, in place of the reference BLAS that the package depends on.
+    blas: Option<Userland>,
 }
 
 impl Torch {
     /// Unpacks it with the dependencies that this system lacks, unless already done.
     pub fn unpack(repo: &Repo) -> Result<Torch> {
-        Ok(Torch { userland: Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")? })
+        let userland = Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")?;
+        Ok(Torch { userland, blas: None })
+    }
+
+    /// Like [`Torch::unpack`], with OpenBLAS: for measurements of products, where the reference BLAS would be no reference.
+    pub fn with_fast_products(repo: &Repo) -> Result<Torch> {
+        let blas = Userland::unpack_missing(repo, "openblas", system::CODENAME, "libopenblas0-pthread")?;
+        Ok(Torch { blas: Some(blas), ..Torch::unpack(repo)? })
     }
 
     /// The folder of its Python modules.
@@ -29,7 +38,11 @@ impl Torch {
     pub fn libraries(&self) -> Vec<PathBuf> {
         let own = self.userland.libraries();
         let more = ["usr/lib", "lib/x86_64-linux-gnu"].map(|below| self.userland.path(below));
-        [own.join("blas"), own.join("lapack"), own].into_iter().chain(more).collect()
+        let fast = self.blas.iter().flat_map(|blas| {
+            let libraries = blas.libraries();
+            [libraries.join("openblas-pthread"), libraries]
+        });
+        fast.chain([own.join("blas"), own.join("lapack"), own]).chain(more).collect()
     }
 
     /// A command of the system's Python with PyTorch, pyflame's package and Remora's library.

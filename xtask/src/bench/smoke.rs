@@ -6,7 +6,7 @@
 
 use super::program::Programs;
 use super::report::{Report, Row};
-use super::{Extent, Subject, already_built, gpu, measure, provider, remote, scale, share, tensor};
+use super::{Extent, Subject, board, gpu, measure, provider, remote, scale, share, tensor};
 use crate::build::{self, Built};
 use crate::pyflame;
 use crate::repo::Repo;
@@ -30,7 +30,7 @@ const POSITIVE: &[&str] = &["us", "ms", "s", "GB/s", "GFLOP/s", "M instr/s", "k/
 pub(super) fn build_and_run(repo: &Repo, subject: Option<Subject>, prebuilt: bool) -> Result<()> {
     let toolchain = setup::run(repo)?;
     let built = match prebuilt {
-        true => already_built(repo),
+        true => build::earlier(repo),
         false => build::run(repo, &build::Arguments::default())?,
     };
     let subjects = subject.map_or_else(|| Subject::value_variants().to_vec(), |subject| vec![subject]);
@@ -67,6 +67,7 @@ fn each(
             Subject::Scale => scale::measure(built, &programs, Extent::SMOKE),
             Subject::Agent => share::measure(built, &programs, Extent::SMOKE),
             Subject::Provider => provider::measure(repo, prebuilt),
+            Subject::Board => board::measure(repo, built, Extent::SMOKE),
             Subject::Gpu => gpu::smoke(repo, toolchain, built),
             Subject::Tensor => tensor::measure(repo, built, package, Extent::SMOKE, None),
         };
@@ -82,8 +83,9 @@ fn each(
             Err(error) => Err(format!("bench {name}: {error:#}")),
         }
     };
-    let (second, first): (Vec<Subject>, Vec<Subject>) =
-        subjects.iter().partition(|subject| matches!(subject, Subject::Agent | Subject::Tensor));
+    let (second, first): (Vec<Subject>, Vec<Subject>) = subjects
+        .iter()
+        .partition(|subject| matches!(subject, Subject::Agent | Subject::Board | Subject::Tensor));
     let all = |subjects: Vec<Subject>| subjects.into_iter().map(run).collect::<Vec<_>>();
     let results = std::thread::scope(|scope| {
         let beside = scope.spawn(|| all(second));

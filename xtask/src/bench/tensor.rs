@@ -1,5 +1,5 @@
-//! pyflame compared with NumPy, PyTorch and tinygrad: `bench/tensor.py` alternates it with each of the first two; this module
-//! evaluates the results.
+//! pyflame compared with NumPy, PyTorch and tinygrad: `bench/tensor.py` alternates it with each of the first two, and
+//! `bench/tensor_operations.py` single operations with PyTorch's; this module evaluates the results.
 //!
 //! NumPy is from PyPI, with its own OpenBLAS. PyTorch is Debian's CPU-only build; it is incompatible with that NumPy, so it is
 //! measured in a separate process, with pyflame. tinygrad runs a step of the same network, see [`emulated`].
@@ -51,6 +51,13 @@ const KINDS: &[(&str, &str, (&str, f64), Judged)] = &[
         ("us", MICRO),
         Judged::Time(1.0),
     ),
+    (
+        "operations",
+        "operations and training steps on one CPU thread, as parts of PyTorch's speed",
+        ("ms", MILLI),
+        Judged::Speed(1.0),
+    ),
+    ("memory", "memory of a training step, as multiples of PyTorch's", ("MB", 1.0), Judged::Time(1.0)),
     ("training", TRAINING, ("ms", MILLI), Judged::Not),
     ("far", "a training step with a worker 5 ms away", ("ms", MILLI), Judged::Not),
 ];
@@ -87,12 +94,22 @@ pub fn measure(
     };
     step::heading("measuring pyflame and NumPy");
     push(&mut report, &bench(numpy(), "numpy", "cpu")?, "cpu")?;
+    let operations = |mut script: Command| {
+        script.arg(repo.root.join("bench/tensor_operations.py")).arg("--rounds").arg(rounds.to_string());
+        if extent.is_smoke() {
+            script.arg("--smoke");
+        }
+        lines(&mut script)
+    };
     if extent.is_smoke() {
         step::progress("skipped: PyTorch and tinygrad, which a smoke run does not download");
+        push(&mut report, &operations(numpy())?, "cpu")?;
     } else {
         step::heading("measuring pyflame and PyTorch");
         let torch = Torch::unpack(repo)?;
         push(&mut report, &bench(torch.command(package, built)?, "torch", "cpu")?, "cpu")?;
+        let fast = Torch::with_fast_products(repo)?;
+        push(&mut report, &operations(fast.command(package, built)?)?, "cpu")?;
     }
     for device in ["cpu", "rocm"] {
         step::heading(&format!("measuring a training step on {device}"));

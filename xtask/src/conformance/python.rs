@@ -10,6 +10,7 @@ use super::userland::{Package, Userland};
 use crate::build::Built;
 use crate::examples::{ARCHITECTURES, checked};
 use crate::foreign;
+use crate::pyflame;
 use crate::repo::Repo;
 use crate::venv;
 use anyhow::{Context, Result};
@@ -26,11 +27,14 @@ pub struct Arguments {
 }
 
 struct Program {
-    /// The name of its source in `conformance/python`.
     name: &'static str,
+    /// The name of its source in `conformance/python`.
+    source: &'static str,
     /// What it needs of a newer Debian.
     needs: Needs,
     environment: &'static [(&'static str, &'static str)],
+    /// The software GPUs that its libraries have no kernels for.
+    not_on: &'static [&'static str],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,23 +61,55 @@ const MATHEMATICAL_LIBRARIES: &[Package] = &[
 const RELEASES: &[&str] = &["experimental", "sid"];
 
 const PROGRAMS: &[Program] = &[
-    Program { name: "hip_python", needs: Needs::Nothing, environment: &[] },
+    Program {
+        name: "hip_python",
+        source: "hip_python",
+        needs: Needs::Nothing,
+        environment: &[],
+        not_on: &[],
+    },
     Program {
         name: "tinygrad_hip",
+        source: "tinygrad_hip",
         needs: Needs::Comgr,
         // PARALLEL=0: its helper processes would be started by another loader. TC=0: it selects matrix instructions by the bare
         // architecture name, which HIP does not report, and would select those of another product line.
         environment: &[("DEV", "HIP"), ("PARALLEL", "0"), ("TC", "0"), ("CACHELEVEL", "0")],
+        not_on: &[],
+    },
+    Program {
+        name: "pyflame with rocBLAS",
+        source: "pyflame_libraries",
+        needs: Needs::Comgr,
+        environment: &[("PYFLAME_BLAS", "rocblas"), ("PYFLAME_CACHE", "0")],
+        not_on: &[],
+    },
+    Program {
+        name: "pyflame with hipBLASLt",
+        source: "pyflame_libraries",
+        needs: Needs::Comgr,
+        environment: &[("PYFLAME_BLAS", "hipblaslt"), ("PYFLAME_CACHE", "0")],
+        not_on: &["mi300x"],
+    },
+    Program {
+        name: "pyflame with tuned products",
+        source: "pyflame_libraries",
+        needs: Needs::Comgr,
+        environment: &[("PYFLAME_BLAS", "auto"), ("PYFLAME_CACHE", "0")],
+        not_on: &[],
     },
     Program {
         name: "cupy_rocm",
+        source: "cupy_rocm",
         needs: Needs::MathematicalLibraries,
         environment: &[("CUPY_CACHE_IN_MEMORY", "1")],
+        not_on: &[],
     },
 ];
 
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     let python = venv::with(repo, "venv-python", "conformance/python/requirements.txt")?;
+    let package = pyflame::built_package(repo)?;
     let mut userland = libraries::newest(repo)?;
     let rocm = rocm_folder(repo, built, &userland)?;
     let mut headers = None;
@@ -83,7 +119,8 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         let models = ARCHITECTURES.iter().map(|(_, model)| *model);
         let wanted =
             |model: &&str| arguments.filter.as_deref().is_none_or(|text| title(model).contains(text));
-        let models: Vec<&str> = models.filter(wanted).collect();
+        let models: Vec<&str> =
+            models.filter(|model| wanted(model) && !program.not_on.contains(model)).collect();
         if !models.is_empty() && program.needs == Needs::MathematicalLibraries {
             let more = Userland::unpack_from(repo, "cupy", RELEASES, MATHEMATICAL_LIBRARIES)?;
             userland.also(more.libraries());
@@ -92,7 +129,8 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
         }
         for model in models {
             let mut command = command(built, &userland, program, model, &python);
-            command.arg(repo.root.join(format!("conformance/python/{}.py", program.name)));
+            command.arg(repo.root.join(format!("conformance/python/{}.py", program.source)));
+            command.env("PYTHONPATH", &package);
             command.envs(program.environment.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
             match &headers {
                 None => command.env("ROCM_PATH", &rocm),

@@ -28,10 +28,13 @@ pub enum Part {
     Rocprim,
     /// pyflame and its training steps, to be compared with PyTorch's
     Pyflame,
+    /// The board's judge: its tests, solutions and exploits
+    Judge,
 }
 
 impl Part {
-    pub const ALL: [Part; 5] = [Part::Compiler, Part::Triton, Part::Rocrand, Part::Rocprim, Part::Pyflame];
+    pub const ALL: [Part; 6] =
+        [Part::Compiler, Part::Triton, Part::Rocrand, Part::Rocprim, Part::Pyflame, Part::Judge];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -40,6 +43,7 @@ impl Part {
             Part::Rocrand => "rocrand",
             Part::Rocprim => "rocprim",
             Part::Pyflame => "pyflame",
+            Part::Judge => "judge",
         }
     }
 

@@ -70,24 +70,24 @@ fn one_test(binary: &Path, name: &str) -> Result<Option<String>> {
     Ok(Some(format!("{late}{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr))))
 }
 
-/// The newest binary of the back end's behaviour tests.
-pub fn binary(repo: &Repo) -> Result<PathBuf> {
+/// The newest binary of an integration test of a package.
+pub fn binary(repo: &Repo, package: &str, test: &str) -> Result<PathBuf> {
     let mut cargo = repo.cargo();
     // The whole workspace, as in `build`, so that its dependencies keep their features and are not compiled again.
-    let arguments =
-        ["--release", "--workspace", "--no-run", "--message-format=json", "--test", "device_suite"];
+    let arguments = ["--release", "--workspace", "--no-run", "--message-format=json", "--test", test];
     cargo.arg("test").args(arguments);
     let output = cargo.output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let is_cuda = |message: &serde_json::Value| {
-        message["manifest_path"].as_str().is_some_and(|path| path.contains("backend-cuda"))
+    let manifest = format!("/{package}/Cargo.toml");
+    let is_wanted = |message: &serde_json::Value| {
+        message["manifest_path"].as_str().is_some_and(|path| path.ends_with(&manifest))
     };
     text.lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(is_cuda)
+        .filter(is_wanted)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .next_back()
         .with_context(|| {
-            format!("cargo built no behaviour tests:\n{}", String::from_utf8_lossy(&output.stderr))
+            format!("cargo built no test {test} of {package}:\n{}", String::from_utf8_lossy(&output.stderr))
         })
 }

@@ -57,7 +57,7 @@ fn next(state: &mut u64) -> u64 {
 
 fn put(bytes: &mut Vec<u8>, dtype: DType, x: f64) {
     let value = match dtype {
-        DType::C64 => Scalar::Complex(x as f32, 1.0 - x as f32),
+        DType::C64 | DType::C128 => Scalar::Complex(x, 1.0 - x),
         _ => Scalar::Float(x),
     };
     element::encode(value, dtype, bytes);
@@ -70,7 +70,7 @@ pub fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         let value = element::decode(one, dtype);
         numbers.push(value.to_f64());
         if let Scalar::Complex(_, imaginary) = value {
-            numbers.push(f64::from(imaginary));
+            numbers.push(imaginary);
         }
     }
     numbers

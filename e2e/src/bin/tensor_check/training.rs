@@ -78,7 +78,7 @@ fn train(device: &Arc<dyn Device>, mut on_step: impl FnMut(usize, f64)) -> Resul
         for parameter in &parameters {
             if let Some(gradient) = parameter.grad() {
                 let change = binary_scalar(Binary::Mul, &gradient, Scalar::Float(0.5), false)?;
-                parameter.set_data(&sub(&parameter.detach(), &change)?.detach())?;
+                parameter.share(&sub(&parameter.detach(), &change)?.detach())?;
                 parameter.set_grad(None);
             }
         }
