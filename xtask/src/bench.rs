@@ -90,6 +90,9 @@ pub struct Arguments {
     /// Measure kernels only
     #[arg(long, conflicts_with = "plot")]
     kernels: bool,
+    /// Measure one part of the subject `remote` only
+    #[arg(long, value_enum, conflicts_with = "plot")]
+    part: Option<remote::Part>,
     /// A clone of tinygrad's repository; measures its AMD GPU emulator instead of the package's interpreter
     #[arg(long, value_name = "FOLDER")]
     tinygrad: Option<PathBuf>,
@@ -152,6 +155,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let extent = if arguments.quick { Extent::QUICK } else { Extent::FULL };
     let prepare = || prepare(repo, arguments.prebuilt);
     let subject = arguments.subject.unwrap_or(Subject::Local);
+    if arguments.part.is_some() && subject != Subject::Remote {
+        bail!("--part selects a part of the subject `remote`; run `cargo xtask bench remote --part ...`");
+    }
     let report = match subject {
         Subject::Local => {
             let (built, programs) = prepare()?;
@@ -159,7 +165,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         }
         Subject::Remote => {
             let (built, programs) = prepare()?;
-            remote::measure(repo, &built, &programs, extent)?
+            remote::measure(repo, &built, &programs, extent, arguments.part)?
         }
         Subject::Scale => {
             let (built, programs) = prepare()?;

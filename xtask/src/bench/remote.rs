@@ -48,27 +48,40 @@ const WAITING: &str = "B1: call that waits for its reply, compared with raw TCP"
 const BULK: &str = "B4: copies, compared with raw TCP";
 const STEP: &str = "B6: training step of 300 launches, 10 events, 100 polls, 3 uploads, 1 result";
 
-pub fn measure(repo: &Repo, built: &Built, programs: &Programs, extent: Extent) -> Result<Report> {
+/// A part of the measurements that can run alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Calls and copies through a relay, with increasing latency
+    Network,
+    /// Shared memory and unix sockets on one machine
+    SameHost,
+    /// Checkpoints, and recovery of a session
+    Failover,
+}
+
+/// Measures all parts, or the selected one.
+pub fn measure(
+    repo: &Repo,
+    built: &Built,
+    programs: &Programs,
+    extent: Extent,
+    part: Option<Part>,
+) -> Result<Report> {
     let mut report = Report::new(Machine::detect());
     let bench = Bench { repo, built, programs, extent };
-    step::heading(&format!("measuring a software {DEVICE} over a slow network"));
-    let worker = bench.worker("worker-remote")?;
-    for &delay in bench.delays() {
-        step::progress(&format!("{} ms of latency", delay as f64 / 1e3));
-        bench.at(&worker, Duration::from_micros(delay), &mut report)?;
+    let measures = |candidate| part.is_none_or(|part| part == candidate);
+    if measures(Part::Network) {
+        bench.network(&mut report)?;
     }
-    step::progress("several clients, a cut connection, a large program, a second start");
-    bench.fairness(&worker, &mut report)?;
-    for delay in [Duration::ZERO, bench.far()] {
-        bench.recovery(&worker, delay, &mut report)?;
+    if measures(Part::SameHost) {
+        same_host::measure(repo, built, programs, extent, &mut report)?;
     }
-    bench.registration(&worker, &mut report)?;
-    bench.narrow(&worker, &mut report)?;
-    bench.spread(&worker, &mut report)?;
-    drop(worker);
-    same_host::measure(repo, built, programs, extent, &mut report)?;
-    failover::measure(repo, built, programs, extent, &mut report)?;
-    bench.second_start(&mut report)?;
+    if measures(Part::Failover) {
+        failover::measure(repo, built, programs, extent, &mut report)?;
+    }
+    if measures(Part::Network) {
+        bench.second_start(&mut report)?;
+    }
     let mut groups = Vec::new();
     for row in &report.rows {
         if !groups.contains(&row.group) {
@@ -88,6 +101,24 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Everything that one worker behind a relay can show.
+    fn network(&self, report: &mut Report) -> Result<()> {
+        step::heading(&format!("measuring a software {DEVICE} over a slow network"));
+        let worker = self.worker("worker-remote")?;
+        for &delay in self.delays() {
+            step::progress(&format!("{} ms of latency", delay as f64 / 1e3));
+            self.at(&worker, Duration::from_micros(delay), report)?;
+        }
+        step::progress("several clients, a cut connection, a large program, a second start");
+        self.fairness(&worker, report)?;
+        for delay in [Duration::ZERO, self.far()] {
+            self.recovery(&worker, delay, report)?;
+        }
+        self.registration(&worker, report)?;
+        self.narrow(&worker, report)?;
+        self.spread(&worker, report)
+    }
+
     /// Starts a worker with an empty cache.
     fn worker(&self, log: &str) -> Result<LocalWorker> {
         let cache = self.repo.target.join("bench/cache");

@@ -63,7 +63,7 @@ fn each(
         let started = Instant::now();
         let report = match subject {
             Subject::Local => measure(built, &programs, Extent::SMOKE, false),
-            Subject::Remote => remote::measure(repo, built, &programs, Extent::SMOKE),
+            Subject::Remote => remote::measure(repo, built, &programs, Extent::SMOKE, None),
             Subject::Scale => scale::measure(built, &programs, Extent::SMOKE),
             Subject::Agent => share::measure(built, &programs, Extent::SMOKE),
             Subject::Provider => provider::measure(repo, prebuilt),
