@@ -294,7 +294,7 @@ fn other_users_reach_neither_the_keeper_nor_its_folder() {
     let _worker = Worker::start_with(&surviving(&saved, "127.0.0.1:0", &[]));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&saved), mode(&saved.join("keeper"))), (0o700, 0o600));
-    // A stream socket cannot connect to it at all; whoever tries does not disturb the keeper.
+    // A stream socket cannot connect to it at all; an attempt does not disturb the keeper.
     assert!(UnixStream::connect(saved.join("keeper")).is_err());
 
     let open = folder.path().join("open");

@@ -125,7 +125,7 @@ impl Turn {
     }
 }
 
-/// Runs the other end until it is told to stop.
+/// Runs the other end until it receives the request to stop.
 pub fn serve(file: &Path) -> Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(file)?;
     let memory = Memory::map(&file)?;
