@@ -27,6 +27,8 @@ pub struct Built {
     pub remora: PathBuf,
     /// The folder of the libraries.
     pub lib: PathBuf,
+    /// Built by an earlier command: then nothing is compiled now.
+    pub is_earlier: bool,
 }
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
@@ -50,7 +52,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
 
 /// The outputs of an earlier build in the release profile.
 pub fn earlier(repo: &Repo) -> Built {
-    Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
+    Built { remora: repo.target.join("release/remora"), lib: repo.lib(), is_earlier: true }
 }
 
 /// The part after cargo: links and collects the libraries.
@@ -59,7 +61,7 @@ pub fn collect(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     client_libs::link(&repo.lib(), &output.join("libhip_client.a"), arguments.debug)?;
     audit_lib::build(repo)?;
     provider_lib::install(repo, &output, arguments.debug)?;
-    let built = Built { remora: output.join("remora"), lib: repo.lib() };
+    let built = Built { remora: output.join("remora"), lib: repo.lib(), is_earlier: false };
     step::progress(&format!("program: {}", built.remora.display()));
     step::progress(&format!("libraries: {}", built.lib.display()));
     Ok(built)

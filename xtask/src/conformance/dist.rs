@@ -7,7 +7,7 @@ mod tarball;
 mod wheels;
 mod windows;
 
-use crate::build::Built;
+use crate::build;
 use crate::dist;
 use crate::examples;
 use crate::repo::Repo;
@@ -87,7 +87,7 @@ fn program(repo: &Repo, toolchain: &Toolchain, name: &str) -> Result<PathBuf> {
         header: examples::header(repo),
         options: Vec::new(),
     };
-    let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+    let built = build::earlier(repo);
     let compiled = examples::compile_set(toolchain, &built, &set)?;
     compiled.into_iter().next().map(|example| example.program).context("the program was not compiled")
 }

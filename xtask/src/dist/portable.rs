@@ -71,7 +71,10 @@ pub fn collect(repo: &Repo) -> Result<Portable> {
         let name = from.file_name().context("a library without a name")?;
         fs::copy(&from, lib.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    let portable = Portable { built: Built { remora, lib }, pyflame: pyflame::only_wheel(&wheels(repo))? };
+    let portable = Portable {
+        built: Built { remora, lib, is_earlier: true },
+        pyflame: pyflame::only_wheel(&wheels(repo))?,
+    };
     check(&portable.built)?;
     step::progress(&format!("programs and libraries: {}", folder(repo).display()));
     Ok(portable)

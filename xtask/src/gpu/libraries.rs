@@ -57,7 +57,7 @@ pub fn run(
     let target =
         targets.iter().find(|(architecture, ..)| *architecture == ARCHITECTURE).context("no such model")?;
     let worker = demo::worker(programs, target, &format!("{}-worker.log", part.name()))?;
-    let built = Built { remora: programs.remora.to_owned(), lib: programs.lib.to_owned() };
+    let built = Built { remora: programs.remora.to_owned(), lib: programs.lib.to_owned(), is_earlier: true };
     let userland = Userland::at(folder);
     let site =
         Site { userland: &userland, built: &built, worker: Some(worker.address()), logs: programs.logs };
