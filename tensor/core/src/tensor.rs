@@ -283,7 +283,7 @@ impl Tensor {
         }))
     }
 
-    /// A copy that does not pass through the host; `None` if the devices cannot copy directly.
+    /// A copy that passes through no other memory; `None` if neither device can access that of the other.
     fn copied_to(&self, device: &Arc<dyn Device>) -> Result<Option<Tensor>> {
         if self.is_view_of_constant() || self.elements() == 0 {
             return Ok(None);
@@ -299,14 +299,23 @@ impl Tensor {
         let bytes = self.elements() * size;
         let to = device.allocate(bytes).map_err(|source| device_error("to_device", device, source))?;
         let offset = place.layout.offset * size;
-        match device.copy_from(&to, &**self.device(), from, offset, bytes) {
-            None => Ok(None),
-            Some(copied) => {
-                copied.map_err(|source| device_error("to_device", device, source))?;
-                let node = Node::leaf(to, self.shape().into(), self.dtype(), device.clone());
-                Ok(Some(Tensor::of_node(node)))
-            }
-        }
+        let copied = if let Some(copied) = device.copy_from(&to, &**self.device(), from, offset, bytes) {
+            copied.map_err(|source| device_error("to_device", device, source))
+        } else if let Some(start) = device.host_address(&to) {
+            // SAFETY: the device has just given this initialised memory of `bytes` bytes, and nobody else knows it.
+            let into = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+            let downloaded = self.device().download(from, offset, into);
+            downloaded.map_err(|source| device_error("download", self.device(), source))
+        } else if let Some(start) = self.device().host_address(from) {
+            // SAFETY: the elements are inside this buffer. No write overwrites them as long as `source` has them.
+            let elements = unsafe { std::slice::from_raw_parts(start.add(offset), bytes) };
+            execute::uploaded(bytes);
+            device.upload(&to, 0, elements).map_err(|source| device_error("to_device", device, source))
+        } else {
+            return Ok(None);
+        };
+        copied?;
+        Ok(Some(Tensor::of_node(Node::leaf(to, self.shape().into(), self.dtype(), device.clone()))))
     }
 
     /// The elements converted to another type.

@@ -11,7 +11,7 @@ use tensor_core::layout::Layout;
 use tensor_core::{HostMemory, Lease, Tensor};
 
 use crate::error::raise;
-use crate::tensor::{PyTensor, chosen, download, lend};
+use crate::tensor::{PyTensor, chosen, lend, lend_copy};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -62,19 +62,9 @@ const IS_COPIED: u64 = 2;
 
 /// What an exported tensor owns.
 struct Exported {
-    memory: Memory,
+    _lease: Lease,
     shape: Vec<i64>,
     strides: Vec<i64>,
-}
-
-enum Memory {
-    Shared {
-        _lease: Lease,
-    },
-    /// 16-byte words, so that elements of every type are aligned.
-    Copied {
-        _words: Vec<u128>,
-    },
 }
 
 /// An imported tensor. Its deleter is called when it is dropped.
@@ -189,28 +179,17 @@ fn export<'py>(
     if copy == Some(false) && lease.is_none() {
         return Err(PyBufferError::new_err("the elements of this tensor cannot be shared, only copied"));
     }
-    let (memory, data, layout) = match lease {
-        Some(lease) => {
-            let layout = lease.layout.clone();
-            // SAFETY: the offset is that of an element, or of the end if there are none.
-            let data = unsafe { lease.start.add(layout.offset * tensor.dtype().bytes()) };
-            (Memory::Shared { _lease: lease }, data, layout)
-        }
-        None => {
-            let raw = download(py, tensor)?;
-            let mut words = vec![0_u128; raw.len().div_ceil(16)];
-            for (word, chunk) in words.iter_mut().zip(raw.chunks(16)) {
-                let mut padded = [0; 16];
-                padded[..chunk.len()].copy_from_slice(chunk);
-                *word = u128::from_ne_bytes(padded);
-            }
-            let data = words.as_mut_ptr().cast();
-            (Memory::Copied { _words: words }, data, Layout::contiguous(tensor.shape()))
-        }
+    let copied = lease.is_none();
+    let lease = match lease {
+        Some(lease) => lease,
+        None => lend_copy(py, tensor)?,
     };
+    let layout = lease.layout.clone();
+    // SAFETY: the offset is that of an element, or of the end if there are none.
+    let data = unsafe { lease.start.add(layout.offset * tensor.dtype().bytes()) };
     let shape: Vec<i64> = tensor.shape().iter().map(|&length| length as i64).collect();
     let strides = layout.strides.iter().map(|&stride| stride as i64).collect();
-    let mut context = Box::new(Exported { memory, shape, strides });
+    let mut context = Box::new(Exported { _lease: lease, shape, strides });
     let described = DlTensor {
         data: data.cast(),
         device: DlDevice { kind: CPU, number: 0 },
@@ -220,7 +199,7 @@ fn export<'py>(
         strides: context.strides.as_mut_ptr(),
         byte_offset: 0,
     };
-    let flags = if matches!(context.memory, Memory::Shared { .. }) { 0 } else { IS_COPIED };
+    let flags = if copied { IS_COPIED } else { 0 };
     let context = Box::into_raw(context).cast();
     if versioned {
         let (version, deleter) = (VERSION, Some(delete::<DlVersioned> as _));
