@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use crate::autograd::{Backward, History, Hooks};
-use crate::device::Device;
+use crate::device::{Buffer, Device};
 use crate::dtype::{DType, Scalar};
 use crate::error::{DeviceError, TensorError};
 use crate::execute;
@@ -265,6 +265,40 @@ impl Tensor {
                 .map_err(|source| device_error("download", self.device(), source))?;
         }
         Ok(bytes)
+    }
+
+    /// A tensor whose row-major elements are in a buffer of the device. They are not changed afterwards.
+    pub fn from_buffer(
+        device: &Arc<dyn Device>,
+        dtype: DType,
+        shape: &[usize],
+        buffer: Buffer,
+    ) -> Result<Tensor> {
+        let expected = size_in_bytes("tensor", shape, dtype)?;
+        if buffer.bytes() < expected {
+            return Err(TensorError::shape(
+                "tensor",
+                format!("{shape:?} of {dtype} takes {expected} bytes, the buffer has {}", buffer.bytes()),
+            ));
+        }
+        Ok(Tensor::of_node(Node::leaf(buffer, shape.into(), dtype, device.clone())))
+    }
+
+    /// Evaluates the tensor if necessary, and returns the buffer with the elements and their layout in it. Does not wait for
+    /// asynchronous devices. Nothing writes to the buffer as long as the caller has it, and the caller does not either: other
+    /// tensors may have elements there.
+    pub fn in_memory(&self) -> Result<(Buffer, Layout)> {
+        let mut source = self.snapshot();
+        if let Some(value) = self.known() {
+            // It takes the memory of the view, not of the whole constant.
+            source = Tensor::constant(self.device(), value, self.shape(), self.dtype());
+        }
+        execute::eval(std::slice::from_ref(&source))?;
+        let place = Place::of(&source.node());
+        match place.buffer() {
+            Some(buffer) => Ok((buffer.clone(), place.layout)),
+            None => Err(TensorError::state("in_memory", "the elements were not computed")),
+        }
     }
 
     /// Returns the tensor itself if it is on this device already, else a copy. Evaluates, and waits unless the devices copy

@@ -10,6 +10,7 @@ mod axes;
 mod blas;
 mod cache;
 mod device;
+mod exchange;
 mod expression;
 mod faults;
 mod interpret;
@@ -28,6 +29,7 @@ mod work;
 
 pub use blas::BlasChoice;
 pub use device::{RocmDevice, RocmOptions, device_count, device_count_with, reset_with};
+pub use exchange::{Lent, User};
 pub use kernels::KernelStatistics;
 pub use memory::{MemoryPool, MemoryStatistics};
 pub use pinned::{PinnedBuffer, PinnedPool, PinnedStatistics};
