@@ -93,7 +93,8 @@ pub trait Device: Debug + Send + Sync {
     ) -> Option<Result<(), DeviceError>> {
         None
     }
-    /// The address of a buffer, if this process can access it. Steps that were submitted have finished then.
+    /// The address of a buffer, if this process can access it. Its bytes are initialised, and steps that were submitted have
+    /// finished.
     fn host_address(&self, _buffer: &Buffer) -> Option<*mut u8> {
         None
     }

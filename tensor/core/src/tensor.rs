@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use crate::autograd::{Backward, History, Hooks};
-use crate::device::Device;
+use crate::device::{Buffer, Device};
 use crate::dtype::{DType, Scalar};
 use crate::error::{DeviceError, TensorError};
 use crate::execute;
@@ -267,6 +267,40 @@ impl Tensor {
         Ok(bytes)
     }
 
+    /// A tensor whose row-major elements are in a buffer of the device. They are not changed afterwards.
+    pub fn from_buffer(
+        device: &Arc<dyn Device>,
+        dtype: DType,
+        shape: &[usize],
+        buffer: Buffer,
+    ) -> Result<Tensor> {
+        let expected = size_in_bytes("tensor", shape, dtype)?;
+        if buffer.bytes() < expected {
+            return Err(TensorError::shape(
+                "tensor",
+                format!("{shape:?} of {dtype} takes {expected} bytes, the buffer has {}", buffer.bytes()),
+            ));
+        }
+        Ok(Tensor::of_node(Node::leaf(buffer, shape.into(), dtype, device.clone())))
+    }
+
+    /// Evaluates the tensor if necessary, and returns the buffer with the elements and their layout in it. Does not wait for
+    /// asynchronous devices. Nothing writes to the buffer as long as the caller has it, and the caller does not either: other
+    /// tensors may have elements there.
+    pub fn in_memory(&self) -> Result<(Buffer, Layout)> {
+        let mut source = self.snapshot();
+        if let Some(value) = self.known() {
+            // It takes the memory of the view, not of the whole constant.
+            source = Tensor::constant(self.device(), value, self.shape(), self.dtype());
+        }
+        execute::eval(std::slice::from_ref(&source))?;
+        let place = Place::of(&source.node());
+        match place.buffer() {
+            Some(buffer) => Ok((buffer.clone(), place.layout)),
+            None => Err(TensorError::state("in_memory", "the elements were not computed")),
+        }
+    }
+
     /// Returns the tensor itself if it is on this device already, else a copy. Evaluates, and waits unless the devices copy
     /// directly.
     pub fn to_device(&self, device: &Arc<dyn Device>) -> Result<Tensor> {
@@ -283,7 +317,7 @@ impl Tensor {
         }))
     }
 
-    /// A copy that does not pass through the host; `None` if the devices cannot copy directly.
+    /// A copy that passes through no other memory; `None` if neither device can access that of the other.
     fn copied_to(&self, device: &Arc<dyn Device>) -> Result<Option<Tensor>> {
         if self.is_view_of_constant() || self.elements() == 0 {
             return Ok(None);
@@ -299,14 +333,23 @@ impl Tensor {
         let bytes = self.elements() * size;
         let to = device.allocate(bytes).map_err(|source| device_error("to_device", device, source))?;
         let offset = place.layout.offset * size;
-        match device.copy_from(&to, &**self.device(), from, offset, bytes) {
-            None => Ok(None),
-            Some(copied) => {
-                copied.map_err(|source| device_error("to_device", device, source))?;
-                let node = Node::leaf(to, self.shape().into(), self.dtype(), device.clone());
-                Ok(Some(Tensor::of_node(node)))
-            }
-        }
+        let copied = if let Some(copied) = device.copy_from(&to, &**self.device(), from, offset, bytes) {
+            copied.map_err(|source| device_error("to_device", device, source))
+        } else if let Some(start) = device.host_address(&to) {
+            // SAFETY: the device has just given this initialised memory of `bytes` bytes, and nobody else knows it.
+            let into = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+            let downloaded = self.device().download(from, offset, into);
+            downloaded.map_err(|source| device_error("download", self.device(), source))
+        } else if let Some(start) = self.device().host_address(from) {
+            // SAFETY: the elements are inside this buffer. No write overwrites them as long as `source` has them.
+            let elements = unsafe { std::slice::from_raw_parts(start.add(offset), bytes) };
+            execute::uploaded(bytes);
+            device.upload(&to, 0, elements).map_err(|source| device_error("to_device", device, source))
+        } else {
+            return Ok(None);
+        };
+        copied?;
+        Ok(Some(Tensor::of_node(Node::leaf(to, self.shape().into(), self.dtype(), device.clone()))))
     }
 
     /// The elements converted to another type.

@@ -177,27 +177,6 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
     Ok(Elements { dtype, shape, bytes })
 }
 
-/// Downloaded elements with NumPy's array interface. The NumPy array keeps this object alive.
-#[pyclass(frozen, module = "pyflame._pyflame")]
-struct Downloaded {
-    bytes: Vec<u8>,
-    dtype: DType,
-    shape: Vec<usize>,
-}
-
-#[pymethods]
-impl Downloaded {
-    #[getter]
-    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let interface = PyDict::new(py);
-        interface.set_item("version", 3)?;
-        interface.set_item("typestr", spelt(self.dtype))?;
-        interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
-        interface.set_item("data", (self.bytes.as_ptr() as usize, false))?;
-        Ok(interface)
-    }
-}
-
 /// A tensor with the memory of a NumPy array, if the current device is the CPU and the array allows it.
 #[pyfunction]
 pub fn sharing(array: &Bound<'_, PyAny>) -> PyResult<Option<PyTensor>> {
@@ -270,22 +249,17 @@ pub fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Py
     } else {
         tensor
     };
-    if tensor.elements() > 0
-        && let Some(lease) = crate::tensor::lend(py, tensor)?
-    {
-        let held = Lent { lease, dtype: tensor.dtype() };
-        let array = numpy.call_method1("asarray", (Py::new(py, held)?,))?;
-        return match brain {
-            Some(Some(types)) => array.call_method1("view", (types.getattr("bfloat16")?,)),
-            _ => Ok(array),
-        };
-    }
-    let bytes = crate::tensor::download(py, tensor)?;
-    if bytes.is_empty() {
+    if tensor.elements() == 0 {
+        // An error of earlier work is raised here too.
+        crate::tensor::download(py, tensor)?;
         let dtype = if tensor.dtype() == DType::BF16 { "u2" } else { spelt(tensor.dtype()) };
         return numpy.call_method1("empty", (PyTuple::new(py, tensor.shape())?, dtype));
     }
-    let held = Downloaded { bytes, dtype: tensor.dtype(), shape: tensor.shape().to_vec() };
+    let lease = match crate::tensor::lend(py, tensor)? {
+        Some(lease) => lease,
+        None => crate::tensor::lend_copy(py, tensor)?,
+    };
+    let held = Lent { lease, dtype: tensor.dtype() };
     let array = numpy.call_method1("asarray", (Py::new(py, held)?,))?;
     match brain {
         Some(Some(types)) => array.call_method1("view", (types.getattr("bfloat16")?,)),

@@ -236,6 +236,7 @@ fn rocm_reset(py: Python<'_>) -> PyResult<()> {
                 device.abandon();
             }
         }
+        crate::collective::forget();
         if ordinals.is_empty() {
             ordinals.push(0);
         }
@@ -270,6 +271,7 @@ fn rocm_trouble(py: Python<'_>) -> Option<String> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::env::threads().map_err(PyValueError::new_err)?;
     crate::env::blas().map_err(PyValueError::new_err)?;
+    crate::env::collectives().map_err(PyValueError::new_err)?;
     tensor_core::set_host_device(cpu().clone());
     make_current(cpu().clone());
     module.add_function(wrap_pyfunction!(set_device, module)?)?;

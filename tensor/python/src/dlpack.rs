@@ -1,5 +1,7 @@
-//! DLPack: array exchange between libraries. On the CPU both sides share memory. Tensors on a GPU are exported as copies in host
-//! memory: a remote GPU has no address in this process.
+//! DLPack: array exchange between libraries. On the CPU both sides share memory. A tensor on a GPU is exported as memory of its HIP
+//! runtime, or as a copy in host memory.
+
+mod gpu;
 
 use std::ffi::{CStr, c_void};
 
@@ -9,9 +11,10 @@ use pyo3::prelude::*;
 use tensor_core::dtype::{DType, Kind};
 use tensor_core::layout::Layout;
 use tensor_core::{HostMemory, Lease, Tensor};
+use tensor_rocm::Lent;
 
 use crate::error::raise;
-use crate::tensor::{PyTensor, chosen, download, lend};
+use crate::tensor::{PyTensor, chosen, lend, lend_copy};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -58,23 +61,29 @@ struct DlVersioned {
 }
 
 const VERSION: [u32; 2] = [1, 0];
+const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
 
 /// What an exported tensor owns.
 struct Exported {
-    memory: Memory,
+    _memory: Memory,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
 enum Memory {
-    Shared {
-        _lease: Lease,
-    },
-    /// 16-byte words, so that elements of every type are aligned.
-    Copied {
-        _words: Vec<u128>,
-    },
+    Host { _lease: Lease },
+    Gpu { _lent: Lent },
+}
+
+/// Elements to be exported.
+struct Export {
+    memory: Memory,
+    data: *mut c_void,
+    device: DlDevice,
+    layout: Layout,
+    dtype: DType,
+    flags: u64,
 }
 
 /// An imported tensor. Its deleter is called when it is dropped.
@@ -97,6 +106,7 @@ impl Drop for Imported {
 }
 
 const CPU: i32 = 1;
+const ROCM: i32 = 10;
 const NAME: &CStr = c"dltensor";
 const USED: &CStr = c"used_dltensor";
 
@@ -189,44 +199,40 @@ fn export<'py>(
     if copy == Some(false) && lease.is_none() {
         return Err(PyBufferError::new_err("the elements of this tensor cannot be shared, only copied"));
     }
-    let (memory, data, layout) = match lease {
-        Some(lease) => {
-            let layout = lease.layout.clone();
-            // SAFETY: the offset is that of an element, or of the end if there are none.
-            let data = unsafe { lease.start.add(layout.offset * tensor.dtype().bytes()) };
-            (Memory::Shared { _lease: lease }, data, layout)
-        }
-        None => {
-            let raw = download(py, tensor)?;
-            let mut words = vec![0_u128; raw.len().div_ceil(16)];
-            for (word, chunk) in words.iter_mut().zip(raw.chunks(16)) {
-                let mut padded = [0; 16];
-                padded[..chunk.len()].copy_from_slice(chunk);
-                *word = u128::from_ne_bytes(padded);
-            }
-            let data = words.as_mut_ptr().cast();
-            (Memory::Copied { _words: words }, data, Layout::contiguous(tensor.shape()))
-        }
+    let flags = if lease.is_none() { IS_COPIED } else { 0 };
+    let lease = match lease {
+        Some(lease) => lease,
+        None => lend_copy(py, tensor)?,
     };
-    let shape: Vec<i64> = tensor.shape().iter().map(|&length| length as i64).collect();
+    let layout = lease.layout.clone();
+    // SAFETY: the offset is that of an element, or of the end if there are none.
+    let data = unsafe { lease.start.add(layout.offset * tensor.dtype().bytes()) }.cast();
+    let device = DlDevice { kind: CPU, number: 0 };
+    let memory = Memory::Host { _lease: lease };
+    described(py, Export { memory, data, device, layout, dtype: tensor.dtype(), flags }, versioned)
+}
+
+/// A capsule that describes the elements and owns their memory.
+fn described(py: Python<'_>, export: Export, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
+    let Export { memory, data, device, layout, dtype, flags } = export;
+    let shape: Vec<i64> = layout.shape.iter().map(|&length| length as i64).collect();
     let strides = layout.strides.iter().map(|&stride| stride as i64).collect();
-    let mut context = Box::new(Exported { memory, shape, strides });
-    let described = DlTensor {
-        data: data.cast(),
-        device: DlDevice { kind: CPU, number: 0 },
+    let mut context = Box::new(Exported { _memory: memory, shape, strides });
+    let tensor = DlTensor {
+        data,
+        device,
         dims: context.shape.len() as i32,
-        dtype: spelt(tensor.dtype()),
+        dtype: spelt(dtype),
         shape: context.shape.as_mut_ptr(),
         strides: context.strides.as_mut_ptr(),
         byte_offset: 0,
     };
-    let flags = if matches!(context.memory, Memory::Shared { .. }) { 0 } else { IS_COPIED };
     let context = Box::into_raw(context).cast();
     if versioned {
         let (version, deleter) = (VERSION, Some(delete::<DlVersioned> as _));
-        return capsule(py, DlVersioned { version, context, deleter, flags, tensor: described });
+        return capsule(py, DlVersioned { version, context, deleter, flags, tensor });
     }
-    capsule(py, DlManaged { tensor: described, context, deleter: Some(delete) })
+    capsule(py, DlManaged { tensor, context, deleter: Some(delete) })
 }
 
 /// The largest imported array, in bytes.
@@ -329,8 +335,32 @@ unsafe fn shared(imported: Imported, dtype: DType) -> PyResult<Tensor> {
     Ok(Tensor::from_memory(crate::device::cpu(), dtype, memory))
 }
 
+/// Takes the managed tensor of a capsule over.
+fn taken(capsule: &Bound<'_, PyAny>) -> PyResult<(Imported, DType)> {
+    let pointer = capsule.as_ptr();
+    // SAFETY: the capsule is valid under this name, so it holds a managed tensor, which lives until its deleter is called. The
+    // capsule is renamed so that nothing else frees the tensor.
+    let (imported, dtype) = unsafe {
+        if ffi::PyCapsule_IsValid(pointer, NAME.as_ptr()) != 1 {
+            return Err(PyBufferError::new_err(
+                "from_dlpack: not a DLPack capsule, or one that was already consumed",
+            ));
+        }
+        let managed = ffi::PyCapsule_GetPointer(pointer, NAME.as_ptr()).cast::<DlManaged>();
+        ffi::PyCapsule_SetName(pointer, USED.as_ptr());
+        (Imported(managed), (*managed).tensor.dtype)
+    };
+    let DlType { code, bits, lanes } = dtype;
+    let dtype = meant(dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "from_dlpack: elements of type code {code} with {bits} bits and {lanes} lanes are not supported"
+        ))
+    })?;
+    Ok((imported, dtype))
+}
+
 /// A tensor with the elements of any array that supports DLPack. On the CPU it shares the memory of the array, unless `copy` is
-/// true.
+/// true. The elements of an array on a GPU are copied on that GPU.
 #[pyfunction]
 #[pyo3(signature = (array, device=None, copy=None))]
 fn from_dlpack(
@@ -348,32 +378,19 @@ fn from_dlpack(
             array.get_type().name()?
         )));
     }
-    let (kind, _): (i32, i32) = array.call_method0("__dlpack_device__")?.extract()?;
+    let (kind, number): (i32, i32) = array.call_method0("__dlpack_device__")?.extract()?;
+    if kind == ROCM {
+        return gpu::import(py, array, number, device, copy);
+    }
     if kind != CPU {
         return Err(PyBufferError::new_err(format!(
             "from_dlpack: the array is on a device of kind {kind}; move it to the CPU first"
         )));
     }
-    let capsule = array.call_method0("__dlpack__")?;
-    let pointer = capsule.as_ptr();
-    // SAFETY: the capsule is valid under this name, so it holds a managed tensor, which lives until its deleter is called below.
-    // The capsule is renamed so that nothing else frees the tensor.
+    let (imported, dtype) = taken(&array.call_method0("__dlpack__")?)?;
+    // SAFETY: `imported` keeps the tensor alive, and DLPack guarantees that it describes readable memory.
     unsafe {
-        if ffi::PyCapsule_IsValid(pointer, NAME.as_ptr()) != 1 {
-            return Err(PyBufferError::new_err(
-                "from_dlpack: not a DLPack capsule, or one that was already consumed",
-            ));
-        }
-        let managed = ffi::PyCapsule_GetPointer(pointer, NAME.as_ptr()).cast::<DlManaged>();
-        ffi::PyCapsule_SetName(pointer, USED.as_ptr());
-        let imported = Imported(managed);
-        let tensor = &(*managed).tensor;
-        let DlType { code, bits, lanes } = tensor.dtype;
-        let dtype = meant(tensor.dtype).ok_or_else(|| {
-            PyBufferError::new_err(format!(
-                "from_dlpack: elements of type code {code} with {bits} bits and {lanes} lanes are not supported"
-            ))
-        })?;
+        let tensor = &(*imported.0).tensor;
         let (device, placed) = chosen(py, device)?;
         let possible = device.name() == "cpu" && !overlapping(tensor)?;
         if copy != Some(true) && possible {
@@ -391,7 +408,10 @@ fn from_dlpack(
 
 #[pymethods]
 impl PyTensor {
-    /// Exports the memory of a tensor on the CPU, or a copy in host memory.
+    /// Exports the memory of the tensor. `dl_device=(1, 0)` exports a tensor on a GPU as a copy in host memory.
+    ///
+    /// The memory of a GPU may be read and not written, unless `copy` is true. `stream` is the stream that reads it, as DLPack
+    /// defines it for ROCm: `None` or 0 for the default stream, -1 for no order, or the handle of a stream.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -401,17 +421,27 @@ impl PyTensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = stream;
         let versioned = max_version.is_some_and(|(major, _)| major >= VERSION[0]);
-        if dl_device.is_some_and(|(kind, _)| kind != CPU) {
-            return Err(PyBufferError::new_err("tensors can only be exported in CPU memory"));
+        let tensor = self.tensor().detach();
+        let own = place(&tensor);
+        match dl_device.unwrap_or(own) {
+            (CPU, _) => export(py, &tensor, copy, versioned),
+            wanted if wanted == own => gpu::export(py, &tensor, gpu::user(stream)?, copy, versioned),
+            (kind, number) => Err(PyBufferError::new_err(format!(
+                "a tensor on {} is exported where it is, or to the CPU (1, 0), not to device {number} of kind {kind}; move it with to() first",
+                tensor.device().name()
+            ))),
         }
-        export(py, &self.tensor().detach(), copy, versioned)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        (CPU, 0)
+        place(&self.tensor())
     }
+}
+
+/// The kind and the number of a tensor's device.
+fn place(tensor: &Tensor) -> (i32, i32) {
+    gpu::number(tensor).map_or((CPU, 0), |number| (ROCM, number))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -52,6 +52,27 @@ pub fn blas() -> Result<BlasChoice, String> {
     text.parse().map_err(|why: String| format!("PYFLAME_BLAS: {why}"))
 }
 
+/// What moves elements between the GPUs of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collectives {
+    /// RCCL if it can be used, else copies and additions.
+    Auto,
+    /// Copies and additions.
+    Own,
+    /// RCCL.
+    Rccl,
+}
+
+/// What moves elements between the GPUs of a process: `PYFLAME_COLLECTIVES`.
+pub fn collectives() -> Result<Collectives, String> {
+    match text("PYFLAME_COLLECTIVES").as_deref() {
+        None | Some("auto") => Ok(Collectives::Auto),
+        Some("own") => Ok(Collectives::Own),
+        Some("rccl") => Ok(Collectives::Rccl),
+        Some(other) => Err(format!("PYFLAME_COLLECTIVES must be one of auto, own, rccl, not {other:?}")),
+    }
+}
+
 /// The folder of the kernel cache: `PYFLAME_CACHE`, by default one in the user's cache folder. "0" disables the cache.
 pub fn kernel_cache() -> Option<PathBuf> {
     match text("PYFLAME_CACHE") {

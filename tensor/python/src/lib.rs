@@ -3,6 +3,7 @@
 
 mod array;
 mod autocast;
+mod collective;
 mod create;
 mod device;
 mod dlpack;
@@ -47,6 +48,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     methods::linalg::register(module)?;
     methods::hooks::register(module)?;
     autocast::register(module)?;
+    collective::register(module)?;
     device::register(module)?;
     dlpack::register(module)?;
     create::register(module)?;

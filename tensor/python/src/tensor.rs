@@ -107,6 +107,26 @@ pub fn lend(py: Python<'_>, tensor: &Tensor) -> PyResult<Option<tensor_core::Lea
     crate::profile::waited(tensor.device().name(), || py.detach(|| tensor.lend())).map_err(raise)
 }
 
+/// Lends memory of this process with a copy of the elements. It is memory of the CPU device, which keeps freed memory for the next
+/// such copy: the pages of fresh memory cost more than the copy.
+pub fn lend_copy(py: Python<'_>, tensor: &Tensor) -> PyResult<tensor_core::Lease> {
+    device::usable(tensor.device())?;
+    let cpu = device::cpu();
+    let lent = crate::profile::waited(tensor.device().name(), || {
+        py.detach(|| {
+            let copy = if std::sync::Arc::ptr_eq(tensor.device(), cpu) {
+                Tensor::from_bytes(cpu, tensor.dtype(), tensor.shape(), &tensor.to_bytes()?)?
+            } else {
+                tensor.detach().to_device(cpu)?
+            };
+            copy.lend()
+        })
+    });
+    lent.map_err(raise)?.ok_or_else(|| {
+        PyRuntimeError::new_err("the memory of the CPU device cannot be accessed by this process")
+    })
+}
+
 /// Returns the device named by an argument, or the current device.
 pub fn chosen(py: Python<'_>, name: Option<&str>) -> PyResult<(AnyDevice, bool)> {
     match name {

@@ -201,6 +201,23 @@ def test_copies_between_gpus_are_ordered_with_the_work_on_both(gpu):
     assert x.grad.tolist() == [5, 5, 5] and str(x.grad.device) == "rocm:0"
 
 
+LOCAL = """
+gpus = ["rocm:0", "rocm:1"]
+tensors = [pf.tensor([1.0, 10.0 * rank + number], device=gpu) for number, gpu in enumerate(gpus)]
+assert dist.all_reduce(tensors) is tensors
+assert [t.tolist() for t in tensors] == [[4.0, 22.0]] * 2, tensors
+assert [t.tolist() for t in dist.all_reduce(tensors, "avg")] == [[4.0, 22.0]] * 2
+tensors = [pf.tensor([rank, number], device=gpu) for number, gpu in enumerate(gpus)]
+assert [t.tolist() for t in dist.broadcast(tensors, 1)] == [[1, 0]] * 2, tensors
+assert [str(t.device) for t in tensors] == gpus
+print("done")
+"""
+
+
+def test_processes_with_two_gpus_each_add_them_here_first(gpu):
+    assert run(LOCAL, 2) == ["done\n"] * 2
+
+
 def test_a_module_on_two_gpus_has_the_results_and_gradients_of_one(gpu):
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)).to("rocm:0")
     x, g = pf.randn(7, 6, device="rocm:0"), pf.randn(7, 2, device="rocm:0")

@@ -157,6 +157,10 @@ impl RocmDevice {
         Ok(Arc::new(device))
     }
 
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
     /// The pool of device memory.
     pub fn memory(&self) -> &Arc<MemoryPool> {
         &self.pool

@@ -19,6 +19,7 @@ hip_functions! {
     pub(crate) struct Runtime {
         optional:
         hipDeviceReset,
+        hipDeviceSynchronize,
         hipEventCreate,
         hipEventDestroy,
         hipEventElapsedTime,
@@ -50,6 +51,7 @@ hip_functions! {
         hipModuleLaunchKernel,
         hipModuleLoadData,
         hipModuleUnload,
+        hipPointerGetAttributes,
         hipSetDevice,
         hipStreamCreateWithFlags,
         hipStreamDestroy,

@@ -120,7 +120,7 @@ impl Stream {
         from: u64,
         bytes: usize,
     ) -> Result<(), DeviceError> {
-        other.before(self)?;
+        other.before_stream(self)?;
         self.select()?;
         let (to, from) = (to as *mut c_void, from as *const c_void);
         call!(
@@ -134,25 +134,53 @@ impl Stream {
                 self.handle
             )
         )?;
-        self.before(other)
+        self.before_stream(other)
     }
 
-    /// Makes later work of another stream wait for the work submitted to this one so far.
-    fn before(&self, other: &Stream) -> Result<(), DeviceError> {
+    /// Makes later work of another device's stream wait for the work submitted to this one so far.
+    fn before_stream(&self, other: &Stream) -> Result<(), DeviceError> {
         self.select()?;
+        self.ordered(self.handle, || {
+            other.select()?;
+            Ok(other.handle)
+        })?;
+        self.select()
+    }
+
+    /// Makes later work of another stream wait for the work submitted to this one so far. The device is current.
+    pub(crate) fn before(&self, other: hipStream_t) -> Result<(), DeviceError> {
+        self.ordered(self.handle, || Ok(other))
+    }
+
+    /// Makes later work of this stream wait for the work submitted to another one so far. The device is current.
+    pub(crate) fn after(&self, other: hipStream_t) -> Result<(), DeviceError> {
+        self.ordered(other, || Ok(self.handle))
+    }
+
+    /// Makes one stream wait for the work submitted to another, `first`, so far. `second` may select its device.
+    fn ordered(
+        &self,
+        first: hipStream_t,
+        second: impl FnOnce() -> Result<hipStream_t, DeviceError>,
+    ) -> Result<(), DeviceError> {
         let mut event = std::ptr::null_mut();
         call!(self.library, runtime.hipEventCreate(&mut event))?;
-        let waits = call!(self.library, runtime.hipEventRecord(event, self.handle))
-            .and_then(|()| other.select())
-            .and_then(|()| call!(self.library, runtime.hipStreamWaitEvent(other.handle, event, 0)));
+        let waits = call!(self.library, runtime.hipEventRecord(event, first))
+            .and_then(|()| second())
+            .and_then(|second| call!(self.library, runtime.hipStreamWaitEvent(second, event, 0)));
         // HIP keeps what a wait needs of a destroyed event.
-        self.select()?;
         call!(self.library, runtime.hipEventDestroy(event))?;
         waits
     }
 
-    /// Submits a copy between host and device addresses.
-    fn copy(&self, to: u64, from: u64, count: usize, kind: hipMemcpyKind) -> Result<(), DeviceError> {
+    /// Submits a copy between addresses.
+    pub(crate) fn copy(
+        &self,
+        to: u64,
+        from: u64,
+        count: usize,
+        kind: hipMemcpyKind,
+    ) -> Result<(), DeviceError> {
         let (to, from) = (to as *mut c_void, from as *const c_void);
         call!(self.library, runtime.hipMemcpyAsync(to, from, count, kind, self.handle))
     }

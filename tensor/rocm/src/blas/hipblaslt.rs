@@ -8,7 +8,7 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 
 use super::gemm::{Gemm, Side};
-use super::shared::{functions, open};
+use crate::companion::{functions, open_with_kernels};
 use crate::library::call;
 use crate::stream::Stream;
 use crate::work::address;
@@ -83,7 +83,7 @@ impl Drop for Object {
 
 impl HipBlasLt {
     pub(super) fn open(stream: &Arc<Stream>, architecture: &str) -> Result<HipBlasLt, String> {
-        let library = open(NAMES, "hipblaslt", stream, architecture)?;
+        let library = open_with_kernels(NAMES, "hipblaslt", stream, architecture)?;
         // SAFETY: these are hipBLASLt's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
         // HIP libraries do not support unloading.

@@ -6,7 +6,6 @@
 mod gemm;
 mod hipblaslt;
 mod rocblas;
-mod shared;
 
 use std::fmt;
 use std::str::FromStr;

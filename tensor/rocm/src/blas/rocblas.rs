@@ -8,7 +8,7 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 
 use super::gemm::{Gemm, Side};
-use super::shared::{functions, open};
+use crate::companion::{functions, open_with_kernels};
 use crate::stream::Stream;
 use crate::work::address;
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for RocBlas {
 
 impl RocBlas {
     pub(super) fn open(stream: &Arc<Stream>, architecture: &str) -> Result<RocBlas, String> {
-        let library = open(NAMES, "rocblas", stream, architecture)?;
+        let library = open_with_kernels(NAMES, "rocblas", stream, architecture)?;
         // SAFETY: these are rocBLAS's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
         // HIP libraries do not support unloading.

@@ -15,6 +15,7 @@ import threading
 import time
 
 from .. import _pyflame as _pf
+from . import local
 from ._link import LinkError, accept, call, is_loopback, listen, resolved
 
 __all__ = [
@@ -28,9 +29,9 @@ __all__ = [
     "get_world_size",
     "init_process_group",
     "is_initialized",
+    "local",
 ]
 
-_OPERATIONS = ("sum", "avg", "max", "min", "product")
 _ADDRESS = struct.Struct("<H")
 _group = None
 
@@ -190,10 +191,15 @@ def barrier():
 
 
 def broadcast(tensor, src=0):
-    """Replaces the elements of a tensor by those of process `src`."""
+    """Replaces the elements of a tensor by those of process `src`.
+
+    A list of tensors, one for each GPU that this process uses, gets the elements of the first one of process `src`.
+    """
     group = _joined("broadcast")
     if not 0 <= src < group.size:
         raise ValueError(f"broadcast: src must be a rank from 0 to below {group.size}, not {src}")
+    if isinstance(tensor, (list, tuple)):
+        return _spread(broadcast(tensor[0], src), tensor)
     if group.size == 1:
         return tensor
     if group.rank == src:
@@ -225,17 +231,18 @@ def all_gather(tensor):
 def all_reduce(tensor, op="sum"):
     """Replaces the elements of a tensor by the sum over all processes (or 'avg', 'max', 'min', 'product').
 
-    Every process gets the same bits. Half types are added in float32.
+    Every process gets the same bits. Half types are added in float32. A list of tensors, one for each GPU that this process uses,
+    counts as that many tensors: they are added here first, so that only one goes through the network.
     """
     group = _joined("all_reduce")
-    if op not in _OPERATIONS:
-        raise ValueError(f"all_reduce: op must be one of {', '.join(_OPERATIONS)}, not {op!r}")
+    if isinstance(tensor, (list, tuple)):
+        # The mean of the processes' means, because all have as many GPUs.
+        local.all_reduce(tensor, op)
+        return tensor if group.size == 1 else _spread(all_reduce(tensor[0], op), tensor)
     dtype = tensor.dtype
-    if op == "avg" and not dtype.is_floating_point:
-        raise TypeError(f"all_reduce: the mean of {dtype.name} is not of that type; use float")
+    wide = local.checked(op, dtype)
     if group.size == 1:
         return tensor
-    wide = _pf.float32 if dtype.is_floating_point and dtype.itemsize < 4 else dtype
     flat = tensor.detach().cpu().to(wide).reshape(-1)
     length = flat.nelement()
     bounds = [length * part // group.size for part in range(group.size + 1)]
@@ -244,7 +251,7 @@ def all_reduce(tensor, op="sum"):
     for turn in range(group.size - 1):
         give, take = (group.rank - turn) % group.size, (group.rank - turn - 1) % group.size
         received = _received(group, parts[give], parts[take])
-        parts[take] = _joined_by(op, received, parts[take])
+        parts[take] = local.combined(op, received, parts[take])
     for turn in range(group.size - 1):
         give, take = (group.rank + 1 - turn) % group.size, (group.rank - turn) % group.size
         parts[take] = _received(group, parts[give], parts[take])
@@ -259,12 +266,13 @@ def _received(group, given, like):
     return _from_bytes(data, like.dtype, like.shape)
 
 
-def _joined_by(op, a, b):
-    if op in ("sum", "avg"):
-        return a + b
-    if op == "product":
-        return a * b
-    return _pf.maximum(a, b) if op == "max" else _pf.minimum(a, b)
+def _spread(first, tensors):
+    """Replaces the elements of tensors on different GPUs by those of the first."""
+    with _pf.no_grad():
+        for tensor, copy in zip(tensors, local.broadcast(first, [tensor.device for tensor in tensors])):
+            if tensor is not first:
+                tensor.copy_(copy)
+    return tensors
 
 
 def _to_bytes(tensor):

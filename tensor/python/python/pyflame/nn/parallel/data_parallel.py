@@ -3,21 +3,63 @@
 import copy
 
 from ... import _pyflame as _pf
+from ...distributed import local
+from ...function import Function
 from ..module import Module
 
 
-def replicate(module, device):
-    """A copy of a module on a device. Its parameters are copies of the module's, so gradients flow back to these."""
+class _Copies(Function):
+    """Copies of tensors, which are on the first device, on the others. Gradients are added on the first."""
+
+    @staticmethod
+    def forward(ctx, devices, *tensors):
+        ctx.set_materialize_grads(False)
+        ctx.home, ctx.count = devices[0], len(tensors)
+        rows = zip(*(local.broadcast(tensor, devices) for tensor in tensors))
+        return tuple(copy for row in list(rows)[1:] for copy in row)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        sums = []
+        for number in range(ctx.count):
+            there = [gradient.to(ctx.home) for gradient in gradients[number :: ctx.count] if gradient is not None]
+            sums.append(sum(there[1:], there[0]) if there else None)
+        return (None, *sums)
+
+
+def _replicas(module, devices):
+    """The module, which is on the first device, and its replicas on the others."""
+    learned, fixed = [], []
+    for tensor in [*module.parameters(), *module.buffers()]:
+        (learned if tensor.requires_grad else fixed).append(tensor)
+    found = [{} for _ in devices]
+    copies = _Copies.apply(devices, *learned) if learned and len(devices) > 1 else ()
+    for number, copied in enumerate(copies):
+        found[1 + number // len(learned)][id(learned[number % len(learned)])] = copied
+    for tensor in fixed:
+        for there, copied in zip(found[1:], local.broadcast(tensor, devices)[1:]):
+            there[id(tensor)] = copied
+    return [module, *(replicate(module, device, there) for device, there in zip(devices[1:], found[1:]))]
+
+
+def replicate(module, device, copies=None):
+    """A copy of a module on a device. Its parameters are copies of the module's, so gradients flow back to these.
+
+    `copies` has copies that exist already, by the `id` of what they are copies of.
+    """
+    copies = copies or {}
 
     def moved(tensor):
-        return None if tensor is None else tensor.to(device)
+        if tensor is None:
+            return None
+        return copies[id(tensor)] if id(tensor) in copies else tensor.to(device)
 
     replica = copy.copy(module)
     own = dict(module.__dict__)
     own["_parameters"] = {name: moved(value) for name, value in module._parameters.items()}
     own["_buffers"] = {name: moved(value) for name, value in module._buffers.items()}
     own["_modules"] = {
-        name: None if value is None else replicate(value, device) for name, value in module._modules.items()
+        name: None if value is None else replicate(value, device, copies) for name, value in module._modules.items()
     }
     replica.__dict__.clear()
     replica.__dict__.update(own)
@@ -76,7 +118,6 @@ class DataParallel(Module):
             return self.module()
         results = []
         # Every replica's work is submitted before the result of any is read, so the GPUs compute at the same time.
-        for number, ((inputs, named), device) in enumerate(zip(given, self.devices)):
-            replica = self.module if number == 0 else replicate(self.module, device)
+        for (inputs, named), replica in zip(given, _replicas(self.module, self.devices[: len(given)])):
             results.append(replica(*inputs, **named))
         return results[0] if len(results) == 1 else self._join(results)

@@ -1,4 +1,4 @@
-//! Opening of a library that calls the HIP runtime by itself.
+//! Opening of libraries that call the HIP runtime by themselves: rocBLAS, hipBLASLt, RCCL.
 
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
@@ -6,14 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::library::{address, first};
 use crate::stream::Stream;
 
-/// Opens the first of the names, with checks: it must call the same HIP runtime as this device, because streams and memory are
-/// those of one runtime; and it must have kernels for the processor, which it loads from the folder `kernels` beside itself.
-pub(super) fn open(
-    names: &[&str],
-    kernels: &str,
-    stream: &Stream,
-    architecture: &str,
-) -> Result<libloading::Library, String> {
+/// Opens the first of the names. It must call the same HIP runtime as the device of the stream, because streams and memory are those
+/// of one runtime.
+pub(crate) fn open(names: &[&str], stream: &Stream) -> Result<(libloading::Library, PathBuf), String> {
     let (library, path) = first(None, names)?;
     let own = stream.library.runtime.hipSetDevice.map(|function| function as usize);
     let its = address(&library, c"hipSetDevice") as usize;
@@ -24,6 +19,17 @@ pub(super) fn open(
             stream.library
         ));
     }
+    Ok((library, path))
+}
+
+/// Like [`open`]. The library must have kernels for the processor, which it loads from the folder `kernels` beside itself.
+pub(crate) fn open_with_kernels(
+    names: &[&str],
+    kernels: &str,
+    stream: &Stream,
+    architecture: &str,
+) -> Result<libloading::Library, String> {
+    let (library, path) = open(names, stream)?;
     let folder = folder_of(its_address(&library)?).unwrap_or_default();
     let places = [folder.join(kernels), folder.join("../lib").join(kernels)];
     if !places.iter().any(|place| holds(place, architecture, 3)) {
@@ -97,7 +103,7 @@ macro_rules! functions {
         }
     };
 }
-pub(super) use functions;
+pub(crate) use functions;
 
 #[cfg(test)]
 mod tests {
