@@ -2,6 +2,8 @@
 import builtins
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
+from typing_extensions import Self
+
 Dims = Union[builtins.int, Sequence[builtins.int]]
 Each = Union[builtins.int, Sequence[builtins.int]]
 Operand = Union["Tensor", builtins.int, builtins.float, builtins.bool, builtins.complex, Any]
@@ -53,7 +55,7 @@ class enable_grad:
 
 
 class Tensor:
-    def __new__(cls, data: Any, dtype: Optional[DTypeLike] = ..., device: Optional[str] = ..., requires_grad: builtins.bool = ...) -> Any: ...
+    def __new__(cls, data: Any, dtype: Optional[DTypeLike] = ..., device: Optional[str] = ..., requires_grad: builtins.bool = ...) -> Self: ...
     @property
     def H(self) -> Any: ...
     @property
