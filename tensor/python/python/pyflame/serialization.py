@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import io
 import json
-import mmap
 import os
 import struct
-from typing import Any, Dict, Optional
+from typing import Any, BinaryIO, Dict, Optional
 
 from . import _pyflame as _pf
 
@@ -121,7 +120,8 @@ def load(path: str, device: Optional[str] = None, map_location: Optional[str] = 
     """Returns what is in a safetensors, `.pt` or `.npz` file, or in a file object that is open for reading.
 
     Of `.pt` files, only tensors, containers, numbers and texts are read, whatever `weights_only` is; others are refused with an error
-    that names what they contain. `device`, or `map_location` as PyTorch calls it, is where the tensors go.
+    that names what they contain. On the CPU, tensors of safetensors and `.pt` files stay in the file until they are first used: do not
+    change a file in place while tensors of it exist (`save` replaces it instead). `device`, or `map_location` as PyTorch calls it, is where the tensors go.
     """
     device = device if device is not None else map_location
     if device is not None and not isinstance(device, str):
@@ -146,23 +146,26 @@ def _loaded(file: Any, path: str, device: Optional[str]) -> Any:
     size = file.tell() - start
     file.seek(start)
     entries, begin = _header(file, size, path)
-    data = _mapped(file, start, size)
+    mapped = mapping(file, start + size)
     tensors = {}
     for name, (dtype, shape, first, last) in entries.items():
-        part = bytes(data[start + begin + first : start + begin + last])
+        if mapped is not None and last > first:
+            tensors[name] = mapped.tensor(dtype, shape, start + begin + first, device)
+            continue
+        file.seek(start + begin + first)
+        part = file.read(last - first)
         if len(part) != last - first:
             raise ValueError(f"{path}: the data of {name!r} is truncated")
         tensors[name] = _pf.from_parts(dtype, shape, part, device)
     return tensors
 
 
-def _mapped(file: Any, start: Any, size: Any) -> Any:
-    """The whole file as memory, if it is one of the system: only what becomes a tensor is read, one tensor at a time."""
+def mapping(file: BinaryIO, size: int) -> Optional[_pf.MappedFile]:
+    """The first bytes of a file as memory; None if it is not a file of the system."""
     try:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (AttributeError, OSError, ValueError):
-        file.seek(0)
-        return memoryview(file.read(start + size))
+        return _pf.MappedFile(file.fileno(), size)
+    except (AttributeError, OSError):
+        return None
 
 
 def _of_zip(file: Any, path: str, device: Optional[str]) -> Any:

@@ -8,11 +8,12 @@ import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from typing import Any, BinaryIO, Dict, List, Optional, Set, Tuple
+from typing import Any, BinaryIO, Dict, List, Optional, Set, Tuple, Union
 
 from . import _pyflame as _pf
 from ._pyflame import Tensor
 from .pickled import Reader, UnsafeFileError, Writer
+from .serialization import mapping
 
 # PyTorch's names of memory with elements of one type.
 _STORAGES = {
@@ -33,14 +34,23 @@ _SHORTEST_TENSOR = 16
 class _Memory:
     """Where the elements of tensors are in a file."""
 
-    def __init__(self, dtype: str, data: bytes, elements: int) -> None:
-        self.dtype, self.data, self.elements = dtype, data, elements
+    def __init__(self, dtype: str, data: Union[bytes, Tuple[_pf.MappedFile, int]], elements: int, device: Optional[str]) -> None:
+        self.dtype, self.data, self.elements, self.device = dtype, data, elements, device
         self._whole: Optional[Tensor] = None
 
-    def whole(self, device: Optional[str]) -> Tensor:
+    def part(self, shape: List[int], offset: int) -> Tensor:
+        """Elements that follow each other."""
+        wide = _pf.dtype_of(self.dtype).itemsize
+        size = math.prod(shape) * wide
+        if isinstance(self.data, tuple):
+            mapped, start = self.data
+            return mapped.tensor(self.dtype, shape, start + offset * wide, self.device)
+        return _pf.from_parts(self.dtype, shape, self.data[offset * wide : offset * wide + size], self.device)
+
+    def whole(self) -> Tensor:
         """All elements in one axis."""
         if self._whole is None:
-            self._whole = _pf.from_parts(self.dtype, [self.elements], self.data, device)
+            self._whole = self.part([self.elements], 0)
         return self._whole
 
 
@@ -54,8 +64,8 @@ class _Kind:
 class _Archive:
     """What a file's pickle may refer to."""
 
-    def __init__(self, archive: zipfile.ZipFile, prefix: str, size: int, device: Optional[str]) -> None:
-        self.archive, self.prefix, self.device = archive, prefix, device
+    def __init__(self, archive: zipfile.ZipFile, prefix: str, size: int, mapped: Optional[_pf.MappedFile], device: Optional[str]) -> None:
+        self.archive, self.prefix, self.mapped, self.device = archive, prefix, mapped, device
         self.known: Dict[str, _Memory] = {}
         self.size, self.made, self.tensors = size, 0, 0
         program = _content(archive, f"{prefix}/data.pkl", None)
@@ -81,8 +91,10 @@ class _Archive:
             raise UnsafeFileError("a tensor's memory has a name that is not a text, or an invalid number of elements")
         if key not in self.known:
             size = elements * _pf.dtype_of(kind.dtype).itemsize
-            data = _content(self.archive, f"{self.prefix}/data/{key}", size)
-            self.known[key] = _Memory(kind.dtype, data, elements)
+            name = f"{self.prefix}/data/{key}"
+            where = None if self.mapped is None else _place(self.archive, self.mapped, name, size)
+            data = _content(self.archive, name, size) if self.mapped is None or where is None else (self.mapped, where)
+            self.known[key] = _Memory(kind.dtype, data, elements, self.device)
         return self.known[key]
 
     def tensor(
@@ -110,10 +122,12 @@ class _Archive:
             contiguous = contiguous and (length == 1 or step == expected)
             expected *= length
         self.charge(expected * wide, what)
-        if 0 in size or contiguous:
-            made = _pf.from_parts(memory.dtype, list(size), memory.data[offset * wide : (offset + expected) * wide], self.device)
+        if 0 in size:
+            made = _pf.from_parts(memory.dtype, list(size), b"", self.device)
+        elif contiguous:
+            made = memory.part(list(size), offset)
         else:
-            made = memory.whole(self.device).as_strided(list(size), list(stride), offset).clone()
+            made = memory.whole().as_strided(list(size), list(stride), offset).clone()
         return made.requires_grad_() if requires_grad is True else made
 
     def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Any:
@@ -162,8 +176,8 @@ def _device(*parts: Any) -> str:
     return ":".join(str(part) for part in parts if isinstance(part, (str, int)))
 
 
-def _content(archive: zipfile.ZipFile, name: str, size: Optional[int]) -> bytes:
-    """A file of the archive, of an expected size."""
+def _entry(archive: zipfile.ZipFile, name: str, size: Optional[int]) -> zipfile.ZipInfo:
+    """The directory's entry of a file of the archive, of an expected size."""
     try:
         entry = archive.getinfo(name)
     except KeyError:
@@ -173,6 +187,21 @@ def _content(archive: zipfile.ZipFile, name: str, size: Optional[int]) -> bytes:
         raise UnsafeFileError(f"the file {name!r} in the archive is compressed")
     if size is not None and entry.file_size < size:
         raise UnsafeFileError(f"the file {name!r} has {entry.file_size} bytes instead of {size}")
+    return entry
+
+
+def _place(archive: zipfile.ZipFile, mapped: _pf.MappedFile, name: str, size: int) -> Optional[int]:
+    """Where a file of the archive starts. None if its header there is not as expected."""
+    entry = _entry(archive, name, size)
+    header = struct.unpack("<I22xHH", mapped.read(entry.header_offset, 30))
+    start: int = entry.header_offset + 30 + header[1] + header[2]
+    # An archive may follow something else in the file; the module zipfile then corrects offsets.
+    return start if header[0] == 0x04034B50 and start + entry.file_size <= archive.start_dir else None
+
+
+def _content(archive: zipfile.ZipFile, name: str, size: Optional[int]) -> bytes:
+    """A file of the archive, of an expected size."""
+    entry = _entry(archive, name, size)
     try:
         return archive.read(entry)
     except DAMAGED as error:
@@ -215,7 +244,7 @@ def load(file: BinaryIO, device: Optional[str] = None) -> Any:
     if order in archive.namelist() and _content(archive, order, None) != b"little":
         raise UnsafeFileError("the file was written on a big-endian machine")
     try:
-        return _Archive(archive, prefix, size, device).reader.read()
+        return _Archive(archive, prefix, size, mapping(file, size), device).reader.read()
     except (RecursionError, UnicodeDecodeError, struct.error, OverflowError) as error:
         raise UnsafeFileError(f"the file is damaged: {error}") from None
 
