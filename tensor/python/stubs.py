@@ -55,6 +55,8 @@ HEADER = '''# Written by stubs.py from the module itself.
 import builtins
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
+from typing_extensions import Self
+
 Dims = Union[int, Sequence[int]]
 Each = Union[int, Sequence[int]]
 Operand = Union["Tensor", int, float, bool, complex, Any]
@@ -88,6 +90,11 @@ class Generator:
     def initial_seed(self) -> int: ...
     def get_state(self) -> Tuple[int, int]: ...
     def set_state(self, state: Tuple[int, int]) -> None: ...
+
+class MappedFile:
+    def __init__(self, file: int, length: int) -> None: ...
+    def read(self, at: int, length: int) -> bytes: ...
+    def tensor(self, dtype: DTypeLike, shape: Sequence[int], at: int, device: Optional[str] = ...) -> Tensor: ...
 
 class HookHandle:
     def remove(self) -> None: ...
@@ -166,7 +173,7 @@ def parameters(function, method):
 
 def written():
     lines = [HEADER, "class Tensor:"]
-    lines.append("    def __new__(cls, data: Any, dtype: Optional[DTypeLike] = ..., device: Optional[str] = ..., requires_grad: bool = ...) -> Any: ...")
+    lines.append("    def __new__(cls, data: Any, dtype: Optional[DTypeLike] = ..., device: Optional[str] = ..., requires_grad: bool = ...) -> Self: ...")
     plain = set(dir(object))
     for name in sorted(vars(module.Tensor)):
         member = vars(module.Tensor)[name]
@@ -181,7 +188,8 @@ def written():
             taken, answer = written_in_python(member)
             lines.append(f"    def {name}({taken}) -> {answer}: ...")
         elif isinstance(member, property):
-            lines.append(f"    @property\n    def {name}(self) -> Any: ...")
+            answer = annotation(inspect.signature(member.fget).return_annotation)
+            lines.append(f"    @property\n    def {name}(self) -> {answer}: ...")
         elif callable(member) and (name not in plain or name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")):
             if name in ("__eq__", "__ne__"):
                 lines.append(f"    def {name}(self, other: Any) -> Any: ...")

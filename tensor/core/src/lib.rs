@@ -31,5 +31,5 @@ mod tensor;
 
 pub use execute::{eval, eval_pending, eval_small, note, set_host_device};
 pub use explain::{Explanation, explain};
-pub use shared::{HostMemory, Lease};
+pub use shared::{ConstantMemory, HostMemory, Lease};
 pub use tensor::{Result, Tensor};

@@ -37,6 +37,38 @@ impl HostMemory {
     }
 }
 
+/// Memory of this process that nobody writes as long as its owner lives, such as that of a file. A tensor with it has its elements in
+/// a buffer from its first use on; until then they cost nothing.
+pub struct ConstantMemory {
+    start: *const u8,
+    bytes: usize,
+    _owner: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: the memory is only read, and its owner is `Send` and `Sync`.
+unsafe impl Send for ConstantMemory {}
+// SAFETY: as above.
+unsafe impl Sync for ConstantMemory {}
+
+impl ConstantMemory {
+    /// # Safety
+    /// The bytes are valid for reads, and do not change, as long as `owner` lives.
+    pub unsafe fn new(start: *const u8, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> ConstantMemory {
+        ConstantMemory { start, bytes, _owner: owner }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: as `new` requires; the owner lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+}
+
+impl std::fmt::Debug for ConstantMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConstantMemory({:?}, {} bytes)", self.start, self.bytes)
+    }
+}
+
 impl std::fmt::Debug for HostMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HostMemory({:?}, {:?})", self.start, self.layout)

@@ -11,7 +11,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::{Layout, Shape};
 use crate::node::{Inputs, Node, Op, Place};
-use crate::shared::{HostMemory, Lease, Shared};
+use crate::shared::{ConstantMemory, HostMemory, Lease, Shared};
 use crate::tensor::{Result, Tensor};
 
 #[derive(Debug)]
@@ -23,8 +23,16 @@ pub(crate) struct Storage {
     version: AtomicU64,
     /// Whether `shared` has something, so that most reads take no lock.
     is_shared: AtomicBool,
-    /// Memory that others access: the elements are there, and `newest` is not up to date.
-    shared: Mutex<Option<Arc<Shared>>>,
+    /// Memory outside of buffers with the elements; `newest` is not up to date.
+    shared: Mutex<Option<Elsewhere>>,
+}
+
+#[derive(Debug)]
+enum Elsewhere {
+    /// Others access it.
+    Shared(Arc<Shared>),
+    /// Nobody writes it. The first use copies it to a buffer.
+    Constant(ConstantMemory),
 }
 
 impl Storage {
@@ -48,7 +56,22 @@ impl Storage {
         // Nobody sees this node while the memory is shared, and it is always shared.
         let node = Node::new(Op::Constant(Scalar::Int(0)), Inputs::new(), shape, dtype, device.clone());
         let storage = Storage::new(node);
-        *storage.shared.lock() = Some(Arc::new(shared));
+        *storage.shared.lock() = Some(Elsewhere::Shared(Arc::new(shared)));
+        storage.is_shared.store(true, Ordering::Release);
+        storage
+    }
+
+    /// Elements in memory that nobody writes: as many bytes as the shape needs.
+    pub fn constant(
+        memory: ConstantMemory,
+        shape: Shape,
+        dtype: DType,
+        device: &Arc<dyn Device>,
+    ) -> Arc<Storage> {
+        // Nobody sees this node: the first use replaces it.
+        let node = Node::new(Op::Constant(Scalar::Int(0)), Inputs::new(), shape, dtype, device.clone());
+        let storage = Storage::new(node);
+        *storage.shared.lock() = Some(Elsewhere::Constant(memory));
         storage.is_shared.store(true, Ordering::Release);
         storage
     }
@@ -88,7 +111,7 @@ impl Storage {
         };
         let Some(start) = device.host_address(buffer) else { return Ok(None) };
         let (shared, lease) = Shared::lend(start, buffer.clone(), &newest);
-        *self.shared.lock() = Some(Arc::new(shared));
+        *self.shared.lock() = Some(Elsewhere::Shared(Arc::new(shared)));
         self.is_shared.store(true, Ordering::Release);
         Ok(Some(lease))
     }
@@ -99,12 +122,34 @@ impl Storage {
             return None;
         }
         let mut shared = self.shared.lock();
-        if shared.as_ref().is_some_and(|shared| !shared.is_shared()) {
+        match &*shared {
+            None => return None,
+            Some(Elsewhere::Shared(memory)) if memory.is_shared() => return Some(memory.clone()),
             // Nobody has a lease any more, and `newest` has the memory.
-            *shared = None;
-            self.is_shared.store(false, Ordering::Release);
+            Some(Elsewhere::Shared(_)) => {}
+            // Only the allocation can fail. As in other allocations of the host, nothing can go on then.
+            Some(Elsewhere::Constant(memory)) => {
+                self.settle(memory).unwrap_or_else(|error| panic!("{error}"));
+            }
         }
-        shared.clone()
+        *shared = None;
+        self.is_shared.store(false, Ordering::Release);
+        None
+    }
+
+    /// Copies constant memory to a buffer, which `newest` has from then on.
+    fn settle(&self, memory: &ConstantMemory) -> Result<()> {
+        // Others take the lock of `shared` while they have this one, but only after `shared` has returned, which settles first.
+        let mut newest = self.newest.write();
+        let (dtype, device) = (newest.dtype, newest.device.clone());
+        let failed = |source| crate::tensor::device_error("tensor", &device, source);
+        let bytes = memory.bytes();
+        let buffer = device.allocate(bytes.len().max(1)).map_err(failed)?;
+        device.upload(&buffer, 0, bytes).map_err(failed)?;
+        let made = Node::leaf(buffer, self.shape.clone(), dtype, device.clone());
+        made.hold();
+        std::mem::replace(&mut *newest, made).let_go();
+        Ok(())
     }
 
     /// The value of all elements, if it is a constant.

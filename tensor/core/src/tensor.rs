@@ -14,7 +14,7 @@ use crate::execute;
 use crate::layout::{Layout, Shape};
 use crate::node::{Inputs, Node, Op, Place};
 use crate::ops;
-use crate::shared::{HostMemory, Lease};
+use crate::shared::{ConstantMemory, HostMemory, Lease};
 use crate::storage::Storage;
 
 /// The result of an operation on tensors.
@@ -223,6 +223,25 @@ impl Tensor {
         let storage = Storage::foreign(memory, dtype, device);
         let shape = Shape::from(storage.shape());
         Tensor::with(shape, dtype, device.clone(), Elements { storage, layout: None }, None)
+    }
+
+    /// A tensor with the bytes of memory that nobody writes. They are copied when the tensor is first used.
+    pub fn from_constant(
+        device: &Arc<dyn Device>,
+        dtype: DType,
+        shape: &[usize],
+        memory: ConstantMemory,
+    ) -> Result<Tensor> {
+        let (expected, given) = (size_in_bytes("tensor", shape, dtype)?, memory.bytes().len());
+        if given != expected {
+            return Err(TensorError::shape(
+                "tensor",
+                format!("{shape:?} of {dtype} takes {expected} bytes, {given} were given"),
+            ));
+        }
+        let shape = Shape::from(shape);
+        let storage = Storage::constant(memory, shape.clone(), dtype, device);
+        Ok(Tensor::with(shape, dtype, device.clone(), Elements { storage, layout: None }, None))
     }
 
     /// Evaluates the tensor if necessary, and lends its memory, without a copy unless others use its elements. While someone

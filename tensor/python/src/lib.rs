@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod grad;
 mod graph;
+mod mapping;
 mod methods;
 mod notice;
 mod operand;
@@ -54,6 +55,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     create::register(module)?;
     grad::register(module)?;
     graph::register(module)?;
+    mapping::register(module)?;
     profile::register(module)?;
     rocm::register(module)?;
     // Every suitable method is also a function of the module.

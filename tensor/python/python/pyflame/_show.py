@@ -1,18 +1,26 @@
 """Printing of tensors."""
 
-import math
+from __future__ import annotations
+
 from html import escape
+import math
+from typing import TYPE_CHECKING, Any, Iterator, Optional
+
+if TYPE_CHECKING:
+    from ._pyflame import Tensor
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 
 
-def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None):
+def set_printoptions(
+    precision: Any = None, threshold: Optional[float] = None, edgeitems: Any = None, linewidth: Any = None
+) -> None:
     """Sets how tensors are printed."""
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     _options.update({name: value for name, value in given.items() if value is not None})
 
 
-def _edges(tensor):
+def _edges(tensor: Tensor) -> Any:
     """The elements that will be shown, so that only those are downloaded from a remote device."""
     from . import _pyflame as _pf
 
@@ -24,7 +32,7 @@ def _edges(tensor):
     return tensor
 
 
-def _numbers(values):
+def _numbers(values: Any) -> Iterator[Any]:
     if isinstance(values, list):
         for value in values:
             yield from _numbers(value)
@@ -32,7 +40,7 @@ def _numbers(values):
         yield values
 
 
-def _format(values, tensor):
+def _format(values: Any, tensor: Tensor) -> Any:
     """Returns a function that formats every number of this tensor."""
     digits = _options["precision"]
     if tensor.dtype.name == "bool":
@@ -51,7 +59,7 @@ def _format(values, tensor):
     return lambda v: f"{v:.{digits}f}"
 
 
-def _lines(values, write, shape, full, indent):
+def _lines(values: Any, write: Any, shape: Any, full: Any, indent: int) -> Any:
     if not shape:
         return write(values)
     cut = shape[0] != full[0]
@@ -70,7 +78,7 @@ def _lines(values, write, shape, full, indent):
     return "[" + (",\n" + " " * (indent + 1)).join(lines + [line]) + "]"
 
 
-def html(tensor):
+def html(tensor: Tensor) -> str:
     """Vectors and matrices as a table for notebooks, others as text."""
     if tensor.ndim not in (1, 2) or tensor.nelement() == 0:
         return f"<pre>{escape(show(tensor))}</pre>"
@@ -79,7 +87,7 @@ def html(tensor):
     number = _format(list(_numbers(rows)), tensor)
     edge = _options["edgeitems"]
 
-    def shortened(parts, length, gap):
+    def shortened(parts: Any, length: Any, gap: Any) -> Any:
         return parts[:edge] + [gap] + parts[-edge:] if length > 2 * edge else parts
 
     cells = [shortened([escape(number(value)) for value in row], tensor.shape[-1], "…") for row in rows]
@@ -90,7 +98,7 @@ def html(tensor):
     return f"<table><caption>tensor {shape}, {tensor.dtype.name}, {escape(tensor.device)}</caption>{body}</table>"
 
 
-def show(tensor):
+def show(tensor: Tensor) -> Any:
     """The text of a tensor."""
     values_of = tensor.detach()
     full = tuple(values_of.shape)

@@ -1,6 +1,11 @@
 """Small result types: numbers that can be called, pairs that act as their first part, names of devices."""
 
-from typing import Optional
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Count(int):
@@ -8,14 +13,16 @@ class Count(int):
 
     __slots__ = ()
 
-    def __call__(self):
+    def __call__(self) -> int:
         return int(self)
 
 
-class ValuesAndIndices(tuple):
+class ValuesAndIndices(Tuple[Any, Any]):
     """The result of `max(dim)` and similar: `values` and `indices`. All other attributes are those of the values."""
 
-    def __new__(cls, values, indices, name="max"):
+    _name: str
+
+    def __new__(cls, values: Any, indices: Any, name: str = "max") -> Self:
         pair = super().__new__(cls, (values, indices))
         pair._name = name
         return pair
@@ -23,18 +30,18 @@ class ValuesAndIndices(tuple):
     values = property(lambda self: self[0])
     indices = property(lambda self: self[1])
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self[0], name)
 
-    def __array__(self, *args, **kwargs):
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self[0].__array__(*args, **kwargs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return ValuesAndIndices, (self[0], self[1], self._name)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"pyflame.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
 
 

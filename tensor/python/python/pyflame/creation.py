@@ -1,9 +1,16 @@
 """Tensors from existing data, grids, and type limits."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
 from . import _pyflame as _pf
 
+if TYPE_CHECKING:
+    from ._pyflame import DTypeLike
 
-def from_numpy(array, dtype=None, device=None):
+
+def from_numpy(array: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Any:
     """Returns a tensor with the elements of a NumPy array.
 
     On the CPU it shares the memory of the array: writes to one are seen by the other. It has a copy instead if the array may not
@@ -18,7 +25,7 @@ def from_numpy(array, dtype=None, device=None):
     return _pf.tensor(array, dtype=dtype, device=device)
 
 
-def as_tensor(data, dtype=None, device=None):
+def as_tensor(data: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Any:
     """Returns the tensor itself if it has the requested type and device, else a new one."""
     if isinstance(data, _pf.Tensor):
         if dtype is not None and data.dtype != _pf.dtype_of(dtype):
@@ -27,7 +34,7 @@ def as_tensor(data, dtype=None, device=None):
     return _pf.tensor(data, dtype=dtype, device=device)
 
 
-def asarray(obj, dtype=None, device=None, copy=None):
+def asarray(obj: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None, copy: Any = None) -> Any:
     """The tensor itself if nothing has to change, else a new one; `copy` forces or forbids a copy."""
     made = as_tensor(obj, dtype, device)
     if copy is False and made is not obj:
@@ -35,7 +42,7 @@ def asarray(obj, dtype=None, device=None, copy=None):
     return made.clone() if copy and made is obj else made
 
 
-def meshgrid(*tensors, indexing="ij"):
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Expands each tensor along its own axis of a common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
@@ -56,45 +63,45 @@ def meshgrid(*tensors, indexing="ij"):
     return grids
 
 
-def _type_of(given):
+def _type_of(given: Any) -> Any:
     return given.dtype if isinstance(given, _pf.Tensor) else _pf.dtype_of(given)
 
 
 class finfo:
     """The limits of a floating point type."""
 
-    def __init__(self, dtype=_pf.float32):
+    def __init__(self, dtype: Optional[DTypeLike] = _pf.float32) -> None:
         given = _type_of(dtype)
         # The component type of a complex number.
         self.dtype = {_pf.complex64: _pf.float32, _pf.complex128: _pf.float64}.get(given, given)
         self.bits, self.min, self.max, self.eps, self.smallest_normal = _pf.limits(self.dtype)
         self.tiny = self.smallest_normal
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype.name})"
 
 
 class iinfo:
     """The limits of an integer type."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: Optional[DTypeLike]) -> None:
         self.dtype = _type_of(dtype)
         self.bits, self.min, self.max = _pf.integer_limits(self.dtype)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
 
 
-def _typed(name, dtype):
+def _typed(name: str, dtype: _pf.dtype) -> Any:
     """A class of PyTorch that makes tensors of one type, and of which these tensors count as instances."""
 
     class Kind(type):
-        def __call__(cls, *data):
+        def __call__(cls, *data: Any) -> Any:
             if len(data) == 1 and not isinstance(data[0], int):
                 return _pf.tensor(data[0], dtype=dtype)
             return _pf.zeros(*data, dtype=dtype)
 
-        def __instancecheck__(cls, value):
+        def __instancecheck__(cls, value: Any) -> Any:
             return isinstance(value, _pf.Tensor) and value.dtype == dtype
 
     return Kind(name, (), {"__doc__": f"Tensors of {dtype.name} on the current device.", "name": dtype.name})

@@ -1,19 +1,23 @@
 """AMD GPUs by number. `set_device` and `get_device` take all devices by name."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from . import _pyflame as _pf
 
 
-def rocm_is_available():
+def rocm_is_available() -> bool:
     """Whether a GPU is available: AMD's or Remora's runtime is found and offers one."""
     return _pf.rocm_device_count() > 0
 
 
-def device_count():
+def device_count() -> Any:
     """The number of GPUs, or one if there is only the CPU."""
     return max(_pf.rocm_device_count(), 1)
 
 
-def _known(device_id):
+def _known(device_id: int) -> str:
     count = _pf.rocm_device_count()
     if count == 0:
         raise RuntimeError(
@@ -25,22 +29,22 @@ def _known(device_id):
     return f"rocm:{device_id}"
 
 
-def rocm_get_device_info(device_id=0):
+def rocm_get_device_info(device_id: int = 0) -> Any:
     """Name, architecture, memory and compute units of a GPU."""
     return _pf.device_info(_known(device_id))
 
 
-def rocm_set_device(device_id):
+def rocm_set_device(device_id: int) -> None:
     """Selects a GPU by its number."""
     _pf.set_device(_known(device_id))
 
 
-def rocm_get_device():
+def rocm_get_device() -> Any:
     """The number of the current GPU, or -1 if the CPU is current."""
     current = _pf.get_device()
     return int(current.split(":")[1]) if current.startswith("rocm") else -1
 
 
-def rocm_synchronize():
+def rocm_synchronize() -> None:
     """Waits for the current GPU; returns at once if the CPU is current."""
     _pf.synchronize()

@@ -1,12 +1,18 @@
-"""Fourier transforms, computed on the host: complex128 for float64 and complex128, else complex64. `norm` selects the scaling: the inverse divides by the length ('backward'),
-the forward transform does ('forward'), or both divide by its square root ('ortho')."""
+"""Fourier transforms, computed on the host: complex128 for float64 and complex128, else complex64. `norm` selects the scaling: the
+inverse divides by the length ('backward'), the forward transform does ('forward'), or both divide by its square root ('ortho')."""
+
+from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 from . import _pyflame as _pf
 
+if TYPE_CHECKING:
+    from ._pyflame import DTypeLike, Tensor
 
-def _scale(n, norm, inverse):
+
+def _scale(n: int, norm: Optional[str], inverse: bool) -> float:
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"fft: the norm must be 'backward', 'forward' or 'ortho', not {norm!r}")
     if norm == "ortho":
@@ -14,7 +20,7 @@ def _scale(n, norm, inverse):
     return 1 / n if (norm == "forward") != inverse else 1.0
 
 
-def _sized(x, n, dim):
+def _sized(x: Tensor, n: Optional[int], dim: Any) -> Tensor:
     """Crops or zero-pads to a length."""
     if n is None or n == x.shape[dim]:
         return x
@@ -27,30 +33,30 @@ def _sized(x, n, dim):
     return _pf.cat([x, _pf.zeros(missing, dtype=x.dtype, device=x.device)], dim)
 
 
-def _line(x, n, dim, norm, inverse):
+def _line(x: Tensor, n: Optional[int], dim: Any, norm: Optional[str], inverse: bool) -> Tensor:
     x = _sized(x, n, dim)
     factor = _scale(x.shape[dim], norm, inverse)
     made = _pf.fft_line(x, dim, inverse)
     return made if factor == 1.0 else made * factor
 
 
-def fft(input, n=None, dim=-1, norm=None):
+def fft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The Fourier transform along an axis."""
     return _line(input, n, dim, norm, False)
 
 
-def ifft(input, n=None, dim=-1, norm=None):
+def ifft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The inverse Fourier transform along an axis."""
     return _line(input, n, dim, norm, True)
 
 
-def rfft(input, n=None, dim=-1, norm=None):
+def rfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The first half of the transform of real numbers; the other half is its conjugate mirror image."""
     made = _line(input, n, dim, norm, False)
     return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
 
 
-def _whole(x, n, dim):
+def _whole(x: Tensor, n: Optional[int], dim: Any) -> Tensor:
     """Completes the first half of a transform by its mirror image to `n` elements."""
     n = 2 * (x.shape[dim] - 1) if n is None else n
     x = _sized(x, n // 2 + 1, dim)
@@ -60,23 +66,23 @@ def _whole(x, n, dim):
     return _pf.cat([x, x.narrow(dim, 1, mirrored).flip(dim).conj()], dim) if mirrored else x.narrow(dim, 0, n)
 
 
-def irfft(input, n=None, dim=-1, norm=None):
+def irfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The real numbers whose transform has this first half."""
     return _line(_whole(input, n, dim), None, dim, norm, True).real
 
 
-def hfft(input, n=None, dim=-1, norm=None):
+def hfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The real transform of a conjugate-symmetric signal, given by its first half."""
     return _line(_whole(input, n, dim), None, dim, norm, False).real
 
 
-def ihfft(input, n=None, dim=-1, norm=None):
+def ihfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The inverse of `hfft`."""
     made = _line(input, n, dim, norm, True)
     return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
 
 
-def _axes(x, s, dim):
+def _axes(x: Tensor, s: Any, dim: Any) -> List[Tuple[int, Optional[int]]]:
     if dim is None:
         dim = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -86,57 +92,57 @@ def _axes(x, s, dim):
     return list(zip(dim, sizes))
 
 
-def _many(x, axes, norm, inverse):
+def _many(x: Tensor, axes: Any, norm: Optional[str], inverse: bool) -> Tensor:
     for dim, n in axes:
         x = _line(x, n, dim, norm, inverse)
     return x
 
 
-def fftn(input, s=None, dim=None, norm=None):
+def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The Fourier transform along several axes."""
     return _many(input, _axes(input, s, dim), norm, False)
 
 
-def ifftn(input, s=None, dim=None, norm=None):
+def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The inverse Fourier transform along several axes."""
     return _many(input, _axes(input, s, dim), norm, True)
 
 
-def rfftn(input, s=None, dim=None, norm=None):
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The Fourier transform of real numbers along several axes; of the last one the first half."""
     *others, (last, n) = _axes(input, s, dim)
     return _many(rfft(input, n, last, norm), others, norm, False)
 
 
-def irfftn(input, s=None, dim=None, norm=None):
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The inverse of `rfftn`."""
     *others, (last, n) = _axes(input, s, dim)
     return irfft(_many(input, others, norm, True), n, last, norm)
 
 
-def fftfreq(n, d=1.0, *, dtype=None, device=None):
+def fftfreq(n: int, d: float = 1.0, *, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Tensor:
     """The frequencies of a transform's elements: from zero up, then the negative ones."""
     numbers = _pf.arange(n, device=device)
     numbers = _pf.where(numbers < (n + 1) // 2, numbers, numbers - n)
     return (numbers.to(dtype or _pf.float32)) / (n * d)
 
 
-def rfftfreq(n, d=1.0, *, dtype=None, device=None):
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Tensor:
     """The frequencies of the elements of `rfft`."""
     return _pf.arange(n // 2 + 1, device=device).to(dtype or _pf.float32) / (n * d)
 
 
-def _shifted(x, dim, back):
+def _shifted(x: Tensor, dim: Any, back: bool) -> Tensor:
     dims = range(x.ndim) if dim is None else ((dim,) if isinstance(dim, int) else dim)
     dims = tuple(dims)
     return x.roll(tuple(-(x.shape[d] // 2) if back else x.shape[d] // 2 for d in dims), dims) if dims else x
 
 
-def fftshift(input, dim=None):
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Moves frequency zero to the middle."""
     return _shifted(input, dim, False)
 
 
-def ifftshift(input, dim=None):
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Moves frequency zero back to the start."""
     return _shifted(input, dim, True)

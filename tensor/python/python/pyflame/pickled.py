@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 # Files are small programs for a stack machine; these are limits for those of unreasonable size.
 _LONGEST_TEXT = 1 << 28
 _MOST_NESTED = 1 << 20
+# Of a dictionary's key and a set's item. Python hashes nested tuples by recursion without a limit, and every use of a tuple hashes all
+# of it again.
+_DEEPEST_KEY = 8
+_LONGEST_KEY = 256
 
 
 class UnsafeFileError(ValueError):
@@ -20,6 +24,29 @@ class UnsafeFileError(ValueError):
 
 
 _MARK = object()
+
+
+def key_trouble(key: Any) -> Optional[str]:
+    """Why an object may not be the key of a dictionary or the item of a set; None if it may."""
+    left, level, depth = _LONGEST_KEY, [key], 0
+    while level:
+        inner: List[Any] = []
+        for part in level:
+            left -= 1
+            if isinstance(part, tuple):
+                inner.extend(part[: left + 1])
+            elif isinstance(part, int):
+                # Hashes are remainders: larger numbers could all be chosen to have the same.
+                if part.bit_length() > 64:
+                    return f"a number of {part.bit_length()} bits; at most 64 are possible"
+            elif not isinstance(part, (str, float, bytes, type(None))):
+                return f"an object of type {type(part).__name__}; numbers, texts and tuples of them are possible"
+            if left < 0:
+                return f"a tuple of more than {_LONGEST_KEY} parts"
+        level, depth = inner, depth + 1
+        if level and depth > _DEEPEST_KEY:
+            return f"a tuple with tuples nested more than {_DEEPEST_KEY} deep"
+    return None
 
 
 class Reader:
@@ -30,6 +57,24 @@ class Reader:
         self.called, self.persistent = called, persistent
         self.stack: List[Any] = []
         self.memo: Dict[int, Any] = {}
+        self.copied = 0
+
+    def copy(self, items: Any, most: Optional[int] = None) -> List[Any]:
+        """The items of a list or tuple that a call is given. A file that copies one list again and again would need memory that
+        grows with the square of its length; one that copies each list once has at least one byte for every item."""
+        if not isinstance(items, (list, tuple)):
+            raise UnsafeFileError(f"a call before byte {self.at} needs a list, not an object of type {type(items).__name__}")
+        self.copied += len(items)
+        if self.copied > len(self.data) or (most is not None and len(items) > most):
+            raise UnsafeFileError(f"calls before byte {self.at} copy {self.copied} items, more than {len(self.data)} bytes can describe")
+        return list(items)
+
+    def keys(self, items: Iterable[Any], what: str) -> None:
+        """Checks the keys of a dictionary, or the items of a set, before Python hashes them."""
+        for item in items:
+            trouble = key_trouble(item)
+            if trouble is not None:
+                raise UnsafeFileError(f"the {what} before byte {self.at} is {trouble}")
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
@@ -76,6 +121,8 @@ class Reader:
         """What a name stands for."""
         known = self.called.get(f"{module}.{name}")
         if known is None:
+            # A name can be as long as the file.
+            module, name = module[:100], name[:100]
             raise UnsafeFileError(
                 f"the file uses {module}.{name}, which is not allowed: only tensors, containers, numbers and texts are read, "
                 "and no code is ever executed; save a state_dict() instead of the object"
@@ -112,10 +159,8 @@ def _set_items(reader: Reader, items: List[Any]) -> None:
     target = reader.top(dict)
     if len(items) % 2:
         raise UnsafeFileError(f"a dictionary before byte {reader.at} has a key without a value")
-    for key, value in zip(items[::2], items[1::2]):
-        if not isinstance(key, (str, int, float, bool, bytes, tuple, type(None))):
-            raise UnsafeFileError(f"a dictionary before byte {reader.at} has a key of type {type(key).__name__}")
-        target[key] = value
+    reader.keys(items[::2], "key of a dictionary")
+    target.update(zip(items[::2], items[1::2]))
 
 
 def _build(reader: Reader) -> None:
@@ -183,6 +228,7 @@ def _tuple(count: int) -> Callable[[Reader], None]:
 
 def _adds(reader: Reader) -> None:
     items = reader.marked()
+    reader.keys(items, "item of a set")
     reader.top(set).update(items)
 
 
@@ -269,6 +315,12 @@ class Writer:
                 f"save: a {type(value).__name__} cannot be saved; only tensors, dictionaries, lists, tuples, sets, numbers and texts can"
             )
 
+    def _check(self, key: Any, what: str) -> None:
+        """Refuses what `load` would refuse."""
+        trouble = key_trouble(key)
+        if trouble is not None:
+            raise TypeError(f"save: the {what} is {trouble}")
+
     def _integer(self, value: int) -> None:
         if -(1 << 31) <= value < 1 << 31:
             self.parts.append(b"J" + struct.pack("<i", value))
@@ -290,8 +342,7 @@ class Writer:
                 self.parts.append(b"}")
             self.parts.append(b"(")
             for key, item in value.items():
-                if not isinstance(key, (str, int, float, tuple, type(None))):
-                    raise TypeError(f"save: a dictionary has a key of type {type(key).__name__}; numbers and texts are possible")
+                self._check(key, "key of a dictionary")
                 self.write(key)
                 self.write(item)
             self.parts.append(b"u")
@@ -304,6 +355,8 @@ class Writer:
             is_set = isinstance(value, set)
             if is_set:
                 self.name("builtins", "set")
+                for item in value:
+                    self._check(item, "item of a set")
             self.parts.append(b"(")
             for item in [sorted(value, key=repr)] if is_set else value:
                 self.write(item)

@@ -1,12 +1,13 @@
 """Tensors in files: safetensors (a length, a header in JSON, and the elements), PyTorch's `.pt`, and NumPy's `.npz`. Nothing in a
 file is ever executed."""
 
+from __future__ import annotations
+
 import io
 import json
-import mmap
 import os
 import struct
-import zipfile
+from typing import Any, BinaryIO, Dict, Optional
 
 from . import _pyflame as _pf
 
@@ -32,11 +33,15 @@ _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LONGEST_HEADER = 100_000_000
 
 
+# How much compressed NumPy arrays may expand: so many times, and to so many bytes in any case.
+_MOST_EXPANDED = 100
+_ALWAYS_EXPANDED = 1 << 28
+
 # Endings of the names of files in PyTorch's format.
 _OF_TORCH = (".pt", ".pth", ".ckpt", ".bin")
 
 
-def save(tensors, path, metadata=None):
+def save(tensors: Any, path: str, metadata: Any = None) -> None:
     """Writes tensors to a file, or to a file object that is open for writing.
 
     A tensor, or a dictionary of names and tensors such as `model.state_dict()`, becomes a safetensors file. Nested dictionaries and
@@ -73,11 +78,11 @@ def save(tensors, path, metadata=None):
     _written(path, lambda file: _write_safetensors(flat, file, metadata))
 
 
-def _ending(path):
+def _ending(path: str) -> Any:
     return os.path.splitext(os.fspath(path))[1] if isinstance(path, (str, bytes, os.PathLike)) else ""
 
 
-def _written(path, write):
+def _written(path: str, write: Any) -> None:
     """Writes to a file object; or to a new file that replaces the one with this name when it is complete."""
     if hasattr(path, "write"):
         write(path)
@@ -92,8 +97,9 @@ def _written(path, write):
             os.remove(temporary)
 
 
-def _write_safetensors(tensors, file, metadata):
-    header, parts, offset = {}, [], 0
+def _write_safetensors(tensors: Any, file: Any, metadata: Any) -> None:
+    header: Dict[str, Any] = {}
+    parts, offset = [], 0
     if metadata:
         header["__metadata__"] = {str(name): str(text) for name, text in metadata.items()}
     # Wide elements first, so that all are aligned to their size.
@@ -110,11 +116,12 @@ def _write_safetensors(tensors, file, metadata):
         file.write(part)
 
 
-def load(path, device=None, map_location=None, weights_only=True):
+def load(path: str, device: Optional[str] = None, map_location: Optional[str] = None, weights_only: bool = True) -> Any:
     """Returns what is in a safetensors, `.pt` or `.npz` file, or in a file object that is open for reading.
 
     Of `.pt` files, only tensors, containers, numbers and texts are read, whatever `weights_only` is; others are refused with an error
-    that names what they contain. `device`, or `map_location` as PyTorch calls it, is where the tensors go.
+    that names what they contain. On the CPU, tensors of safetensors and `.pt` files stay in the file until they are first used: do not
+    change a file in place while tensors of it exist (`save` replaces it instead). `device`, or `map_location` as PyTorch calls it, is where the tensors go.
     """
     device = device if device is not None else map_location
     if device is not None and not isinstance(device, str):
@@ -125,7 +132,7 @@ def load(path, device=None, map_location=None, weights_only=True):
         return _loaded(file, path, device)
 
 
-def _loaded(file, path, device):
+def _loaded(file: Any, path: str, device: Optional[str]) -> Any:
     start = file.tell() if file.seekable() else None
     first = file.read(4)
     if start is None:
@@ -139,49 +146,55 @@ def _loaded(file, path, device):
     size = file.tell() - start
     file.seek(start)
     entries, begin = _header(file, size, path)
-    data = _mapped(file, start, size)
+    mapped = mapping(file, start + size)
     tensors = {}
     for name, (dtype, shape, first, last) in entries.items():
-        part = bytes(data[start + begin + first : start + begin + last])
+        if mapped is not None and last > first:
+            tensors[name] = mapped.tensor(dtype, shape, start + begin + first, device)
+            continue
+        file.seek(start + begin + first)
+        part = file.read(last - first)
         if len(part) != last - first:
             raise ValueError(f"{path}: the data of {name!r} is truncated")
         tensors[name] = _pf.from_parts(dtype, shape, part, device)
     return tensors
 
 
-def _mapped(file, start, size):
-    """The whole file as memory, if it is one of the system: only what becomes a tensor is read, one tensor at a time."""
+def mapping(file: BinaryIO, size: int) -> Optional[_pf.MappedFile]:
+    """The first bytes of a file as memory; None if it is not a file of the system."""
     try:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (AttributeError, OSError, ValueError):
+        return _pf.MappedFile(file.fileno(), size)
+    except (AttributeError, OSError):
+        return None
+
+
+def _of_zip(file: Any, path: str, device: Optional[str]) -> Any:
+    from . import torch_files
+
+    try:
+        archive, size = torch_files.opened(file)
+        arrays = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
         file.seek(0)
-        return memoryview(file.read(start + size))
-
-
-def _of_zip(file, path, device):
-    try:
-        with zipfile.ZipFile(file) as archive:
-            arrays = [name for name in archive.namelist() if name.endswith(".npy")]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"{path}: the archive is damaged: {error}") from None
-    file.seek(0)
-    if not arrays:
-        from . import torch_files
-
-        try:
+        if not arrays:
             return torch_files.load(file, device)
-        except ValueError as error:
-            raise type(error)(f"{path}: {error}") from None
+    except ValueError as error:
+        raise type(error)(f"{path}: {error}") from None
+    expanded, most = sum(entry.file_size for entry in arrays), _MOST_EXPANDED * size + _ALWAYS_EXPANDED
+    if expanded > most:
+        raise ValueError(
+            f"{path}: the {size} bytes of the archive expand to {expanded}, and at most {most} are allowed; "
+            "if you trust the file, read it with numpy.load"
+        )
     import numpy
 
-    with numpy.load(file, allow_pickle=False) as found:
-        try:
+    try:
+        with numpy.load(file, allow_pickle=False) as found:
             return {name: _pf.tensor(found[name], device=device) for name in found.files}
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+    except (MemoryError, *torch_files.DAMAGED) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
-def _header(file, size, path):
+def _header(file: Any, size: Any, path: str) -> Any:
     first = file.read(8)
     if len(first) != 8:
         raise ValueError(f"{path}: not a safetensors file: shorter than the 8-byte header length")
@@ -202,7 +215,7 @@ def _header(file, size, path):
     return entries, 8 + length
 
 
-def _entry(name, entry, room, path):
+def _entry(name: str, entry: Any, room: Any, path: str) -> Any:
     try:
         dtype, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
         numbers = list(shape) + [start, end]

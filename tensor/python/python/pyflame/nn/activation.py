@@ -1,50 +1,115 @@
 """Activations as layers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
 from . import functional as F
 from .module import Module
 from .parameter import Parameter
 
+if TYPE_CHECKING:
+    from .._pyflame import DTypeLike, Tensor
 
-def _plain(name, function, doc):
-    """Makes a layer from one function without options."""
 
-    def forward(self, x):
-        """Computes the result for the given inputs."""
-        return function(x)
+class _Plain(Module):
+    """A layer of one function without options."""
+
+    _function: Callable[..., Tensor]
 
     # `inplace` is accepted for compatibility and ignored: values are never changed in place here.
-    def __init__(self, inplace=False):
-        Module.__init__(self)
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
 
-    return type(name, (Module,), {"__init__": __init__, "forward": forward, "__doc__": doc, "__module__": __name__})
+    def forward(self, x: Tensor) -> Tensor:
+        """Computes the result for the given inputs."""
+        return self._function(x)
 
 
-ReLU = _plain("ReLU", F.relu, "max(x, 0).")
-ReLU6 = _plain("ReLU6", F.relu6, "x between 0 and 6.")
-Sigmoid = _plain("Sigmoid", F.sigmoid, "1 / (1 + exp(-x)).")
-Tanh = _plain("Tanh", F.tanh, "The hyperbolic tangent.")
-SiLU = _plain("SiLU", F.silu, "x * sigmoid(x).")
-Mish = _plain("Mish", F.mish, "x * tanh(softplus(x)).")
-Hardtanh = _plain("Hardtanh", F.hardtanh, "x between -1 and 1.")
-Hardsigmoid = _plain("Hardsigmoid", F.hardsigmoid, "relu6(x + 3) / 6.")
-Hardswish = _plain("Hardswish", F.hardswish, "x * hardsigmoid(x).")
-Softsign = _plain("Softsign", F.softsign, "x / (1 + |x|).")
-LogSigmoid = _plain("LogSigmoid", F.logsigmoid, "log(sigmoid(x)).")
-SELU = _plain("SELU", F.selu, "The scaled exponential linear unit.")
+class ReLU(_Plain):
+    """max(x, 0)."""
+
+    _function = staticmethod(F.relu)
+
+
+class ReLU6(_Plain):
+    """x between 0 and 6."""
+
+    _function = staticmethod(F.relu6)
+
+
+class Sigmoid(_Plain):
+    """1 / (1 + exp(-x))."""
+
+    _function = staticmethod(F.sigmoid)
+
+
+class Tanh(_Plain):
+    """The hyperbolic tangent."""
+
+    _function = staticmethod(F.tanh)
+
+
+class SiLU(_Plain):
+    """x * sigmoid(x)."""
+
+    _function = staticmethod(F.silu)
+
+
+class Mish(_Plain):
+    """x * tanh(softplus(x))."""
+
+    _function = staticmethod(F.mish)
+
+
+class Hardtanh(_Plain):
+    """x between -1 and 1."""
+
+    _function = staticmethod(F.hardtanh)
+
+
+class Hardsigmoid(_Plain):
+    """relu6(x + 3) / 6."""
+
+    _function = staticmethod(F.hardsigmoid)
+
+
+class Hardswish(_Plain):
+    """x * hardsigmoid(x)."""
+
+    _function = staticmethod(F.hardswish)
+
+
+class Softsign(_Plain):
+    """x / (1 + |x|)."""
+
+    _function = staticmethod(F.softsign)
+
+
+class LogSigmoid(_Plain):
+    """log(sigmoid(x))."""
+
+    _function = staticmethod(F.logsigmoid)
+
+
+class SELU(_Plain):
+    """The scaled exponential linear unit."""
+
+    _function = staticmethod(F.selu)
 
 
 class GELU(Module):
     """x times the normal cumulative distribution at x; with approximate='tanh', its tanh approximation."""
 
-    def __init__(self, approximate="none"):
+    def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.gelu(x, self.approximate)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"approximate={self.approximate!r}"
 
@@ -52,15 +117,15 @@ class GELU(Module):
 class LeakyReLU(Module):
     """The identity; negative elements are multiplied by `negative_slope`."""
 
-    def __init__(self, negative_slope=0.01, inplace=False):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.leaky_relu(x, self.negative_slope)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"negative_slope={self.negative_slope}"
 
@@ -68,15 +133,15 @@ class LeakyReLU(Module):
 class ELU(Module):
     """The exponential linear unit."""
 
-    def __init__(self, alpha=1.0, inplace=False):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.elu(x, self.alpha)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"alpha={self.alpha}"
 
@@ -84,13 +149,15 @@ class ELU(Module):
 class PReLU(Module):
     """A leaky ReLU with a learned slope."""
 
-    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+    ) -> None:
         from .. import _pyflame as _pf
 
         super().__init__()
         self.weight = Parameter(_pf.full((num_parameters,), init, device=device, dtype=dtype or _pf.float32))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.prelu(x, self.weight)
 
@@ -98,11 +165,11 @@ class PReLU(Module):
 class Softplus(Module):
     """The logarithm of one plus the exponential: a smooth ReLU."""
 
-    def __init__(self, beta=1.0, threshold=20.0):
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.softplus(x, self.beta, self.threshold)
 
@@ -110,15 +177,15 @@ class Softplus(Module):
 class Softmax(Module):
     """The softmax along an axis."""
 
-    def __init__(self, dim=-1):
+    def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.softmax(x, self.dim)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"dim={self.dim}"
 
@@ -126,27 +193,27 @@ class Softmax(Module):
 class LogSoftmax(Module):
     """The logarithm of the softmax along an axis."""
 
-    def __init__(self, dim=-1):
+    def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.log_softmax(x, self.dim)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"dim={self.dim}"
 
 
 class _Dropout(Module):
-    def __init__(self, p=0.5, inplace=False):
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"{type(self).__name__}: p must be between 0 and 1, not {p}")
         self.p = p
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"p={self.p}"
 
@@ -154,7 +221,7 @@ class _Dropout(Module):
 class Dropout(_Dropout):
     """Zeroes elements with probability p while training, and scales the others to keep the mean."""
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.dropout(x, self.p, self.training)
 
@@ -162,6 +229,6 @@ class Dropout(_Dropout):
 class Dropout2d(_Dropout):
     """Zeroes whole channels with probability p while training."""
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return F.dropout2d(x, self.p, self.training)

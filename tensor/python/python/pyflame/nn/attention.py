@@ -1,11 +1,18 @@
 """Attention over sequences."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+
 from .. import _pyflame as _pf
 from . import functional as F
 from . import init
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .._pyflame import DTypeLike, Tensor
 
 
 class MultiheadAttention(Module):
@@ -16,15 +23,15 @@ class MultiheadAttention(Module):
     """
 
     def __init__(
-        self, embed_dim, num_heads, dropout=0.0, bias=True, kdim=None, vdim=None, batch_first=False, device=None, dtype=None
-    ):
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+    ) -> None:
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(f"MultiheadAttention: {embed_dim} features cannot be divided among {num_heads} heads")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.dropout, self.batch_first = dropout, batch_first
-        place = {"device": device, "dtype": dtype}
+        place: Dict[str, Any] = {"device": device, "dtype": dtype}
         self.together = self.kdim == embed_dim and self.vdim == embed_dim
         if self.together:
             self.in_proj_weight = Parameter(_pf.empty(3 * embed_dim, embed_dim, **place))
@@ -38,10 +45,10 @@ class MultiheadAttention(Module):
             init.xavier_uniform_(weight)
         self.register_parameter("in_proj_bias", Parameter(_pf.zeros(3 * embed_dim, **place)) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, **place)
-        if bias:
+        if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
 
-    def _project(self, query, key, value):
+    def _project(self, query: Tensor, key: Tensor, value: Any) -> Any:
         size = self.embed_dim
         biases = [None] * 3
         if self.in_proj_bias is not None:
@@ -52,21 +59,21 @@ class MultiheadAttention(Module):
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]
 
-    def _heads(self, x):
+    def _heads(self, x: Tensor) -> Any:
         batch, length, _ = x.shape
         return x.reshape(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
 
     def forward(
         self,
-        query,
-        key,
-        value,
-        key_padding_mask=None,
-        need_weights=True,
-        attn_mask=None,
-        average_attn_weights=True,
-        is_causal=False,
-    ):
+        query: Tensor,
+        key: Tensor,
+        value: Any,
+        key_padding_mask: Optional[Tensor] = None,
+        need_weights: bool = True,
+        attn_mask: Optional[Tensor] = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
         """Computes the result for the given inputs."""
         single = query.ndim == 2
         if single:
@@ -104,7 +111,7 @@ class MultiheadAttention(Module):
             weights = weights.mean(1)
         return out, weights.squeeze(0) if single else weights
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, batch_first={self.batch_first}"
 
@@ -112,13 +119,16 @@ class MultiheadAttention(Module):
 class SelfAttention(Module):
     """Attention of a sequence [batch, length, features] to itself; returns only the output."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, device=None, dtype=None):
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, device: Optional[str] = None,
+        dtype: Optional[DTypeLike] = None
+    ) -> None:  # fmt: skip
         super().__init__()
         self.attention = MultiheadAttention(
             embed_dim, num_heads, dropout, bias, batch_first=True, device=device, dtype=dtype
         )
 
-    def forward(self, x, attn_mask=None, is_causal=False):
+    def forward(self, x: Tensor, attn_mask: Optional[Tensor] = None, is_causal: bool = False) -> Tensor:
         """Computes the result for the given inputs."""
         return self.attention(x, x, x, attn_mask=attn_mask, is_causal=is_causal, need_weights=False)[0]
 
@@ -126,19 +136,22 @@ class SelfAttention(Module):
 class CrossAttention(Module):
     """Attention of one sequence [batch, length, features] to another; returns only the output."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, kdim=None, vdim=None, device=None, dtype=None):
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: Optional[int] = None,
+        vdim: Optional[int] = None, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+    ) -> None:  # fmt: skip
         super().__init__()
         self.attention = MultiheadAttention(
             embed_dim, num_heads, dropout, bias, kdim, vdim, batch_first=True, device=device, dtype=dtype
         )
 
-    def forward(self, query, context, value=None, attn_mask=None):
+    def forward(self, query: Tensor, context: Tensor, value: Any = None, attn_mask: Optional[Tensor] = None) -> Tensor:
         """Computes the result for the given inputs."""
         value = context if value is None else value
         return self.attention(query, context, value, attn_mask=attn_mask, need_weights=False)[0]
 
 
-def _additive(mask, dtype):
+def _additive(mask: Tensor, dtype: Optional[DTypeLike]) -> Any:
     """Converts a bool mask (true: hidden) to numbers that are added to the scores."""
     if mask.dtype == _pf.bool:
         return _pf.where(mask, float("-inf"), 0.0).to(dtype)

@@ -1,6 +1,9 @@
 """Convolutions of one, two and three dimensions, and their transposes."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from .. import _pyflame as _pf
 from . import functional as F
@@ -8,35 +11,42 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 
+if TYPE_CHECKING:
+    from .._pyflame import DTypeLike, Each, Tensor
 
-def _tuple(value, dims):
+
+def _tuple(value: Any, dims: int) -> Any:
     return (value,) * dims if isinstance(value, int) else tuple(value)
 
 
 class _Conv(Module):
+    _function: Callable[..., Tensor]
     dims = 2
     transposed = False
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        bias=True,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Each,
+        stride: Each = 1,
+        padding: Union[Each, str] = 0,
+        dilation: Each = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Optional[str] = None,
+        dtype: Optional[DTypeLike] = None,
+    ) -> None:
         super().__init__()
         self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
         if padding_mode != "zeros":
             raise ValueError(f"{type(self).__name__}: padding_mode {padding_mode!r} is not supported; use 'zeros' or pf.nn.functional.pad")
 
-    def _begin(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype):
+    def _begin(
+        self, in_channels: int, out_channels: int, kernel_size: Each, stride: Each, padding: Union[Each, str], dilation: Each,
+        groups: int, bias: bool, device: Optional[str], dtype: Optional[DTypeLike]
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         if groups <= 0 or in_channels % groups or out_channels % groups:
             raise ValueError(f"{name}: {in_channels} and {out_channels} channels cannot be divided into {groups} groups")
@@ -50,7 +60,7 @@ class _Conv(Module):
         self.register_parameter("bias", Parameter(_pf.empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Initialises the parameters again."""
         fan_in = self.weight.shape[1]
         for length in self.kernel_size:
@@ -60,7 +70,7 @@ class _Conv(Module):
             if parameter is not None:
                 init.uniform_(parameter, -bound, bound)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != _tuple(0, self.dims):
@@ -71,7 +81,7 @@ class _Conv(Module):
             text += f", groups={self.groups}"
         return text + ("" if self.bias is not None else ", bias=False")
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return self._function(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
@@ -102,23 +112,23 @@ class _ConvTranspose(_Conv):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
-        groups=1,
-        bias=True,
-        dilation=1,
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Each,
+        stride: Each = 1,
+        padding: Union[Each, str] = 0,
+        output_padding: Each = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Each = 1,
+        device: Optional[str] = None,
+        dtype: Optional[DTypeLike] = None,
+    ) -> None:
         Module.__init__(self)
         self.output_padding = _tuple(output_padding, self.dims)
         self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return self._function(
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation

@@ -1,44 +1,47 @@
 """Stateless layers. A layer that is a single operation of the library is that operation itself, without a wrapper."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from .. import _pyflame as _pf
 from .._pyflame import (  # noqa: F401
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_avg_pool2d as adaptive_avg_pool2d,
     adaptive_avg_pool3d as adaptive_avg_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    batch_norm,
-    bce_loss as binary_cross_entropy,
-    bce_with_logits as binary_cross_entropy_with_logits,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    cross_entropy,
+    avg_pool1d as avg_pool1d,
+    avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d,
+    batch_norm as batch_norm,
+    bce_loss as bce_loss,
+    bce_with_logits as bce_with_logits,
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    cross_entropy as cross_entropy,
     gelu as gelu,
-    group_norm,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    layer_norm,
+    group_norm as group_norm,
+    huber_loss as huber_loss,
+    kl_div as kl_div,
+    l1_loss as l1_loss,
+    layer_norm as layer_norm,
     linear as linear,
-    log_softmax,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    mse_loss,
-    nll_loss,
-    one_hot,
-    sigmoid,
-    smooth_l1_loss,
-    softmax,
-    softplus,
-    tanh,
+    log_softmax as log_softmax,
+    max_pool1d as max_pool1d,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+    mse_loss as mse_loss,
+    nll_loss as nll_loss,
+    one_hot as one_hot,
+    sigmoid as sigmoid,
+    smooth_l1_loss as smooth_l1_loss,
+    softmax as softmax,
+    softplus as softplus,
+    tanh as tanh,
 )
 
 from .criteria import (  # noqa: F401
@@ -101,39 +104,42 @@ from .sampling import (  # noqa: F401
     upsample as upsample,
 )
 
-bce_loss = binary_cross_entropy
+if TYPE_CHECKING:
+    from .._pyflame import DTypeLike, Tensor
+
+binary_cross_entropy = bce_loss
 bce = binary_cross_entropy
-bce_with_logits = binary_cross_entropy_with_logits
+binary_cross_entropy_with_logits = bce_with_logits
 mse = mse_loss
 l1 = l1_loss
 
 
-def relu6(x, inplace=False):
+def relu6(x: Tensor, inplace: bool = False) -> Tensor:
     """Each element, limited to the range from 0 to 6."""
     return x.clamp(0, 6)
 
 
-def hardsigmoid(x, inplace=False):
+def hardsigmoid(x: Tensor, inplace: bool = False) -> Tensor:
     """A piecewise linear sigmoid."""
     return (x + 3).clamp(0, 6) / 6
 
 
-def hardswish(x, inplace=False):
+def hardswish(x: Tensor, inplace: bool = False) -> Tensor:
     """Each element times its hard sigmoid."""
     return x * hardsigmoid(x)
 
 
-def softsign(x):
+def softsign(x: Tensor) -> Tensor:
     """Each element divided by one plus its absolute value."""
     return x / (x.abs() + 1)
 
 
-def logsigmoid(x):
+def logsigmoid(x: Tensor) -> Tensor:
     """The logarithm of the sigmoid, without loss of precision."""
     return -softplus(-x)
 
 
-def prelu(x, weight):
+def prelu(x: Tensor, weight: Any) -> Tensor:
     """The identity; negative elements are multiplied by learned weights."""
     if weight.ndim > 1:
         raise ValueError(f"prelu: the weight must be a number or a vector, not of shape {tuple(weight.shape)}")
@@ -145,7 +151,7 @@ def prelu(x, weight):
     return _pf.where(x > 0, x, weight * x)
 
 
-def dropout2d(x, p=0.5, training=True, inplace=False):
+def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes whole channels: of [N, C, ...], and of [C, H, W]."""
     if not training or p == 0:
         return x
@@ -155,8 +161,8 @@ def dropout2d(x, p=0.5, training=True, inplace=False):
 
 
 def instance_norm(
-    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
-):
+    x: Tensor, running_mean: Optional[Tensor] = None, running_var: Optional[Tensor] = None, weight: Any = None, bias: Optional[bool] = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5
+) -> Tensor:
     """Normalises every instance by its own statistics, which update the running ones; or by the running statistics."""
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -171,7 +177,7 @@ def instance_norm(
     return result
 
 
-def pad(x, pad, mode="constant", value=0.0):
+def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0) -> Tensor:
     """Pads the last axes: (left, right, top, bottom, ...), the last axis first. Modes: a constant value, the elements next to the edge
     reversed ('reflect'), the edge element ('replicate'), or the elements of the opposite side ('circular')."""
     if mode == "constant":
@@ -185,7 +191,7 @@ def pad(x, pad, mode="constant", value=0.0):
     return x
 
 
-def _framed(x, axis, before, after, mode):
+def _framed(x: Tensor, axis: Any, before: Any, after: Any, mode: str) -> Tensor:
     length = x.shape[axis]
     longest = {"reflect": length - 1, "circular": length, "replicate": max(before, after)}[mode]
     if max(before, after) > longest or length == 0 or length + before + after < 0:
@@ -212,12 +218,12 @@ def _framed(x, axis, before, after, mode):
     return _pf.cat(parts, axis) if len(parts) > 1 else parts[0]
 
 
-def normalize(x, p=2.0, dim=1, eps=1e-12):
+def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Divides vectors along an axis by their norm."""
     return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis."""
     product = x1 * x2
     dtype, shape = product.dtype, product.shape
@@ -227,20 +233,23 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
         product = x1 * x2
     x1, x2 = x1.expand(shape), x2.expand(shape)
 
-    def length(x):
+    def length(x: Tensor) -> Tensor:
         return x.norm(2, dim).clamp(min=eps)
 
     return (product.sum(dim) / (length(x1) * length(x2))).to(dtype)
 
 
-def causal_mask(length, keys, dtype, device):
+def causal_mask(length: int, keys: int, dtype: Optional[DTypeLike], device: Optional[str]) -> Tensor:
     """A mask to add to scores, so that no position attends to later ones."""
     rows = _pf.arange(length, device=device).unsqueeze(1)
     columns = _pf.arange(keys, device=device).unsqueeze(0)
     return _pf.where(columns > rows, float("-inf"), 0.0).to(dtype)
 
 
-def attention_with_weights(query, key, value, mask=None, dropout_p=0.0, scale=None):
+def attention_with_weights(
+    query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None, dropout_p: float = 0.0,
+    scale: Optional[float] = None
+) -> Tuple[Tensor, Tensor]:  # fmt: skip
     """Scaled dot-product attention, and its weights."""
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = _pf.matmul(query, key.transpose(-2, -1)) * scale
@@ -252,7 +261,9 @@ def attention_with_weights(query, key, value, mask=None, dropout_p=0.0, scale=No
     return _pf.matmul(weights, value), weights
 
 
-def _attention_in_one_launch(query, key, value, is_causal, scale):
+def _attention_in_one_launch(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: Optional[float]
+) -> Optional[Tensor]:
     """Attention without a matrix of scores in memory, or None if the operands are not for that."""
     if query.ndim not in (3, 4) or key.ndim != query.ndim or value.ndim != query.ndim:
         return None
@@ -263,7 +274,10 @@ def _attention_in_one_launch(query, key, value, is_causal, scale):
     return None if out is None else out.squeeze(0)
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: Optional[float] = None
+) -> Tensor:  # fmt: skip
     """`softmax(query @ key.T * scale + attn_mask) @ value`, where `scale` is by default 1 / sqrt(width).
 
     Without a mask and dropout, `rocm` computes it in one launch, with gradients, and keeps no matrix of scores in memory.

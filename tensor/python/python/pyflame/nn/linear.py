@@ -1,6 +1,9 @@
 """Linear, bilinear and embedding layers."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Optional
 
 from .. import _pyflame as _pf
 from . import functional as F
@@ -8,11 +11,17 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 
+if TYPE_CHECKING:
+    from .._pyflame import DTypeLike, Tensor
+
 
 class Linear(Module):
     """`x @ weight.T + bias`."""
 
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Optional[str] = None,
+        dtype: Optional[DTypeLike] = None
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(_pf.empty(out_features, in_features, device=device, dtype=dtype))
@@ -21,18 +30,18 @@ class Linear(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Initialises the parameters again."""
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         return _pf.linear(x, self.weight, self.bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
@@ -40,7 +49,10 @@ class Linear(Module):
 class Bilinear(Module):
     """`x1 @ weight @ x2 + bias`, for every output feature."""
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Optional[str] = None,
+        dtype: Optional[DTypeLike] = None
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(_pf.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
@@ -49,7 +61,7 @@ class Bilinear(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Computes the result for the given inputs."""
         left = _pf.matmul(x1.unsqueeze(-2).unsqueeze(-2), self.weight).squeeze(-2)
         out = (left * x2.unsqueeze(-2)).sum(-1)
@@ -60,9 +72,9 @@ class Embedding(Module):
     """A table of vectors, looked up by index."""
 
     def __init__(
-        self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
-        _weight=None, device=None, dtype=None
-    ):  # fmt: skip
+        self, num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None, max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+        _weight: Any = None, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+    ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
@@ -76,13 +88,16 @@ class Embedding(Module):
             self.reset_parameters()
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None):
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: Optional[int] = None, max_norm: Optional[float] = None
+    ) -> Any:
         """A table with these rows, which is not trained unless `freeze` is false."""
-        layer = cls(*embeddings.shape, padding_idx=padding_idx, max_norm=max_norm, _weight=embeddings)
+        rows, columns = embeddings.shape
+        layer = cls(rows, columns, padding_idx=padding_idx, max_norm=max_norm, _weight=embeddings)
         layer.weight.requires_grad = not freeze
         return layer
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Initialises the parameters again."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
@@ -90,12 +105,12 @@ class Embedding(Module):
                 rows = _pf.arange(self.num_embeddings, device=self.weight.device).unsqueeze(1)
                 self.weight.copy_(_pf.where(rows == self.padding_idx, _pf.zeros_like(self.weight), self.weight))
 
-    def forward(self, indices):
+    def forward(self, indices: Tensor) -> Tensor:
         """The rows with these indices."""
         return F.embedding(
             indices, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """The part of the representation between the parentheses."""
         return f"{self.num_embeddings}, {self.embedding_dim}"

@@ -343,7 +343,7 @@ class RMSNorm(Module):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of inputs with any number of axes, by the statistics of this process."""
 
-    axes = (2, 3, 4, 5)  # type: ignore[assignment]
+    axes = (2, 3, 4, 5)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
@@ -360,7 +360,7 @@ class CosineSimilarity(_Fixed):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:  # type: ignore[override]
         """The cosine of the angle between vectors."""
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)  # type: ignore[no-any-return]
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(_Fixed):
@@ -390,7 +390,7 @@ class _Pad(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The padded input."""
-        return F.pad(input, self.padding, self.mode, self.value)  # type: ignore[no-any-return]
+        return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
         """The padding."""

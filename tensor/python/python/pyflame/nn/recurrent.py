@@ -228,14 +228,18 @@ class RNNCellBase(Module):
 class LSTMCell(RNNCellBase):
     """One step of an LSTM: maps the input and `(h, c)` to the next `(h, c)`."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Optional[str] = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Optional[str] = None, dtype: Any = None
+    ) -> None:
         super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
 
 
 class GRUCell(RNNCellBase):
     """One step of a GRU: maps the input and `h` to the next `h`."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Optional[str] = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Optional[str] = None, dtype: Any = None
+    ) -> None:
         super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
 
 

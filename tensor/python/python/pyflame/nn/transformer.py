@@ -46,7 +46,7 @@ class _Layer(Module):
             setattr(self, f"dropout{number}", Dropout(dropout))
 
     def _fed_forward(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
 class TransformerEncoderLayer(_Layer):
@@ -206,4 +206,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Optional[str] = None, dtype: Any = None) -> Tensor:
         """A mask to add to scores, so that no position attends to later ones."""
-        return F.causal_mask(sz, sz, dtype or _pf.float32, device or _pf.get_device())  # type: ignore[no-any-return]
+        return F.causal_mask(sz, sz, dtype or _pf.float32, device or _pf.get_device())

@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import pyflame as pf
 import pyflame._pyflame as core
 from pyflame import nn
-from pyflame.nn import activation
 
 from .model import load
 from .operators import NUMPY_TYPES
@@ -414,9 +413,6 @@ def _recorded(recorder: Recorder, model: Callable[..., Any], args: Sequence[Any]
                     if value is original:
                         changed.append((space, other, value))
                         setattr(space, other, wrapped)
-        for kind, method in ((activation.Sigmoid, "sigmoid"), (activation.Tanh, "tanh")):
-            changed.append((kind, "forward", vars(kind)["forward"]))
-            setattr(kind, "forward", lambda self, x, method=method: getattr(x, method)())
         with pf.no_grad():
             return model(*args)
     finally:

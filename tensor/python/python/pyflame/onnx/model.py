@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -147,11 +148,9 @@ def _tensor(data: bytes) -> Tuple[str, Any]:
     if number not in NUMPY_TYPES:
         raise NotImplementedError(f"element type {number} of {name!r}")
     kind = NUMPY_TYPES[number]
-    elements = 1
-    for length in shape:
-        if length < 0:
-            raise ModelError(f"{name!r} has the shape {shape}")
-        elements *= length
+    if any(length < 0 for length in shape) or math.prod(max(length, 1) for length in shape) >= 1 << 60 or len(shape) > 64:
+        raise ModelError(f"{name!r} has the shape {shape[:64]}")
+    elements = math.prod(shape)
     # bfloat16 is read as the upper half of float32.
     stored = np.dtype("uint16" if kind == "bfloat16" else kind).newbyteorder("<")
     if 9 in message:

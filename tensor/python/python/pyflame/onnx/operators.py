@@ -4,7 +4,10 @@ Every function takes the node's attributes and its inputs as pyflame tensors (No
 or a tuple of them. An unsupported operator or form of one raises NotImplementedError.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, Dict
 
 import numpy as np
 
@@ -14,7 +17,7 @@ NUMPY_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: 
                10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 16: "bfloat16"}
 
 
-def dtype_of(number):
+def dtype_of(number: Any) -> Any:
     """pyflame's type for a value of onnx.TensorProto.DataType."""
     name = NUMPY_TYPES.get(number)
     if name is None:
@@ -22,16 +25,16 @@ def dtype_of(number):
     return pf.bool_ if name == "bool" else getattr(pf, name)
 
 
-def numbers(tensor):
+def numbers(tensor: Any) -> Any:
     """A small tensor as a list of Python numbers: shapes, axes, steps."""
     return [] if tensor is None else tensor.numpy().reshape(-1).tolist()
 
 
-def text(value):
+def text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def axes_of(attributes, tensor=None):
+def axes_of(attributes: Dict[str, Any], tensor: Any = None) -> Any:
     """Axes as an attribute or, since opset 13 or 18, as an input."""
     if tensor is not None:
         return [int(axis) for axis in numbers(tensor)]
@@ -40,46 +43,46 @@ def axes_of(attributes, tensor=None):
 
 # Elementwise.
 
-def elementwise(function):
+def elementwise(function: Any) -> Any:
     return lambda attributes, *inputs: function(*inputs)
 
 
-def variadic(function):
-    def fold(attributes, first, *others):
+def variadic(function: Any) -> Any:
+    def fold(attributes: Dict[str, Any], first: Any, *others: Any) -> Any:
         for other in others:
             first = function(first, other)
         return first
     return fold
 
 
-def mean_of(attributes, *inputs):
+def mean_of(attributes: Dict[str, Any], *inputs: Any) -> Any:
     return variadic(pf.add)(attributes, *inputs) / len(inputs)
 
 
-def divide(attributes, a, b):
+def divide(attributes: Dict[str, Any], a: Any, b: Any) -> Any:
     if a.dtype.is_floating_point:
         return a / b
     whole = pf.floor_divide(pf.abs(a), pf.abs(b))
     return pf.where((a < 0) == (b < 0), whole, -whole)
 
 
-def modulo(attributes, a, b):
+def modulo(attributes: Dict[str, Any], a: Any, b: Any) -> Any:
     if not attributes.get("fmod", 0):
         return pf.remainder(a, b)
     rest = pf.remainder(pf.abs(a), pf.abs(b))
     return pf.where(a < 0, -rest, rest)
 
 
-def power(attributes, a, b):
+def power(attributes: Dict[str, Any], a: Any, b: Any) -> Any:
     result = pf.pow(a, b.to(a.dtype)) if a.dtype.is_floating_point else pf.pow(a.to(pf.float64), b.to(pf.float64))
     return result.to(a.dtype)
 
 
-def shift(attributes, a, b):
+def shift(attributes: Dict[str, Any], a: Any, b: Any) -> Any:
     return a << b if text(attributes["direction"]) == "LEFT" else a >> b
 
 
-def clip(attributes, x, low=None, high=None):
+def clip(attributes: Dict[str, Any], x: Any, low: Any = None, high: Any = None) -> Any:
     low = attributes.get("min") if low is None else low
     high = attributes.get("max") if high is None else high
     if low is not None:
@@ -89,7 +92,7 @@ def clip(attributes, x, low=None, high=None):
     return x
 
 
-def is_inf(attributes, x):
+def is_inf(attributes: Dict[str, Any], x: Any) -> Any:
     found = pf.isinf(x)
     if not attributes.get("detect_positive", 1):
         found = found & (x < 0)
@@ -98,50 +101,50 @@ def is_inf(attributes, x):
     return found
 
 
-def gelu(attributes, x):
+def gelu(attributes: Dict[str, Any], x: Any) -> Any:
     return pf.gelu(x, approximate=text(attributes.get("approximate", "none")))
 
 
-def celu(attributes, x):
+def celu(attributes: Dict[str, Any], x: Any) -> Any:
     alpha = attributes.get("alpha", 1.0)
     return pf.maximum(x, x * 0) + pf.minimum(alpha * pf.expm1(x / alpha), x * 0)
 
 
-def selu(attributes, x):
+def selu(attributes: Dict[str, Any], x: Any) -> Any:
     alpha, gamma = attributes.get("alpha", 1.67326319217681884765625), attributes.get("gamma", 1.05070102214813232421875)
     return gamma * pf.where(x > 0, x, alpha * pf.exp(x) - alpha)
 
 
-def prelu(attributes, x, slope):
+def prelu(attributes: Dict[str, Any], x: Any, slope: Any) -> Any:
     return pf.where(x < 0, slope * x, x)
 
 
-def hard_sigmoid(attributes, x):
+def hard_sigmoid(attributes: Dict[str, Any], x: Any) -> Any:
     return pf.clamp(attributes.get("alpha", 0.2) * x + attributes.get("beta", 0.5), 0.0, 1.0)
 
 
-def hard_swish(attributes, x):
+def hard_swish(attributes: Dict[str, Any], x: Any) -> Any:
     return x * pf.clamp(x / 6 + 0.5, 0.0, 1.0)
 
 
-def swish(attributes, x):
+def swish(attributes: Dict[str, Any], x: Any) -> Any:
     return x * pf.sigmoid(attributes.get("alpha", 1.0) * x)
 
 
-def softsign(attributes, x):
+def softsign(attributes: Dict[str, Any], x: Any) -> Any:
     return x / (1 + pf.abs(x))
 
 
-def thresholded_relu(attributes, x):
+def thresholded_relu(attributes: Dict[str, Any], x: Any) -> Any:
     return pf.where(x > attributes.get("alpha", 1.0), x, pf.zeros_like(x))
 
 
-def shrink(attributes, x):
+def shrink(attributes: Dict[str, Any], x: Any) -> Any:
     bias, bound = attributes.get("bias", 0.0), attributes.get("lambd", 0.5)
     return pf.where(x < -bound, x + bias, pf.where(x > bound, x - bias, pf.zeros_like(x)))
 
 
-def cast(attributes, x):
+def cast(attributes: Dict[str, Any], x: Any) -> Any:
     if attributes.get("saturate", 1) != 1:
         raise NotImplementedError("a cast without saturation")
     return x.to(dtype_of(attributes["to"]))
@@ -149,8 +152,8 @@ def cast(attributes, x):
 
 # Reductions.
 
-def reduction(function):
-    def reduce(attributes, x, given=None):
+def reduction(function: Any) -> Any:
+    def reduce(attributes: Dict[str, Any], x: Any, given: Any = None) -> Any:
         axes = axes_of(attributes, given)
         keepdim = bool(attributes.get("keepdims", 1))
         if not axes:
@@ -161,30 +164,30 @@ def reduction(function):
     return reduce
 
 
-def over(function):
+def over(function: Any) -> Any:
     """A reduction of pyflame over several axes."""
-    def reduce(x, axes, keepdim):
+    def reduce(x: Any, axes: Any, keepdim: Any) -> Any:
         return function(x, dim=axes, keepdim=keepdim) if axes else x
     return reduce
 
 
-def one_by_one(function):
+def one_by_one(function: Any) -> Any:
     """A reduction that takes one axis at a time."""
-    def reduce(x, axes, keepdim):
+    def reduce(x: Any, axes: Any, keepdim: Any) -> Any:
         for axis in sorted((axis % max(len(x.shape), 1) for axis in axes), reverse=True):
             x = function(x, dim=axis, keepdim=keepdim)
         return x
     return reduce
 
 
-def in_its_type(function):
+def in_its_type(function: Any) -> Any:
     """Sums of integers keep their type."""
     return lambda x, axes, keepdim: function(x, axes, keepdim).to(x.dtype)
 
 
-def of_nothing(function, value):
+def of_nothing(function: Any, value: Any) -> Any:
     """Maximum and minimum of no elements, which pyflame rejects: the smallest or largest value of the type."""
-    def reduce(x, axes, keepdim):
+    def reduce(x: Any, axes: Any, keepdim: Any) -> Any:
         if 0 not in x.shape:
             return over(function)(x, axes, keepdim)
         lengths = [1 if axis in axes else length for axis, length in enumerate(x.shape)]
@@ -196,18 +199,18 @@ def of_nothing(function, value):
 SUM, MAX, MIN = in_its_type(over(pf.sum)), of_nothing(pf.amax, -math.inf), of_nothing(pf.amin, math.inf)
 
 
-def mean(x, axes, keepdim):
+def mean(x: Any, axes: Any, keepdim: Any) -> Any:
     if x.dtype.is_floating_point:
         return over(pf.mean)(x, axes, keepdim)
     return pf.mean(x.to(pf.float64), dim=axes, keepdim=keepdim).to(x.dtype) if axes else x
 
 
-def log_sum_exp(x, axes, keepdim):
+def log_sum_exp(x: Any, axes: Any, keepdim: Any) -> Any:
     return of_nothing(pf.logsumexp, -math.inf)(x, axes, keepdim)
 
 
-def arg(function):
-    def reduce(attributes, x):
+def arg(function: Any) -> Any:
+    def reduce(attributes: Dict[str, Any], x: Any) -> Any:
         axis, keepdim = attributes.get("axis", 0), bool(attributes.get("keepdims", 1))
         if not attributes.get("select_last_index", 0):
             return function(x, dim=axis, keepdim=keepdim)
@@ -215,8 +218,8 @@ def arg(function):
     return reduce
 
 
-def cumulative(function):
-    def run(attributes, x, axis):
+def cumulative(function: Any) -> Any:
+    def run(attributes: Dict[str, Any], x: Any, axis: Any) -> Any:
         axis = int(numbers(axis)[0])
         if attributes.get("reverse", 0):
             x = pf.flip(x, (axis,))
@@ -231,7 +234,7 @@ def cumulative(function):
 
 # Shapes.
 
-def constant(attributes):
+def constant(attributes: Dict[str, Any]) -> Any:
     for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
         if name in attributes:
             kind = {"value_float": np.float32, "value_floats": np.float32}.get(name, np.int64)
@@ -240,44 +243,44 @@ def constant(attributes):
     raise NotImplementedError("a string or sparse constant")
 
 
-def constant_of_shape(attributes, shape):
+def constant_of_shape(attributes: Dict[str, Any], shape: Any) -> Any:
     value = attributes.get("value", np.zeros(1, np.float32))
     return pf.full(numbers(shape), value.reshape(-1)[0].item(), dtype=pf.tensor(value).dtype)
 
 
-def shape(attributes, x):
+def shape(attributes: Dict[str, Any], x: Any) -> Any:
     lengths = list(x.shape)[attributes.get("start", 0):attributes.get("end")]
     return pf.tensor(np.asarray(lengths, np.int64))
 
 
-def size(attributes, x):
+def size(attributes: Dict[str, Any], x: Any) -> Any:
     return pf.tensor(np.asarray(math.prod(x.shape), np.int64))
 
 
-def reshape(attributes, x, to=None):
+def reshape(attributes: Dict[str, Any], x: Any, to: Any = None) -> Any:
     wanted = [int(n) for n in (numbers(to) if to is not None else attributes["shape"])]
     if not attributes.get("allowzero", 0):
         wanted = [x.shape[axis] if n == 0 else n for axis, n in enumerate(wanted)]
     return x.reshape(wanted)
 
 
-def flatten(attributes, x):
+def flatten(attributes: Dict[str, Any], x: Any) -> Any:
     axis = attributes.get("axis", 1)
     axis += len(x.shape) if axis < 0 else 0
     return x.reshape([math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
 
 
-def transpose(attributes, x):
+def transpose(attributes: Dict[str, Any], x: Any) -> Any:
     return x.permute(attributes.get("perm", list(range(len(x.shape)))[::-1]))
 
 
-def squeeze(attributes, x, given=None):
+def squeeze(attributes: Dict[str, Any], x: Any, given: Any = None) -> Any:
     axes = axes_of(attributes, given)
     axes = [axis % len(x.shape) for axis in axes] if axes is not None else [n for n, s in enumerate(x.shape) if s == 1]
     return x.reshape([length for axis, length in enumerate(x.shape) if axis not in axes])
 
 
-def unsqueeze(attributes, x, given=None):
+def unsqueeze(attributes: Dict[str, Any], x: Any, given: Any = None) -> Any:
     axes = axes_of(attributes, given)
     rank = len(x.shape) + len(axes)
     axes = {axis % rank for axis in axes}
@@ -285,15 +288,15 @@ def unsqueeze(attributes, x, given=None):
     return x.reshape([1 if axis in axes else next(lengths) for axis in range(rank)])
 
 
-def expand(attributes, x, to):
+def expand(attributes: Dict[str, Any], x: Any, to: Any) -> Any:
     return x.broadcast_to(list(np.broadcast_shapes(tuple(x.shape), tuple(int(n) for n in numbers(to)))))
 
 
-def concat(attributes, *inputs):
+def concat(attributes: Dict[str, Any], *inputs: Any) -> Any:
     return pf.cat(list(inputs), dim=attributes["axis"])
 
 
-def split(attributes, x, given=None):
+def split(attributes: Dict[str, Any], x: Any, given: Any = None) -> Any:
     axis = attributes.get("axis", 0)
     length = x.shape[axis]
     parts = [int(n) for n in numbers(given)] if given is not None else attributes.get("split")
@@ -305,7 +308,7 @@ def split(attributes, x, given=None):
     return tuple(x.narrow(axis, begin, end - begin) for begin, end in zip(bounds, bounds[1:]))
 
 
-def slice_(attributes, x, starts=None, ends=None, axes=None, steps=None):
+def slice_(attributes: Dict[str, Any], x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Any:
     starts = numbers(starts) if starts is not None else attributes["starts"]
     ends = numbers(ends) if ends is not None else attributes["ends"]
     axes = numbers(axes) if axes is not None else attributes.get("axes", list(range(len(starts))))
@@ -323,13 +326,13 @@ def slice_(attributes, x, starts=None, ends=None, axes=None, steps=None):
     return x
 
 
-def _backwards(begin, end, step, length):
+def _backwards(begin: Any, end: Any, step: Any, length: Any) -> Any:
     begin = begin + length if begin < 0 else begin
     end = end + length if end < 0 else end
     return min(max(begin, -1), length - 1), min(max(end, -1), length - 1), step
 
 
-def pad(attributes, x, pads=None, value=None, axes=None):
+def pad(attributes: Dict[str, Any], x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
     mode = text(attributes.get("mode", "constant"))
     amounts = [int(n) for n in (numbers(pads) if pads is not None else attributes["pads"])]
     rank = len(x.shape)
@@ -346,30 +349,30 @@ def pad(attributes, x, pads=None, value=None, axes=None):
     return pf.nn.functional.pad(x, flat, value=fill)
 
 
-def tile(attributes, x, times):
+def tile(attributes: Dict[str, Any], x: Any, times: Any) -> Any:
     return pf.tile(x, [int(n) for n in numbers(times)])
 
 
-def range_(attributes, start, limit, step):
+def range_(attributes: Dict[str, Any], start: Any, limit: Any, step: Any) -> Any:
     first, last, by = (numbers(n)[0] for n in (start, limit, step))
     count = max(math.ceil((last - first) / by), 0)
     return (pf.arange(count).to(pf.float64) * by + first).to(start.dtype)
 
 
-def trilu(attributes, x, k=None):
+def trilu(attributes: Dict[str, Any], x: Any, k: Any = None) -> Any:
     k = int(numbers(k)[0]) if k is not None else 0
     rows, columns = pf.arange(x.shape[-2]).reshape([-1, 1]), pf.arange(x.shape[-1]).reshape([1, -1])
     kept = columns - rows >= k if attributes.get("upper", 1) else columns - rows <= k
     return pf.where(kept, x, pf.zeros_like(x))
 
 
-def eye_like(attributes, x):
+def eye_like(attributes: Dict[str, Any], x: Any) -> Any:
     dtype = dtype_of(attributes["dtype"]) if "dtype" in attributes else x.dtype
     rows, columns = pf.arange(x.shape[0]).reshape([-1, 1]), pf.arange(x.shape[1]).reshape([1, -1])
     return (columns - rows == attributes.get("k", 0)).to(dtype)
 
 
-def depth_to_space(attributes, x):
+def depth_to_space(attributes: Dict[str, Any], x: Any) -> Any:
     b, c, h, w = x.shape
     size = attributes["blocksize"]
     if text(attributes.get("mode", "DCR")) == "DCR":
@@ -379,7 +382,7 @@ def depth_to_space(attributes, x):
     return parts.reshape([b, c // size ** 2, h * size, w * size])
 
 
-def space_to_depth(attributes, x):
+def space_to_depth(attributes: Dict[str, Any], x: Any) -> Any:
     b, c, h, w = x.shape
     size = attributes["blocksize"]
     order = [0, 3, 5, 1, 2, 4] if text(attributes.get("mode", "DCR")) == "DCR" else [0, 1, 3, 5, 2, 4]
@@ -389,22 +392,22 @@ def space_to_depth(attributes, x):
 
 # Indices.
 
-def positive(indices, length):
+def positive(indices: Any, length: Any) -> Any:
     return pf.where(indices < 0, indices + length, indices).to(pf.int64)
 
 
-def gather(attributes, x, indices):
+def gather(attributes: Dict[str, Any], x: Any, indices: Any) -> Any:
     axis = attributes.get("axis", 0) % len(x.shape)
     picked = pf.index_select(x, axis, positive(indices, x.shape[axis]).reshape([-1]))
     return picked.reshape(list(x.shape[:axis]) + list(indices.shape) + list(x.shape[axis + 1:]))
 
 
-def gather_elements(attributes, x, indices):
+def gather_elements(attributes: Dict[str, Any], x: Any, indices: Any) -> Any:
     axis = attributes.get("axis", 0)
     return pf.gather(x, axis, positive(indices, x.shape[axis]))
 
 
-def scatter_elements(attributes, x, indices, updates):
+def scatter_elements(attributes: Dict[str, Any], x: Any, indices: Any, updates: Any) -> Any:
     axis, how = attributes.get("axis", 0), text(attributes.get("reduction", "none"))
     indices = positive(indices, x.shape[axis])
     if how == "none":
@@ -414,7 +417,7 @@ def scatter_elements(attributes, x, indices, updates):
     raise NotImplementedError(f"scattering by {how}")
 
 
-def one_hot(attributes, indices, depth, values):
+def one_hot(attributes: Dict[str, Any], indices: Any, depth: Any, values: Any) -> Any:
     depth, (off, on) = int(numbers(depth)[0]), numbers(values)
     rank = len(indices.shape)
     axis = attributes.get("axis", -1)
@@ -426,37 +429,37 @@ def one_hot(attributes, indices, depth, values):
     return pf.where(found, pf.full([1], on, dtype=values.dtype), pf.full([1], off, dtype=values.dtype))
 
 
-def top_k(attributes, x, k):
+def top_k(attributes: Dict[str, Any], x: Any, k: Any) -> Any:
     axis, k = attributes.get("axis", -1), int(numbers(k)[0])
     values, indices = pf.sort(x, dim=axis, descending=bool(attributes.get("largest", 1)))
     return values.narrow(axis, 0, k), indices.narrow(axis, 0, k)
 
 
-def compress(attributes, x, condition):
+def compress(attributes: Dict[str, Any], x: Any, condition: Any) -> Any:
     kept = pf.tensor(np.flatnonzero(condition.numpy()).astype(np.int64))
     if "axis" not in attributes:
         x = x.reshape([-1])
     return pf.index_select(x, attributes.get("axis", 0) % len(x.shape), kept)
 
 
-def non_zero(attributes, x):
+def non_zero(attributes: Dict[str, Any], x: Any) -> Any:
     return pf.nonzero(x).permute([1, 0])
 
 
 # Products, convolutions, pools.
 
-def gemm(attributes, a, b, c=None):
+def gemm(attributes: Dict[str, Any], a: Any, b: Any, c: Any = None) -> Any:
     a = a.permute([1, 0]) if attributes.get("transA", 0) else a
     b = b.permute([1, 0]) if attributes.get("transB", 0) else b
     result = attributes.get("alpha", 1.0) * pf.matmul(a, b)
     return result if c is None else result + attributes.get("beta", 1.0) * c
 
 
-def einsum(attributes, *inputs):
+def einsum(attributes: Dict[str, Any], *inputs: Any) -> Any:
     return pf.einsum(text(attributes["equation"]), *inputs)
 
 
-def window(attributes, lengths, kernel):
+def window(attributes: Dict[str, Any], lengths: Any, kernel: Any) -> Any:
     """Strides, dilations and the padding (before, after) along every spatial axis."""
     rank = len(kernel)
     strides = attributes.get("strides", [1] * rank)
@@ -475,19 +478,19 @@ def window(attributes, lengths, kernel):
     return strides, dilations, padding
 
 
-def framed(x, padding, value=0.0):
+def framed(x: Any, padding: Any, value: float = 0.0) -> Any:
     flat = [n for pair in reversed(padding) for n in pair]
     return pf.nn.functional.pad(x, flat, value=value) if any(flat) else x
 
 
-def conv(attributes, x, w, b=None):
+def conv(attributes: Dict[str, Any], x: Any, w: Any, b: Any = None) -> Any:
     strides, dilations, padding = window(attributes, x.shape[2:], w.shape[2:])
     function = {1: pf.conv1d, 2: pf.conv2d, 3: pf.conv3d}[len(strides)]
     return function(framed(x, padding), w, b, stride=tuple(strides), dilation=tuple(dilations),
                     groups=attributes.get("group", 1))
 
 
-def conv_transpose(attributes, x, w, b=None):
+def conv_transpose(attributes: Dict[str, Any], x: Any, w: Any, b: Any = None) -> Any:
     rank = len(x.shape) - 2
     kernel = w.shape[2:]
     strides = attributes.get("strides", [1] * rank)
@@ -512,7 +515,7 @@ def conv_transpose(attributes, x, w, b=None):
     return result
 
 
-def with_ceiling(attributes, lengths, kernel, strides, dilations, padding):
+def with_ceiling(attributes: Dict[str, Any], lengths: Any, kernel: Any, strides: Any, dilations: Any, padding: Any) -> Any:
     """Additional padding at the end, so that the last window of a rounded-up count is complete."""
     if not attributes.get("ceil_mode", 0):
         return padding
@@ -526,7 +529,7 @@ def with_ceiling(attributes, lengths, kernel, strides, dilations, padding):
     return result
 
 
-def max_pool(attributes, x):
+def max_pool(attributes: Dict[str, Any], x: Any) -> Any:
     if attributes.get("outputs", 1) > 1:
         raise NotImplementedError("max pooling with indices")
     kernel = attributes["kernel_shape"]
@@ -537,7 +540,7 @@ def max_pool(attributes, x):
     return function(framed(x, padding, low), tuple(kernel), stride=tuple(strides), dilation=tuple(dilations))
 
 
-def sums_of_windows(x, kernel, strides, dilations):
+def sums_of_windows(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
     """Sums over windows, as a convolution of every channel with ones."""
     function = {1: pf.conv1d, 2: pf.conv2d, 3: pf.conv3d}[len(kernel)]
     n, c = x.shape[:2]
@@ -546,7 +549,7 @@ def sums_of_windows(x, kernel, strides, dilations):
     return sums.reshape([n, c] + list(sums.shape[2:]))
 
 
-def average_pool(attributes, x):
+def average_pool(attributes: Dict[str, Any], x: Any) -> Any:
     kernel = attributes["kernel_shape"]
     strides, dilations, padding = window(attributes, x.shape[2:], kernel)
     whole = with_ceiling(attributes, x.shape[2:], kernel, strides, dilations, padding)
@@ -560,20 +563,20 @@ def average_pool(attributes, x):
     return sums / sums_of_windows(framed(counted, beyond), kernel, strides, dilations)
 
 
-def lp_pool(attributes, x):
+def lp_pool(attributes: Dict[str, Any], x: Any) -> Any:
     p, kernel = attributes.get("p", 2), attributes["kernel_shape"]
     strides, dilations, padding = window(attributes, x.shape[2:], kernel)
     padding = with_ceiling(attributes, x.shape[2:], kernel, strides, dilations, padding)
     return pf.pow(sums_of_windows(framed(pf.pow(pf.abs(x), p), padding), kernel, strides, dilations), 1.0 / p)
 
 
-def globally(function):
+def globally(function: Any) -> Any:
     return lambda attributes, x: function(x, dim=tuple(range(2, len(x.shape))), keepdim=True)
 
 
 # Norms, softmax, losses.
 
-def batch_normalization(attributes, x, scale, bias, mean, variance):
+def batch_normalization(attributes: Dict[str, Any], x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
     if attributes.get("training_mode", 0):
         axes = tuple(axis for axis in range(len(x.shape)) if axis != 1)
         now = pf.mean(x, dim=axes)
@@ -584,7 +587,7 @@ def batch_normalization(attributes, x, scale, bias, mean, variance):
     return pf.batch_norm(x, mean, variance, scale, bias, eps=attributes.get("epsilon", 1e-5))
 
 
-def layer_normalization(attributes, x, scale, bias=None):
+def layer_normalization(attributes: Dict[str, Any], x: Any, scale: Any, bias: Any = None) -> Any:
     axis = attributes.get("axis", -1) % len(x.shape)
     lengths, epsilon = list(x.shape[axis:]), attributes.get("epsilon", 1e-5)
     result = pf.layer_norm(x, lengths, scale.broadcast_to(lengths), None if bias is None else bias.broadcast_to(lengths), eps=epsilon)
@@ -595,7 +598,7 @@ def layer_normalization(attributes, x, scale, bias=None):
     return result, mean_, 1 / pf.sqrt(pf.mean((x - mean_) ** 2, dim=axes, keepdim=True) + epsilon)
 
 
-def rms_normalization(attributes, x, scale):
+def rms_normalization(attributes: Dict[str, Any], x: Any, scale: Any) -> Any:
     axis = attributes.get("axis", -1) % len(x.shape)
     axes = tuple(range(axis, len(x.shape)))
     wide = x.to(pf.float32) if x.dtype in (pf.float16, pf.bfloat16) else x
@@ -603,29 +606,29 @@ def rms_normalization(attributes, x, scale):
     return normal.to(x.dtype) * scale
 
 
-def instance_normalization(attributes, x, scale, bias):
+def instance_normalization(attributes: Dict[str, Any], x: Any, scale: Any, bias: Any) -> Any:
     return pf.instance_norm(x, weight=scale, bias=bias, eps=attributes.get("epsilon", 1e-5))
 
 
-def group_normalization(attributes, x, scale, bias):
+def group_normalization(attributes: Dict[str, Any], x: Any, scale: Any, bias: Any) -> Any:
     return pf.group_norm(x, attributes["num_groups"], scale, bias, eps=attributes.get("epsilon", 1e-5))
 
 
-def mean_variance_normalization(attributes, x):
+def mean_variance_normalization(attributes: Dict[str, Any], x: Any) -> Any:
     axes = tuple(attributes.get("axes", [0, 2, 3]))
     centred = x - pf.mean(x, dim=axes, keepdim=True)
     return centred / (pf.sqrt(pf.mean(centred * centred, dim=axes, keepdim=True)) + 1e-9)
 
 
-def lp_normalization(attributes, x):
+def lp_normalization(attributes: Dict[str, Any], x: Any) -> Any:
     axis = attributes.get("axis", -1)
     length = pf.sum(pf.abs(x), dim=axis, keepdim=True) if attributes.get("p", 2) == 1 else \
         pf.sqrt(pf.sum(x * x, dim=axis, keepdim=True))
     return pf.where(length == 0, pf.zeros_like(x), x / length)
 
 
-def along(function):
-    def apply(attributes, x):
+def along(function: Any) -> Any:
+    def apply(attributes: Dict[str, Any], x: Any) -> Any:
         if attributes["opset"] < 13:
             axis = attributes.get("axis", 1)
             return function(flatten({"axis": axis}, x), dim=-1).reshape(list(x.shape))
@@ -633,25 +636,25 @@ def along(function):
     return apply
 
 
-def hardmax(attributes, x):
+def hardmax(attributes: Dict[str, Any], x: Any) -> Any:
     axis = attributes.get("axis", -1) % len(x.shape)
     lengths = [1] * len(x.shape)
     lengths[axis] = x.shape[axis]
     return (pf.argmax(x, dim=axis, keepdim=True) == pf.arange(x.shape[axis]).reshape(lengths)).to(x.dtype)
 
 
-def nll(attributes, scores, target, weight=None):
+def nll(attributes: Dict[str, Any], scores: Any, target: Any, weight: Any = None) -> Any:
     return pf.nll_loss(scores, target.to(pf.int64), weight=weight, reduction=text(attributes.get("reduction", "mean")),
                        ignore_index=attributes.get("ignore_index", -100))
 
 
-def softmax_cross_entropy(attributes, scores, target, weight=None):
+def softmax_cross_entropy(attributes: Dict[str, Any], scores: Any, target: Any, weight: Any = None) -> Any:
     logs = pf.log_softmax(scores, dim=1)
     loss = nll(attributes, logs, target, weight)
     return (loss, logs) if attributes.get("outputs", 1) > 1 else loss
 
 
-def dropout(attributes, x, ratio=None, training=None):
+def dropout(attributes: Dict[str, Any], x: Any, ratio: Any = None, training: Any = None) -> Any:
     if training is not None and numbers(training)[0] and (ratio is None or numbers(ratio)[0] != 0):
         raise NotImplementedError("random numbers cannot be compared")
     mask = pf.ones_like(x).to(pf.bool_)

@@ -177,7 +177,7 @@ def pinverse(input: Tensor, rcond: Optional[float] = None) -> Tensor:
     """The pseudo-inverses of matrices."""
     from ..linalg import pinv
 
-    return pinv(input, rcond)  # type: ignore[no-any-return, no-untyped-call]
+    return pinv(input, rcond)
 
 
 METHODS = (

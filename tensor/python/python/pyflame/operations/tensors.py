@@ -139,7 +139,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """A leaky ReLU with a learned slope for each channel."""
     from ..nn.functional import prelu as function
 
-    return function(input, weight)  # type: ignore[no-any-return, no-untyped-call]
+    return function(input, weight)
 
 
 def empty_strided(size: Tuple[int, ...], stride: Tuple[int, ...], *, dtype: Any = None, device: Optional[str] = None) -> Tensor:

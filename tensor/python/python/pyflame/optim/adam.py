@@ -1,9 +1,15 @@
 """Adam, and Adam with decoupled weight decay."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Tuple
 
 from .. import _pyflame as _pf
 from .optimizer import Optimizer, positive
+
+if TYPE_CHECKING:
+    from .._pyflame import Tensor
 
 
 class Adam(Optimizer):
@@ -12,8 +18,8 @@ class Adam(Optimizer):
     _decoupled = False
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False
-    ):
+        self, params: Iterable[Any], lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False
+    ) -> None:
         positive("learning rate", lr)
         positive("epsilon value", eps)
         positive("beta parameter at index 0", betas[0], 1.0)
@@ -31,7 +37,7 @@ class Adam(Optimizer):
             },
         )
 
-    def _update(self, value, gradient, state, group):
+    def _update(self, value: Tensor, gradient: Tensor, state: Dict[str, Any], group: Dict[str, Any]) -> Tensor:
         first, second = group["betas"]
         lr, decay = group["lr"], group["weight_decay"]
         if not state:
@@ -52,7 +58,8 @@ class Adam(Optimizer):
             state["max_exp_avg_sq"] = square = _pf.maximum(state["max_exp_avg_sq"], square)
         scale = self._number("scale", lr / (1.0 - first**step), value)
         correction = self._number("correction", 1.0 / math.sqrt(1.0 - second**step), value)
-        return value - mean * scale / (square.sqrt() * correction + group["eps"])
+        updated: Tensor = value - mean * scale / (square.sqrt() * correction + group["eps"])
+        return updated
 
 
 class AdamW(Adam):
@@ -61,6 +68,6 @@ class AdamW(Adam):
     _decoupled = True
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False
-    ):
+        self, params: Iterable[Any], lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False
+    ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

@@ -1,13 +1,19 @@
 """Learning rate schedulers. Call `step()` after each epoch (OneCycleLR: after each batch)."""
 
-import math
+from __future__ import annotations
+
 from bisect import bisect_right
+import math
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
 
 
 class LRScheduler:
     """Sets `group['lr']` from the initial rate of the group and the number of steps since."""
 
-    def __init__(self, optimizer, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
@@ -15,28 +21,28 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self.step()
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         raise NotImplementedError
 
-    def get_lr(self):
+    def get_lr(self) -> List[float]:
         """The learning rate of each group for the present epoch."""
         return [self._rate(base) for base in self.base_lrs]
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> List[float]:
         """The learning rates that were set last."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def step(self):
+    def step(self) -> None:
         """Takes one step."""
         self.last_epoch += 1
         for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = rate
 
-    def state_dict(self):
+    def state_dict(self) -> Any:
         """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "lr_lambda")}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Restores a state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
@@ -44,55 +50,58 @@ class LRScheduler:
 class LambdaLR(LRScheduler):
     """The initial learning rate times a function of the epoch."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float], last_epoch: int = -1) -> None:
         self.lr_lambda = lr_lambda
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         return base * self.lr_lambda(self.last_epoch)
 
 
 class StepLR(LRScheduler):
     """A learning rate multiplied by `gamma` every `step_size` epochs."""
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         return base * self.gamma ** (self.last_epoch // self.step_size)
 
 
 class MultiStepLR(LRScheduler):
     """A learning rate multiplied by `gamma` at given epochs."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         return base * self.gamma ** bisect_right(self.milestones, self.last_epoch)
 
 
 class ExponentialLR(LRScheduler):
     """A learning rate multiplied by `gamma` in each epoch."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         return base * self.gamma**self.last_epoch
 
 
 class LinearLR(LRScheduler):
     """A learning rate whose factor changes linearly."""
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1
+    ) -> None:  # fmt: skip
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         part = min(self.last_epoch, self.total_iters) / self.total_iters
         return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
 
@@ -100,22 +109,22 @@ class LinearLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """A learning rate that falls by a power of the remaining share of epochs."""
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
-        return base * (1.0 - min(self.last_epoch, self.total_iters) / self.total_iters) ** self.power
+    def _rate(self, base: float) -> float:
+        return float(base * (1.0 - min(self.last_epoch, self.total_iters) / self.total_iters) ** self.power)
 
 
 class CosineAnnealingLR(LRScheduler):
     """A learning rate that falls along half a cosine."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def _rate(self, base):
+    def _rate(self, base: float) -> float:
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
 
 
@@ -124,21 +133,21 @@ class OneCycleLR(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
-        max_lr,
-        total_steps=None,
-        epochs=None,
-        steps_per_epoch=None,
-        pct_start=0.3,
-        anneal_strategy="cos",
-        cycle_momentum=True,
-        base_momentum=0.85,
-        max_momentum=0.95,
-        div_factor=25.0,
-        final_div_factor=1e4,
-        three_phase=False,
-        last_epoch=-1,
-    ):
+        optimizer: Optimizer,
+        max_lr: Any,
+        total_steps: Optional[int] = None,
+        epochs: Optional[int] = None,
+        steps_per_epoch: Optional[int] = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.85,
+        max_momentum: float = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("OneCycleLR: pass total_steps, or epochs and steps_per_epoch")
@@ -173,12 +182,12 @@ class OneCycleLR(LRScheduler):
                     group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
 
-    def _between(self, start, end, part):
+    def _between(self, start: Any, end: Any, part: float) -> Any:
         if self.anneal_strategy == "linear":
             return start + (end - start) * part
         return end + (start - end) / 2.0 * (1 + math.cos(math.pi * part))
 
-    def _phase(self):
+    def _phase(self) -> Any:
         """The names of what the rate and the momentum move between now, and how far they are."""
         step, start = self.last_epoch, 0.0
         if step > self.total_steps:
@@ -188,12 +197,12 @@ class OneCycleLR(LRScheduler):
                 return names, (step - start) / (end - start)
             start = end
 
-    def get_lr(self):
+    def get_lr(self) -> List[float]:
         """The learning rate of each group for the present epoch."""
         (first, last, *_), part = self._phase()
         return [self._between(group[first], group[last], part) for group in self.optimizer.param_groups]
 
-    def step(self):
+    def step(self) -> None:
         """Takes one step."""
         super().step()
         if not self.cycle_momentum:
@@ -207,7 +216,7 @@ class OneCycleLR(LRScheduler):
                 group["momentum"] = momentum
 
 
-def _each(value, groups):
+def _each(value: Any, groups: List[Dict[str, Any]]) -> List[Any]:
     """One value for each parameter group."""
     if not isinstance(value, (list, tuple)):
         return [value] * len(groups)
@@ -221,16 +230,16 @@ class ReduceLROnPlateau:
 
     def __init__(
         self,
-        optimizer,
-        mode="min",
-        factor=0.1,
-        patience=10,
-        threshold=1e-4,
-        threshold_mode="rel",
-        cooldown=0,
-        min_lr=0.0,
-        eps=1e-8,
-    ):
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
@@ -242,7 +251,7 @@ class ReduceLROnPlateau:
         self.num_bad_epochs = self.cooldown_counter = 0
         self.last_epoch = 0
 
-    def _better(self, measure):
+    def _better(self, measure: float) -> bool:
         sign = 1 if self.mode == "min" else -1
         if self.threshold_mode == "abs":
             return sign * measure < sign * self.best - self.threshold
@@ -250,7 +259,7 @@ class ReduceLROnPlateau:
             return sign * measure < sign * self.best
         return sign * measure < sign * self.best - self.threshold * abs(self.best)
 
-    def step(self, metrics):
+    def step(self, metrics: Any) -> None:
         """Takes one step."""
         measure = float(metrics)
         self.last_epoch += 1
@@ -268,14 +277,14 @@ class ReduceLROnPlateau:
                     group["lr"] = rate
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> List[float]:
         """The learning rates that were set last."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def state_dict(self):
+    def state_dict(self) -> Any:
         """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Restores a state that `state_dict` returned."""
         self.__dict__.update(state_dict)

@@ -1,8 +1,14 @@
 """The base class of all optimizers."""
 
+from __future__ import annotations
+
 from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Callable, DefaultDict, Dict, Iterable, List, Optional, Tuple
 
 from .. import _pyflame as _pf
+
+if TYPE_CHECKING:
+    from .._pyflame import Tensor
 
 
 class Optimizer:
@@ -12,11 +18,11 @@ class Optimizer:
     rate, bias corrections) are passed as tiny tensors, so that every step compiles to the same program.
     """
 
-    def __init__(self, params, defaults):
+    def __init__(self, params: Iterable[Any], defaults: Dict[str, Any]) -> None:
         self.defaults = defaults
-        self.state = defaultdict(dict)
-        self.param_groups = []
-        self._numbers = {}
+        self.state: DefaultDict[Any, Dict[str, Any]] = defaultdict(dict)
+        self.param_groups: List[Dict[str, Any]] = []
+        self._numbers: Dict[Any, Tuple[Any, Tensor]] = {}
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -25,7 +31,7 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def add_param_group(self, group):
+    def add_param_group(self, group: Dict[str, Any]) -> None:
         """Adds parameters with options of their own."""
         group = dict(group)
         params = group["params"]
@@ -42,7 +48,7 @@ class Optimizer:
             group.setdefault(name, value)
         self.param_groups.append(group)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Removes the gradients of all parameters."""
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -51,7 +57,7 @@ class Optimizer:
                 else:
                     parameter.grad.detach().zero_()
 
-    def step(self, closure=None):
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Takes one step."""
         loss = None
         if closure is not None:
@@ -74,11 +80,11 @@ class Optimizer:
                 _pf.eval(*changed)
         return loss
 
-    def _update(self, value, gradient, state, group):
+    def _update(self, value: Tensor, gradient: Tensor, state: Dict[str, Any], group: Dict[str, Any]) -> Tensor:
         """Returns the parameter's new value, and updates `state`."""
         raise NotImplementedError
 
-    def _number(self, name, value, like):
+    def _number(self, name: str, value: Any, like: Tensor) -> Tensor:
         """A number as a tensor with the type and device of `like`; cached as long as the number stays the same."""
         key = (name, like.device, like.dtype)
         known = self._numbers.get(key)
@@ -87,13 +93,13 @@ class Optimizer:
             self._numbers[key] = known
         return known[1]
 
-    def _cycled(self, name, value, like, group):
+    def _cycled(self, name: str, value: Any, like: Tensor, group: Dict[str, Any]) -> Any:
         """A number that only changes if a scheduler cycles it (OneCycleLR)."""
         return self._number(name, value, like) if "max_momentum" in group else value
 
-    def state_dict(self):
+    def state_dict(self) -> Dict[str, Any]:
         """The state, to save and restore."""
-        numbers = {}
+        numbers: Dict[int, int] = {}
         groups = []
         for group in self.param_groups:
             packed = {name: value for name, value in group.items() if name != "params"}
@@ -105,12 +111,12 @@ class Optimizer:
         state = {numbers[id(parameter)]: dict(values) for parameter, values in self.state.items() if values}
         return {"state": state, "param_groups": groups}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Restores a state that `state_dict` returned."""
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError("load_state_dict: the parameter groups do not match those of this optimizer")
-        by_number = {}
+        by_number: Dict[int, Any] = {}
         for own, given in zip(self.param_groups, groups):
             by_number.update(zip(given["params"], own["params"]))
             own.update({name: value for name, value in given.items() if name != "params"})
@@ -122,7 +128,7 @@ class Optimizer:
                 for name, value in values.items()
             }
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for index, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {index}")
@@ -130,7 +136,7 @@ class Optimizer:
         return "\n".join(lines + [")"])
 
 
-def positive(name, value, below=None):
+def positive(name: str, value: float, below: Optional[float] = None) -> float:
     """Returns the value if it is valid."""
     if not value >= 0.0 or (below is not None and not value < below):
         raise ValueError(f"Invalid {name}: {value}")

@@ -1,15 +1,22 @@
 """RMSprop: gradients divided by a running average of their magnitude."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterable
+
 from .. import _pyflame as _pf
 from .optimizer import Optimizer, positive
+
+if TYPE_CHECKING:
+    from .._pyflame import Tensor
 
 
 class RMSprop(Optimizer):
     """Steps divided by the root of a running mean of squared gradients."""
 
     def __init__(
-        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *, maximize=False
-    ):
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False
+    ) -> None:
         positive("learning rate", lr)
         positive("epsilon value", eps)
         positive("momentum value", momentum)
@@ -28,7 +35,7 @@ class RMSprop(Optimizer):
             },
         )
 
-    def _update(self, value, gradient, state, group):
+    def _update(self, value: Tensor, gradient: Tensor, state: Dict[str, Any], group: Dict[str, Any]) -> Tensor:
         alpha, momentum = group["alpha"], group["momentum"]
         if not state:
             state["square_avg"] = _pf.zeros_like(value)
@@ -46,4 +53,5 @@ class RMSprop(Optimizer):
         if momentum:
             momentum = self._cycled("momentum", momentum, value, group)
             state["momentum_buffer"] = change = state["momentum_buffer"] * momentum + change
-        return value - change * self._number("lr", group["lr"], value)
+        updated: Tensor = value - change * self._number("lr", group["lr"], value)
+        return updated

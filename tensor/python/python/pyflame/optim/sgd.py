@@ -1,15 +1,22 @@
 """Stochastic gradient descent."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterable
+
 from .. import _pyflame as _pf
 from .optimizer import Optimizer, positive
+
+if TYPE_CHECKING:
+    from .._pyflame import Tensor
 
 
 class SGD(Optimizer):
     """Stochastic gradient descent, optionally with momentum."""
 
     def __init__(
-        self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False
-    ):
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False
+    ) -> None:
         positive("learning rate", lr)
         positive("momentum value", momentum)
         positive("weight_decay value", weight_decay)
@@ -27,7 +34,7 @@ class SGD(Optimizer):
             },
         )
 
-    def _update(self, value, gradient, state, group):
+    def _update(self, value: Tensor, gradient: Tensor, state: Dict[str, Any], group: Dict[str, Any]) -> Tensor:
         if group["weight_decay"]:
             gradient = gradient + value * group["weight_decay"]
         if group["momentum"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, List, Optional
 
 from .. import _pyflame as _pf
 from .._pyflame import Tensor
@@ -52,7 +52,8 @@ class AveragedModel(Module):
         """Adds the present parameters to the average; buffers are copied unless `use_buffers`."""
         count = int(self.n_averaged)
         with _pf.no_grad():
-            own, new = list(self.module.parameters()), list(model.parameters())
+            own: List[Tensor] = list(self.module.parameters())
+            new: List[Tensor] = list(model.parameters())
             buffers = list(zip(self.module.buffers(), model.buffers()))
             if self.use_buffers:
                 own += [mine for mine, _ in buffers if mine.dtype.is_floating_point]
