@@ -9,14 +9,18 @@ Without a secret, processes listen at and connect to addresses of this machine o
 `PYFLAME_GROUP_SECRET`), they prove to each other that they know it, and messages cannot be changed. They are not encrypted.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 import threading
 import time
+from typing import Any, Dict, List, Optional, Sequence, Union, overload
 
 from .. import _pyflame as _pf
+from .._pyflame import Tensor
 from . import local
-from ._link import LinkError, accept, call, is_loopback, listen, resolved
+from ._link import Bytes, Link, LinkError, accept, call, is_loopback, listen, resolved
 
 __all__ = [
     "LinkError",
@@ -33,20 +37,20 @@ __all__ = [
 ]
 
 _ADDRESS = struct.Struct("<H")
-_group = None
+_group: Optional[_Group] = None
 
 
 class _Group:
     """A ring: every process sends to the next and receives from the one before."""
 
-    def __init__(self, rank, size, following, before):
+    def __init__(self, rank: int, size: int, following: Link, before: Link) -> None:
         self.rank, self.size, self.following, self.before = rank, size, following, before
 
-    def exchange(self, data, count):
+    def exchange(self, data: Bytes, count: int) -> bytearray:
         """Sends a message to the next process while it receives one from the one before."""
-        failed = []
+        failed: List[BaseException] = []
 
-        def send():
+        def send() -> None:
             try:
                 self.following.send(data)
             except BaseException as problem:
@@ -61,12 +65,22 @@ class _Group:
             raise failed[0]
         return received
 
-    def close(self):
-        for link in {self.following, self.before} - {None}:
+    def close(self) -> None:
+        for link in {self.following, self.before}:
             link.close()
 
 
-def _whole(name, given, variable):
+class _Alone(_Group):
+    """A group of one process, which has no connections."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = 0, 1
+
+    def close(self) -> None:
+        pass
+
+
+def _whole(name: str, given: Union[int, str, None], variable: str) -> int:
     text = os.environ.get(variable) if given is None else given
     if text is None:
         raise ValueError(f"init_process_group: pass {name}, or set {variable}")
@@ -76,7 +90,14 @@ def _whole(name, given, variable):
         raise ValueError(f"init_process_group: {name} must be a whole number, not {text!r}") from None
 
 
-def init_process_group(rank=None, world_size=None, master_addr=None, master_port=None, secret=None, timeout=300.0):
+def init_process_group(
+    rank: Optional[int] = None,
+    world_size: Optional[int] = None,
+    master_addr: Optional[str] = None,
+    master_port: Optional[int] = None,
+    secret: Union[str, bytes, None] = None,
+    timeout: float = 300.0,
+) -> None:
     """Joins the group of `world_size` processes as number `rank`. The address is that of process 0.
 
     The variables RANK, WORLD_SIZE, MASTER_ADDR (default 127.0.0.1), MASTER_PORT (default 29500) and PYFLAME_GROUP_SECRET replace
@@ -102,12 +123,13 @@ def init_process_group(rank=None, world_size=None, master_addr=None, master_port
     _group = _join(rank, size, address, port, key, float(timeout))
 
 
-def _join(rank, size, address, port, key, timeout):
+def _join(rank: int, size: int, address: str, port: int, key: bytes, timeout: float) -> _Group:
     if size == 1:
-        return _Group(0, 1, None, None)
+        return _Alone()
     until = time.monotonic() + timeout
     following, before = (rank + 1) % size, (rank - 1) % size
-    links, listener = {}, None
+    links: Dict[int, Link] = {}
+    listener = None
     try:
         # Process 0 collects where the others listen, and tells each where its next one does.
         if rank == 0:
@@ -153,7 +175,7 @@ def _join(rank, size, address, port, key, timeout):
             listener.close()
 
 
-def destroy_process_group():
+def destroy_process_group() -> None:
     """Leaves the group."""
     global _group
     group, _group = _group, None
@@ -161,28 +183,28 @@ def destroy_process_group():
         group.close()
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether this process is in a group."""
     return _group is not None
 
 
-def _joined(operation):
+def _joined(operation: str) -> _Group:
     if _group is None:
         raise RuntimeError(f"{operation}: this process belongs to no process group; call init_process_group first")
     return _group
 
 
-def get_rank():
+def get_rank() -> int:
     """The number of this process in its group."""
     return _joined("get_rank").rank
 
 
-def get_world_size():
+def get_world_size() -> int:
     """The number of processes of the group."""
     return _joined("get_world_size").size
 
 
-def barrier():
+def barrier() -> None:
     """Waits until all processes have called it."""
     group = _joined("barrier")
     # A message that has gone around twice has seen that all arrived, and has told all.
@@ -190,7 +212,11 @@ def barrier():
         group.exchange(b"b", 1)
 
 
-def broadcast(tensor, src=0):
+@overload
+def broadcast(tensor: Tensor, src: int = 0) -> Tensor: ...
+@overload
+def broadcast(tensor: Sequence[Tensor], src: int = 0) -> Sequence[Tensor]: ...
+def broadcast(tensor: Any, src: int = 0) -> Any:
     """Replaces the elements of a tensor by those of process `src`.
 
     A list of tensors, one for each GPU that this process uses, gets the elements of the first one of process `src`.
@@ -203,7 +229,7 @@ def broadcast(tensor, src=0):
     if group.size == 1:
         return tensor
     if group.rank == src:
-        data = _to_bytes(tensor)
+        data: Bytes = _to_bytes(tensor)
     else:
         data = group.before.receive(tensor.nelement() * tensor.dtype.itemsize)
     if (group.rank + 1) % group.size != src:
@@ -213,12 +239,12 @@ def broadcast(tensor, src=0):
     return tensor
 
 
-def all_gather(tensor):
+def all_gather(tensor: Tensor) -> List[Tensor]:
     """Returns the tensors of all processes, in the order of their ranks. They have one shape and type."""
     group = _joined("all_gather")
     count = tensor.nelement() * tensor.dtype.itemsize
-    parts = [None] * group.size
-    parts[group.rank] = data = _to_bytes(tensor)
+    data: Bytes = _to_bytes(tensor)
+    parts = [data] * group.size
     for turn in range(1, group.size):
         data = group.exchange(data, count)
         parts[(group.rank - turn) % group.size] = data
@@ -228,7 +254,11 @@ def all_gather(tensor):
     ]
 
 
-def all_reduce(tensor, op="sum"):
+@overload
+def all_reduce(tensor: Tensor, op: str = "sum") -> Tensor: ...
+@overload
+def all_reduce(tensor: Sequence[Tensor], op: str = "sum") -> Sequence[Tensor]: ...
+def all_reduce(tensor: Any, op: str = "sum") -> Any:
     """Replaces the elements of a tensor by the sum over all processes (or 'avg', 'max', 'min', 'product').
 
     Every process gets the same bits. Half types are added in float32. A list of tensors, one for each GPU that this process uses,
@@ -261,12 +291,12 @@ def all_reduce(tensor, op="sum"):
     return _assign(tensor, whole.to(dtype).reshape(tensor.shape))
 
 
-def _received(group, given, like):
+def _received(group: _Group, given: Tensor, like: Tensor) -> Tensor:
     data = group.exchange(_to_bytes(given), like.nelement() * like.dtype.itemsize)
     return _from_bytes(data, like.dtype, like.shape)
 
 
-def _spread(first, tensors):
+def _spread(first: Tensor, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """Replaces the elements of tensors on different GPUs by those of the first."""
     with _pf.no_grad():
         for tensor, copy in zip(tensors, local.broadcast(first, [tensor.device for tensor in tensors])):
@@ -275,15 +305,15 @@ def _spread(first, tensors):
     return tensors
 
 
-def _to_bytes(tensor):
+def _to_bytes(tensor: Tensor) -> bytes:
     return tensor.detach().to_parts()[2]
 
 
-def _from_bytes(data, dtype, shape):
+def _from_bytes(data: Bytes, dtype: _pf.dtype, shape: Sequence[int]) -> Tensor:
     return _pf.from_parts(dtype, list(shape), bytes(data), "cpu")
 
 
-def _assign(tensor, value):
+def _assign(tensor: Tensor, value: Tensor) -> Tensor:
     with _pf.no_grad():
         tensor.copy_(value.to(tensor.device))
     return tensor

@@ -6,6 +6,8 @@ carries a code that depends on the secret, both random numbers of the connection
 not encrypted.
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import ipaddress
@@ -15,6 +17,9 @@ import socket
 import struct
 import threading
 import time
+from typing import Dict, List, Optional, Set, Tuple, Union
+
+Bytes = Union[bytes, bytearray, memoryview]
 
 MAGIC = b"pyflame-group-2\n"
 NONCE = 32
@@ -32,15 +37,15 @@ class LinkError(RuntimeError):
     """A connection of a group is lost or not to be trusted."""
 
 
-def resolved(address):
+def resolved(address: str) -> str:
     """The numeric address of a host. It is looked up once, so that what is checked is what is used."""
     try:
-        return socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0][4][0]
+        return str(socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as problem:
         raise LinkError(f"the address {address} is not known: {problem}") from None
 
 
-def is_loopback(address):
+def is_loopback(address: str) -> bool:
     """Whether a numeric address is of this machine only."""
     try:
         return ipaddress.ip_address(address).is_loopback
@@ -48,31 +53,33 @@ def is_loopback(address):
         return False
 
 
-def _code(key, *parts):
+def _code(key: bytes, *parts: bytes) -> bytes:
     return hmac.new(key, b"".join(struct.pack("<Q", len(part)) + part for part in parts), hashlib.sha256).digest()
 
 
 class Link:
     """A connection to one process. `peer` is its rank, for messages."""
 
-    def __init__(self, connection, peer, timeout):
+    def __init__(self, connection: socket.socket, peer: Union[int, str], timeout: float) -> None:
         self._socket, self.peer, self._timeout = connection, peer, timeout
-        self._keys, self._counts, self._until = None, [0, 0], None
+        self._keys: List[bytes] = []
+        self._counts = [0, 0]
+        self._until: Optional[float] = None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def close(self):
+    def close(self) -> None:
         self._socket.close()
 
     # Bytes
 
-    def _write(self, *parts):
+    def _write(self, *parts: Bytes) -> None:
         try:
             for part in parts:
                 self._socket.sendall(part)
         except OSError as problem:
             raise LinkError(f"process {self.peer} cannot be reached: {problem}; all processes of the group must run") from None
 
-    def _read(self, count, into=None):
+    def _read(self, count: int, into: Union[bytearray, memoryview, None] = None) -> Union[bytearray, memoryview]:
         data = bytearray(count) if into is None else into
         view, got = memoryview(data), 0
         while got < count:
@@ -90,7 +97,7 @@ class Link:
 
     # The beginning
 
-    def _begin(self, secret, rank, size, caller):
+    def _begin(self, secret: bytes, rank: int, size: int, caller: bool) -> int:
         """Both sides send a random number and who they are, and then prove that they know the secret. Returns the peer's rank."""
         self._until = time.monotonic() + HANDSHAKE_SECONDS
         self._socket.settimeout(HANDSHAKE_SECONDS)
@@ -100,6 +107,7 @@ class Link:
         if not first.startswith(MAGIC):
             raise LinkError(f"process {self.peer} speaks another protocol")
         other, theirs = first[len(MAGIC) : len(MAGIC) + NONCE], first[len(MAGIC) + NONCE :]
+        rank_of_peer: int
         rank_of_peer, size_of_peer = _HELLO.unpack(theirs)
         # The roles are part of every code, so that a message cannot be sent back to who made it.
         all_of_it = (nonce, hello, other, theirs) if caller else (other, theirs, nonce, hello)
@@ -117,21 +125,21 @@ class Link:
 
     # Messages
 
-    def _seal(self, way, data):
+    def _seal(self, way: int, data: memoryview) -> bytes:
         code = hashlib.blake2b(key=self._keys[way], digest_size=CODE)
         code.update(_LENGTH.pack(self._counts[way]) + _LENGTH.pack(len(data)))
         code.update(data)
         self._counts[way] += 1
         return code.digest()
 
-    def send(self, data):
+    def send(self, data: Bytes) -> None:
         """Sends bytes as one message."""
-        data = memoryview(data).cast("B")
-        for start in range(0, max(len(data), 1), PART):
-            part = data[start : start + PART]
+        view = memoryview(data).cast("B")
+        for start in range(0, max(len(view), 1), PART):
+            part = view[start : start + PART]
             self._write(_LENGTH.pack(len(part)), part, self._seal(0, part))
 
-    def receive(self, count):
+    def receive(self, count: int) -> bytearray:
         """Returns the next message, which must have this many bytes."""
         data = bytearray(count)
         view = memoryview(data)
@@ -146,7 +154,7 @@ class Link:
         return data
 
 
-def call(address, port, secret, rank, size, peer, timeout, until):
+def call(address: str, port: int, secret: bytes, rank: int, size: int, peer: int, timeout: float, until: float) -> Link:
     """Connects to a process that may not listen yet; tries until a time."""
     while True:
         left = until - time.monotonic()
@@ -168,7 +176,7 @@ def call(address, port, secret, rank, size, peer, timeout, until):
         return link
 
 
-def listen(address, port):
+def listen(address: str, port: int) -> socket.socket:
     """A socket that listens at an address; port 0 chooses a free one."""
     family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -182,11 +190,15 @@ def listen(address, port):
     return listener
 
 
-def accept(listener, secret, rank, size, wanted, timeout, until):
+def accept(
+    listener: socket.socket, secret: bytes, rank: int, size: int, wanted: Set[int], timeout: float, until: float
+) -> Dict[int, Link]:
     """Returns the links of the wanted ranks. Connections that fail the handshake are closed and do not count."""
-    links, proven, strangers = {}, queue.Queue(), threading.Semaphore(STRANGERS)
+    links: Dict[int, Link] = {}
+    proven: queue.Queue[Tuple[int, Link]] = queue.Queue()
+    strangers = threading.Semaphore(STRANGERS)
 
-    def meet(link):
+    def meet(link: Link) -> None:
         try:
             proven.put((link._begin(secret, rank, size, False), link))
         except (LinkError, OSError):

@@ -10,7 +10,7 @@ and can use these GPUs ('auto', the default).
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 from .. import _pyflame as _pf
 from .._pyflame import Tensor
@@ -94,7 +94,7 @@ def broadcast(tensor: Tensor, devices: Sequence[str]) -> List[Tensor]:
     if len(set(devices)) != len(devices):
         raise ValueError(f"broadcast: each device may be named once, not {devices}")
     tensor = tensor.detach()
-    copies = _pf.rocm_broadcast(tensor, devices)
+    copies: Optional[List[Tensor]] = _pf.rocm_broadcast(tensor, devices)
     if copies is None:
         copies = [tensor.to(device) for device in devices]
         # A copy on the tensor's own device must not share its elements.

@@ -1,7 +1,12 @@
 """A module that is trained by the processes of a group."""
 
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
 from ... import _pyflame as _pf
 from ... import distributed as dist
+from ..._pyflame import Tensor
 from ..module import Module
 
 # Gradients are sent in runs of about this many elements.
@@ -14,7 +19,7 @@ class DistributedDataParallel(Module):
     Call `average_gradients()` between `loss.backward()` and the optimizer's step. Every process gets the same bits.
     """
 
-    def __init__(self, module, bucket=BUCKET):
+    def __init__(self, module: Module, bucket: int = BUCKET) -> None:
         super().__init__()
         if not dist.is_initialized():
             raise RuntimeError("DistributedDataParallel: call pyflame.distributed.init_process_group first")
@@ -22,10 +27,10 @@ class DistributedDataParallel(Module):
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.data)
 
-    def forward(self, *inputs, **named):
+    def forward(self, *inputs: Any, **named: Any) -> Any:
         return self.module(*inputs, **named)
 
-    def average_gradients(self):
+    def average_gradients(self) -> None:
         """Replaces every gradient by its mean over the processes. One that a process does not have counts as zero there."""
         parameters = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         for run in _runs(parameters, self.bucket):
@@ -38,9 +43,9 @@ class DistributedDataParallel(Module):
                 start = end
 
 
-def _runs(parameters, most):
+def _runs(parameters: Sequence[Tensor], most: int) -> List[List[Tensor]]:
     """Parameters of one type and device, in runs of about so many elements."""
-    runs = {}
+    runs: Dict[Tuple[str, str], Tuple[List[List[Tensor]], List[int]]] = {}
     for parameter in parameters:
         run, count = runs.setdefault((parameter.dtype.name, str(parameter.device)), ([[]], [0]))
         if count[0] > 0 and count[0] + parameter.nelement() > most:
