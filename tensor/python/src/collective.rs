@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tensor_core::Tensor;
 use tensor_core::ops::shape::contiguous;
-use tensor_rocm::{Collective, Combination, Group};
+use tensor_rocm::{Collective, Combination, Group, RocmDevice};
 
 use crate::device::{self, AnyDevice};
 use crate::env::{Collectives, collectives};
@@ -29,8 +29,13 @@ pub fn forget() {
 fn group(devices: &[AnyDevice]) -> PyResult<Option<Arc<Group>>> {
     // The import of the module has checked the variable.
     let choice = collectives().unwrap_or(Collectives::Auto);
-    if choice == Collectives::Own || (choice == Collectives::Auto && devices.len() < 2) {
-        return Ok(None);
+    let sees = |device: &AnyDevice| {
+        device.as_any().downcast_ref::<RocmDevice>().is_some_and(RocmDevice::sees_host_writes)
+    };
+    match choice {
+        Collectives::Own => return Ok(None),
+        Collectives::Auto if devices.len() < 2 || !devices.iter().all(sees) => return Ok(None),
+        Collectives::Auto | Collectives::Rccl => {}
     }
     devices.iter().try_for_each(device::usable)?;
     let key: Vec<String> = devices.iter().map(|device| device.name().to_owned()).collect();

@@ -79,12 +79,13 @@ extern int hipPointerGetAttributes(attributes *, const void *);
 typedef struct { int device, rank, size; } communicator;
 typedef struct { int kind; const void *from; void *to; size_t count; int type, extra; communicator *comm; void *stream; } call;
 static call calls[16];
-static int depth, waiting;
+static int depth, waiting, refuses;
 int standin_groups;
 static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
 const char *ncclGetErrorString(int status) { return status == 4 ? "invalid argument" : "internal error"; }
 int ncclCommInitAll(communicator **comms, int size, const int *devices) {
-  if (getenv("STANDIN_REFUSES")) return 3;
+  refuses = getenv("STANDIN_REFUSES") ? *getenv("STANDIN_REFUSES") : 0;
+  if (refuses == 'i') return 3;
   for (int n = 0; n < size; n++) {
     comms[n] = malloc(sizeof(communicator));
     *comms[n] = (communicator){devices[n], n, size};
@@ -116,6 +117,7 @@ int ncclGroupEnd(void) {
   int size = waiting ? calls[0].comm->size : 0, status = waiting == size ? 0 : 5;
   depth--, waiting = 0, standin_groups++;
   if (status || !size) return status;
+  if (refuses == 'k') return 1;
   call first = calls[0];
   size_t count = first.count, bytes = count * sizes[first.type];
   char *all = malloc(bytes * size + 1), *part = malloc(bytes + 1);
@@ -133,6 +135,7 @@ int ncclGroupEnd(void) {
     else if (it.type == 4) COMBINE(long);
     else status = 4;
   }
+  if (refuses == 's') *(float *)all += 1;
   for (int n = 0; n < size && !status; n++) {
     hipSetDevice(calls[n].comm->device);
     if (hipMemcpy(calls[n].to, all, first.kind == 2 ? bytes * size : bytes, 1)) status = 1;
@@ -180,12 +183,24 @@ def test_rccl_is_called_with_one_group_of_calls_for_all_gpus(gpu, folder):
         "assert again[1].tolist() == [2, 2]\n"
         "print(ctypes.c_int.in_dll(ctypes.CDLL('librccl.so.1'), 'standin_groups').value)\n"
     )
-    for choice in ["rccl", "auto"]:
-        done = run(counted, PYFLAME_COLLECTIVES=choice, LD_LIBRARY_PATH=folder)
-        # 8 sums of floats, 4 of integers, a mean, 2 copies, a collection, and the model's tensors for both batches.
-        assert done.returncode == 0, done.stderr
-        word, first, second = done.stdout.split()
-        assert word == "done" and int(first) >= 16 and int(second) == int(first) + 1
+    done = run(counted, PYFLAME_COLLECTIVES="rccl", LD_LIBRARY_PATH=folder)
+    assert done.returncode == 0, done.stderr
+    word, first, second = done.stdout.split()
+    # 8 sums of floats, 4 of integers, a mean, 2 copies, a collection, and the model's tensors for both batches.
+    assert word == "done" and int(first) >= 16 and int(second) > int(first)
+
+
+def test_auto_does_not_use_rccl_where_kernels_do_not_see_what_the_host_writes(gpu, folder):
+    program = (
+        "import ctypes, pyflame as pf\n"
+        "from pyflame.distributed import local\n"
+        "print(local.all_reduce([pf.ones(1, device='rocm:0'), pf.ones(1, device='rocm:1')])[1].item())\n"
+        "print(ctypes.c_int.in_dll(ctypes.CDLL('librccl.so.1'), 'standin_groups').value)\n"
+    )
+    done = run(program, PYFLAME_COLLECTIVES="auto", LD_LIBRARY_PATH=folder)
+    assert done.stdout == "2.0\n0\n", done.stderr
+    done = run(program, PYFLAME_COLLECTIVES="rccl", LD_LIBRARY_PATH=folder)
+    assert done.stdout == "2.0\n2\n", done.stderr
 
 
 def test_a_library_that_cannot_be_used_is_named_with_what_to_do_and_auto_goes_on_without(gpu, folder):
@@ -196,7 +211,9 @@ def test_a_library_that_cannot_be_used_is_named_with_what_to_do_and_auto_goes_on
     )
     for reason, environment in [
         ("tried librccl.so.1", {"LD_LIBRARY_PATH": ""}),
-        ("ncclCommInitAll returned status 3: internal error", {"LD_LIBRARY_PATH": folder, "STANDIN_REFUSES": "1"}),
+        ("ncclCommInitAll returned status 3: internal error", {"LD_LIBRARY_PATH": folder, "STANDIN_REFUSES": "init"}),
+        ("ncclGroupEnd returned status 1", {"LD_LIBRARY_PATH": folder, "STANDIN_REFUSES": "kernels"}),
+        ("added 2 ones on rocm:0 to 3", {"LD_LIBRARY_PATH": folder, "STANDIN_REFUSES": "sums"}),
     ]:
         failed = run(program, PYFLAME_COLLECTIVES="rccl", **environment)
         assert failed.returncode and "PYFLAME_COLLECTIVES asks for RCCL, which cannot be used" in failed.stderr

@@ -3,7 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use hip_api::types::{hipMemcpyDeviceToDevice, hipPointerAttribute_t, hipStream_t};
+use hip_api::types::{
+    hipDeviceAttributeConcurrentManagedAccess, hipDeviceAttributeHostNativeAtomicSupported,
+    hipMemcpyDeviceToDevice, hipPointerAttribute_t, hipStream_t,
+};
 use tensor_core::device::{Buffer, Device};
 use tensor_core::error::DeviceError;
 
@@ -62,6 +65,19 @@ impl RocmDevice {
     /// The handle of the stream that orders the work of this device.
     pub fn stream_handle(&self) -> u64 {
         self.stream().handle() as u64
+    }
+
+    /// Whether a running kernel and the host see each other's writes to host memory. If not, libraries whose kernels wait for the
+    /// host wait forever.
+    pub fn sees_host_writes(&self) -> bool {
+        let attributes =
+            [hipDeviceAttributeHostNativeAtomicSupported, hipDeviceAttributeConcurrentManagedAccess];
+        attributes.into_iter().any(|attribute| {
+            let (stream, mut value) = (self.stream(), 0);
+            let ordinal = stream.ordinal as i32;
+            call!(stream.library, runtime.hipDeviceGetAttribute(&mut value, attribute, ordinal)).is_ok()
+                && value != 0
+        })
     }
 
     /// Lends memory of this device. Work that the user submits to its stream from now on comes after the work submitted before.

@@ -18,6 +18,7 @@ hip_functions! {
     /// The runtime functions used here.
     pub(crate) struct Runtime {
         optional:
+        hipDeviceGetAttribute,
         hipDeviceReset,
         hipDeviceSynchronize,
         hipEventCreate,

@@ -76,7 +76,8 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// Opens RCCL for different GPUs. Fails with the reason if it is not installed or cannot use them.
+    /// Opens RCCL for different GPUs. Fails with the reason if it is not installed or cannot use them. Its kernels wait for the host
+    /// unless it finds another way between the GPUs, see [`RocmDevice::sees_host_writes`].
     pub fn open(devices: &[Arc<dyn Device>]) -> Result<Group, String> {
         let gpus = devices.iter().map(gpu).collect::<Result<Vec<_>, _>>()?;
         let [first, ..] = gpus[..] else { return Err("there are no devices".to_owned()) };
@@ -93,7 +94,32 @@ impl Group {
         };
         succeeded(&functions, "ncclCommInitAll", status)?;
         let communicators = Mutex::new(communicators.iter().map(|&it| it as usize).collect());
-        Ok(Group { devices: devices.to_vec(), functions, communicators })
+        let group = Group { devices: devices.to_vec(), functions, communicators };
+        group.add_ones().map_err(|error| error.to_string())?;
+        Ok(group)
+    }
+
+    /// Fails if the library cannot compute on these devices: it may have no kernels for them, which it says only now.
+    fn add_ones(&self) -> Result<(), DeviceError> {
+        let mut inputs = Vec::with_capacity(self.devices.len());
+        for device in &self.devices {
+            let one = device.allocate(size_of::<f32>())?;
+            device.upload(&one, 0, &1.0_f32.to_ne_bytes())?;
+            inputs.push((one, 0));
+        }
+        let sums = self.run(Collective::AllReduce(Combination::Sum), &inputs, 1, DType::F32)?;
+        for (device, sum) in self.devices.iter().zip(&sums) {
+            let mut bytes = [0; size_of::<f32>()];
+            device.download(sum, 0, &mut bytes)?;
+            let (found, expected) = (f32::from_ne_bytes(bytes), self.devices.len() as f32);
+            if found != expected {
+                return Err(DeviceError::Unsupported(format!(
+                    "RCCL added {expected} ones on {} to {found}",
+                    device.name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The devices, in order.
