@@ -56,7 +56,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs the commands of the tutorials; `quick` only of the first one.
+/// Runs the commands of the tutorials; `quick` only of the first one and of that in Python.
 pub fn run_tutorials(repo: &Repo, built: &Built, quick: bool) -> Result<()> {
     let folder = repo.root.join("docs/tutorials");
     let mut pages: Vec<PathBuf> = fs::read_dir(&folder)
@@ -67,17 +67,20 @@ pub fn run_tutorials(repo: &Repo, built: &Built, quick: bool) -> Result<()> {
     pages.sort();
     ensure!(!pages.is_empty(), "no tutorials in {}", folder.display());
     if quick {
-        pages.retain(|page| page.ends_with("no-gpu.md"));
+        pages.retain(|page| page.ends_with("no-gpu.md") || page.ends_with("pyflame.md"));
     }
     let mut programs = vec![built.remora.parent().map(Path::to_owned).unwrap_or_default()];
     if !quick {
         programs.push(hipify(repo)?);
     }
+    let python = pyflame::environment(repo)?;
+    programs.extend(python.parent().map(Path::to_owned));
+    let packages = pyflame::package(repo)?;
     let mut failures = Vec::new();
     for page in &pages {
         let name = page.file_stem().unwrap_or_default();
         let scratch = repo.target.join("tutorials").join(name);
-        if let Err(error) = tutorial::run(page, &scratch, &programs) {
+        if let Err(error) = tutorial::run(page, &scratch, &programs, &packages) {
             failures.push(format!("{error:#}"));
         }
     }

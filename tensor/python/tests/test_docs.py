@@ -85,6 +85,20 @@ def test_notebooks_show_tables():
     assert pf.zeros(2, 2, 2)._repr_html_().startswith("<pre>tensor(")
 
 
+def test_notebooks_show_the_parts_of_a_module():
+    import pyflame as pf
+
+    class Net(pf.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = pf.nn.Sequential(pf.nn.Linear(3, 2), pf.nn.ReLU())
+
+    text = Net()._repr_html_()
+    assert "<caption>Net: 8 parameters on cpu</caption>" in text and text.count("<tr>") == 5
+    assert "<td>layers.0</td><td>Linear(in_features=3, out_features=2, bias=True)</td><td>weight 2 × 3, bias 2</td><td>8</td>" in text
+    assert "<script>" not in pf.nn.Sequential({"<script>": pf.nn.ReLU()})._repr_html_()
+
+
 def test_the_reference_has_every_name_and_refuses_what_it_cannot_describe(tmp_path):
     import runpy
 

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypeVar, Union
 
 from .._pyflame import Tensor, no_grad
+from .._show import module_html
 from .parameter import Parameter
 
 if TYPE_CHECKING:
@@ -410,6 +411,9 @@ class Module:
         if not lines:
             return f"{name}({extra})"
         return f"{name}({extra}\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return module_html(self)
 
 
 class _Handle:
