@@ -171,7 +171,9 @@ class Module:
 
     # Walking
 
-    def named_modules(self, memo: Optional[Set[int]] = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[Tuple[str, Module]]:
+    def named_modules(
+        self, memo: Optional[Set[int]] = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[Tuple[str, Module]]:
         """The module and all below it, with their names."""
         memo = set() if memo is None else memo
         if id(self) in memo:
@@ -211,7 +213,9 @@ class Module:
                         seen.add(id(value))
                     yield _join(path, name), value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[Tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[Tuple[str, Parameter]]:
         """All parameters, with their names."""
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
@@ -229,7 +233,7 @@ class Module:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def get_submodule(self, path: str) -> Any:
+    def get_submodule(self, path: str) -> Module:
         """The submodule at a path of names with dots."""
         module = self
         for name in filter(None, path.split(".")):
