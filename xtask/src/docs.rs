@@ -1,9 +1,10 @@
 //! `cargo xtask docs`: builds the documentation as a site with search, by mdBook. The pages are those of `docs/`; the contents are the
-//! table in README.md, so that a page has to be listed only there.
+//! table in README.md, so that a page has to be listed only there. The reference of pyflame is written by the package itself.
 
 use crate::build::Built;
 use crate::foreign::Apt;
 use crate::lock::Lock;
+use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
 use crate::system;
@@ -43,7 +44,7 @@ pub struct Arguments {
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let folder = repo.target.join("docs");
-    collect(repo, &folder)?;
+    collect(repo, &folder, arguments.check)?;
     if arguments.check {
         return Ok(());
     }
@@ -55,7 +56,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs the commands of the tutorials; `quick` only of the first one.
+/// Runs the commands of the tutorials; `quick` only of the first one and of that in Python.
 pub fn run_tutorials(repo: &Repo, built: &Built, quick: bool) -> Result<()> {
     let folder = repo.root.join("docs/tutorials");
     let mut pages: Vec<PathBuf> = fs::read_dir(&folder)
@@ -66,17 +67,20 @@ pub fn run_tutorials(repo: &Repo, built: &Built, quick: bool) -> Result<()> {
     pages.sort();
     ensure!(!pages.is_empty(), "no tutorials in {}", folder.display());
     if quick {
-        pages.retain(|page| page.ends_with("no-gpu.md"));
+        pages.retain(|page| page.ends_with("no-gpu.md") || page.ends_with("pyflame.md"));
     }
     let mut programs = vec![built.remora.parent().map(Path::to_owned).unwrap_or_default()];
     if !quick {
         programs.push(hipify(repo)?);
     }
+    let python = pyflame::environment(repo)?;
+    programs.extend(python.parent().map(Path::to_owned));
+    let packages = pyflame::package(repo)?;
     let mut failures = Vec::new();
     for page in &pages {
         let name = page.file_stem().unwrap_or_default();
         let scratch = repo.target.join("tutorials").join(name);
-        if let Err(error) = tutorial::run(page, &scratch, &programs) {
+        if let Err(error) = tutorial::run(page, &scratch, &programs, &packages) {
             failures.push(format!("{error:#}"));
         }
     }
@@ -86,8 +90,9 @@ pub fn run_tutorials(repo: &Repo, built: &Built, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Collects the pages of the site with their links adapted, and fails if a link leads nowhere.
-fn collect(repo: &Repo, folder: &Path) -> Result<()> {
+/// Collects the pages of the site with their links adapted, and fails if a link leads nowhere. `prebuilt`: does not build pyflame if
+/// there is a build.
+fn collect(repo: &Repo, folder: &Path, prebuilt: bool) -> Result<()> {
     let source = folder.join("src");
     if source.exists() {
         fs::remove_dir_all(&source).with_context(|| format!("cannot remove {}", source.display()))?;
@@ -100,7 +105,7 @@ fn collect(repo: &Repo, folder: &Path) -> Result<()> {
         write(&source.join(file), &text.replace("](docs/", "]("))?;
     }
     write(&folder.join("book.toml"), BOOK)?;
-    let summary = summary(&readme)?;
+    let summary = summary(&readme)? + &reference(repo, &source, prebuilt)?;
     write(&source.join("SUMMARY.md"), &summary)?;
     let mut problems = Vec::new();
     for page in pages(&source)? {
@@ -145,6 +150,25 @@ fn summary(readme: &str) -> Result<String> {
     }
     text.push_str("\n# Project\n\n");
     MORE.iter().for_each(|(file, title)| text.push_str(&format!("- [{title}]({file})\n")));
+    Ok(text)
+}
+
+/// Adds the reference of pyflame's names to the pages; returns its part of the contents.
+fn reference(repo: &Repo, source: &Path, prebuilt: bool) -> Result<String> {
+    const FOLDER: &str = "pyflame-reference";
+    let package = match prebuilt && repo.target.join("release/lib_pyflame.so").exists() {
+        true => pyflame::package(repo)?,
+        false => pyflame::built_package(repo)?,
+    };
+    let mut write = Command::new(pyflame::environment(repo)?);
+    write.env("PYTHONPATH", package).env("PYTHONDONTWRITEBYTECODE", "1");
+    write.arg(repo.root.join("tensor/python/reference.py")).arg(source.join(FOLDER));
+    let pages = step::output(&mut write)?;
+    let mut text = "\n# Reference of pyflame\n\n".to_owned();
+    for page in pages.lines() {
+        let (title, file) = page.split_once('\t').with_context(|| format!("not a page: {page:?}"))?;
+        text.push_str(&format!("- [{title}]({FOLDER}/{file})\n"));
+    }
     Ok(text)
 }
 

@@ -27,8 +27,8 @@ enum Action {
     File { name: String, text: String },
 }
 
-/// Runs a page with these folders first on the PATH; returns the number of commands.
-pub fn run(page: &Path, scratch: &Path, path: &[PathBuf]) -> Result<usize> {
+/// Runs a page with these folders first on the PATH, and the packages of a folder for Python; returns the number of commands.
+pub fn run(page: &Path, scratch: &Path, path: &[PathBuf], packages: &Path) -> Result<usize> {
     let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     let actions = parse(&text);
     let started = Instant::now();
@@ -54,7 +54,7 @@ pub fn run(page: &Path, scratch: &Path, path: &[PathBuf]) -> Result<usize> {
         }
     }
     ensure!(!commands.is_empty(), "{} has no commands", page.display());
-    let output = shell(&script, scratch, path).with_context(|| format!("{}", page.display()))?;
+    let output = shell(&script, scratch, path, packages).with_context(|| format!("{}", page.display()))?;
     let mut rest = output.as_str();
     for action in commands {
         let Action::Command { line, command, expected } = action else { continue };
@@ -83,7 +83,7 @@ pub fn run(page: &Path, scratch: &Path, path: &[PathBuf]) -> Result<usize> {
 }
 
 /// Runs a script and returns its output, standard error included. Everything it has started is killed at the end.
-fn shell(script: &str, scratch: &Path, path: &[PathBuf]) -> Result<String> {
+fn shell(script: &str, scratch: &Path, path: &[PathBuf], packages: &Path) -> Result<String> {
     let path =
         std::env::join_paths(path.iter().chain(&env::path())).context("a folder on the PATH has a colon")?;
     let (file, log) = (scratch.join(".script"), scratch.join(".output"));
@@ -94,6 +94,7 @@ fn shell(script: &str, scratch: &Path, path: &[PathBuf]) -> Result<String> {
     for name in env::remora_variables() {
         command.env_remove(name);
     }
+    command.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1");
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
     let mut child = command.spawn().context("cannot start bash")?;
     let group = child.id() as libc::pid_t;
@@ -257,7 +258,7 @@ mod tests {
         let page = folder.join("page.md");
         let run = |text: &str| {
             fs::write(&page, text).unwrap();
-            run(&page, &folder.join("scratch"), &[])
+            run(&page, &folder.join("scratch"), &[], &folder)
         };
         assert_eq!(
             run("```console\n$ echo a; sleep 100 &\na\n$ x=3\n$ echo $x; false\n3\n[exit 1]\n```\n").unwrap(),

@@ -83,3 +83,37 @@ def test_notebooks_show_tables():
     wide = pf.zeros(5000, 5000)._repr_html_()
     assert wide.count("<tr>") == 7 and wide.count("<td>") == 49
     assert pf.zeros(2, 2, 2)._repr_html_().startswith("<pre>tensor(")
+
+
+def test_notebooks_show_the_parts_of_a_module():
+    import pyflame as pf
+
+    class Net(pf.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = pf.nn.Sequential(pf.nn.Linear(3, 2), pf.nn.ReLU())
+
+    text = Net()._repr_html_()
+    assert "<caption>Net: 8 parameters on cpu</caption>" in text and text.count("<tr>") == 5
+    assert "<td>layers.0</td><td>Linear(in_features=3, out_features=2, bias=True)</td><td>weight 2 × 3, bias 2</td><td>8</td>" in text
+    assert "<script>" not in pf.nn.Sequential({"<script>": pf.nn.ReLU()})._repr_html_()
+
+
+def test_the_reference_has_every_name_and_refuses_what_it_cannot_describe(tmp_path):
+    import runpy
+
+    script = Path(__file__).parents[1] / "reference.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, stdout=subprocess.DEVNULL)
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert "\nLinear(in_features: int, out_features: int, bias: bool = True," in pages["pyflame.nn"]
+    assert "* **`forward(x: Tensor) -> Tensor`**" in pages["pyflame.nn"]
+    assert "\nconv2d(input, weight, bias=None, stride=1," in pages["pyflame"] and "## svd\n" in pages["pyflame.linalg"]
+    names = runpy.run_path(str(script))
+    problems = []
+
+    def silent(x, y=...):
+        pass
+
+    names["signature"]("silent", silent, problems)
+    names["document"]("silent", silent, problems)
+    assert problems == ["silent: the default of y is not written", "silent has no docstring"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 import math
+from html import escape
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 if TYPE_CHECKING:
     from ._pyflame import Tensor
+    from .nn.module import Module
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 
@@ -96,6 +97,23 @@ def html(tensor: Tensor) -> str:
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in cells)
     shape = " × ".join(str(length) for length in tensor.shape)
     return f"<table><caption>tensor {shape}, {tensor.dtype.name}, {escape(tensor.device)}</caption>{body}</table>"
+
+
+def module_html(module: Module) -> str:
+    """A table of the parts of a module for notebooks: their names, kinds, shapes of parameters and numbers of elements."""
+    rows = []
+    for path, part in module.named_modules():
+        own = list(part.named_parameters(recurse=False))
+        count = sum(parameter.nelement() for _, parameter in own)
+        shapes = ", ".join(f"{name} {' × '.join(str(length) for length in parameter.shape) or 'number'}" for name, parameter in own)
+        cells = (path or "(whole)", f"{type(part).__name__}({part.extra_repr()})", shapes, f"{count:,}" if count else "")
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    # A parameter of two modules is one.
+    total = sum(parameter.nelement() for parameter in module.parameters())
+    devices = ", ".join(sorted({parameter.device for parameter in module.parameters()}))
+    caption = f"{type(module).__name__}: {total:,} parameters" + (f" on {devices}" if devices else "")
+    head = "".join(f"<th>{name}</th>" for name in ("name", "module", "shapes", "parameters"))
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def show(tensor: Tensor) -> Any:

@@ -56,7 +56,7 @@ def is_autocast_enabled(device_type: Optional[str] = None) -> bool:
     return _pf.get_autocast() is not None
 
 
-def get_autocast_gpu_dtype() -> Any:
+def get_autocast_gpu_dtype() -> _pf.dtype:
     """The half type of autocast on a GPU."""
     return _pf.get_autocast() or _pf.float16
 

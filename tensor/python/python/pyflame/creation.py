@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 from . import _pyflame as _pf
 
 if TYPE_CHECKING:
-    from ._pyflame import DTypeLike
+    from ._pyflame import DTypeLike, Tensor
 
 
-def from_numpy(array: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Any:
+def from_numpy(array: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Tensor:
     """Returns a tensor with the elements of a NumPy array.
 
     On the CPU it shares the memory of the array: writes to one are seen by the other. It has a copy instead if the array may not
@@ -25,16 +25,17 @@ def from_numpy(array: Any, dtype: Optional[DTypeLike] = None, device: Optional[s
     return _pf.tensor(array, dtype=dtype, device=device)
 
 
-def as_tensor(data: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Any:
+def as_tensor(data: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None) -> Tensor:
     """Returns the tensor itself if it has the requested type and device, else a new one."""
     if isinstance(data, _pf.Tensor):
-        if dtype is not None and data.dtype != _pf.dtype_of(dtype):
-            data = data.to(dtype)
-        return data if device is None or data.device == device else data.to(device)
+        given: Tensor = data
+        if dtype is not None and given.dtype != _pf.dtype_of(dtype):
+            given = given.to(dtype)
+        return given if device is None or given.device == device else given.to(device)
     return _pf.tensor(data, dtype=dtype, device=device)
 
 
-def asarray(obj: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None, copy: Any = None) -> Any:
+def asarray(obj: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] = None, copy: Optional[bool] = None) -> Tensor:
     """The tensor itself if nothing has to change, else a new one; `copy` forces or forbids a copy."""
     made = as_tensor(obj, dtype, device)
     if copy is False and made is not obj:
@@ -42,7 +43,7 @@ def asarray(obj: Any, dtype: Optional[DTypeLike] = None, device: Optional[str] =
     return made.clone() if copy and made is obj else made
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> List[Tensor]:
     """Expands each tensor along its own axis of a common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict
 
 from . import _pyflame as _pf
 
@@ -12,7 +12,7 @@ def rocm_is_available() -> bool:
     return _pf.rocm_device_count() > 0
 
 
-def device_count() -> Any:
+def device_count() -> int:
     """The number of GPUs, or one if there is only the CPU."""
     return max(_pf.rocm_device_count(), 1)
 
@@ -29,7 +29,7 @@ def _known(device_id: int) -> str:
     return f"rocm:{device_id}"
 
 
-def rocm_get_device_info(device_id: int = 0) -> Any:
+def rocm_get_device_info(device_id: int = 0) -> Dict[str, Any]:
     """Name, architecture, memory and compute units of a GPU."""
     return _pf.device_info(_known(device_id))
 
@@ -39,7 +39,7 @@ def rocm_set_device(device_id: int) -> None:
     _pf.set_device(_known(device_id))
 
 
-def rocm_get_device() -> Any:
+def rocm_get_device() -> int:
     """The number of the current GPU, or -1 if the CPU is current."""
     current = _pf.get_device()
     return int(current.split(":")[1]) if current.startswith("rocm") else -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Union
 
 from . import _pyflame as _pf
 
@@ -49,7 +49,7 @@ class profile:
             )
         return {"traceEvents": trace, "displayTimeUnit": "ms"}
 
-    def export_chrome_trace(self, path: str) -> None:
+    def export_chrome_trace(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the operations to a file for trace viewers."""
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.chrome_trace(), file)

@@ -10,7 +10,7 @@ from .devices import rocm_is_available as is_available
 __all__ = ["device_count", "is_available", "reset", "synchronize"]
 
 
-def device_count() -> Any:
+def device_count() -> int:
     """The number of GPUs; zero if there are none."""
     return _pf.rocm_device_count()
 

@@ -7,9 +7,12 @@ import io
 import json
 import os
 import struct
-from typing import Any, BinaryIO, Dict, Optional
+from typing import IO, Any, BinaryIO, Callable, Dict, Optional, Union
 
 from . import _pyflame as _pf
+
+# A file by its name, or one that is open.
+Path = Union[str, "os.PathLike[str]", IO[bytes]]
 
 _NAMES = {
     "bool": "BOOL",
@@ -41,7 +44,7 @@ _ALWAYS_EXPANDED = 1 << 28
 _OF_TORCH = (".pt", ".pth", ".ckpt", ".bin")
 
 
-def save(tensors: Any, path: str, metadata: Any = None) -> None:
+def save(tensors: Any, path: Path, metadata: Optional[Dict[str, str]] = None) -> None:
     """Writes tensors to a file, or to a file object that is open for writing.
 
     A tensor, or a dictionary of names and tensors such as `model.state_dict()`, becomes a safetensors file. Nested dictionaries and
@@ -78,11 +81,11 @@ def save(tensors: Any, path: str, metadata: Any = None) -> None:
     _written(path, lambda file: _write_safetensors(flat, file, metadata))
 
 
-def _ending(path: str) -> Any:
+def _ending(path: Path) -> str:
     return os.path.splitext(os.fspath(path))[1] if isinstance(path, (str, bytes, os.PathLike)) else ""
 
 
-def _written(path: str, write: Any) -> None:
+def _written(path: Any, write: Callable[[Any], None]) -> None:
     """Writes to a file object; or to a new file that replaces the one with this name when it is complete."""
     if hasattr(path, "write"):
         write(path)
@@ -116,12 +119,13 @@ def _write_safetensors(tensors: Any, file: Any, metadata: Any) -> None:
         file.write(part)
 
 
-def load(path: str, device: Optional[str] = None, map_location: Optional[str] = None, weights_only: bool = True) -> Any:
+def load(path: Path, device: Optional[str] = None, map_location: Optional[str] = None, weights_only: bool = True) -> Any:
     """Returns what is in a safetensors, `.pt` or `.npz` file, or in a file object that is open for reading.
 
     Of `.pt` files, only tensors, containers, numbers and texts are read, whatever `weights_only` is; others are refused with an error
     that names what they contain. On the CPU, tensors of safetensors and `.pt` files stay in the file until they are first used: do not
-    change a file in place while tensors of it exist (`save` replaces it instead). `device`, or `map_location` as PyTorch calls it, is where the tensors go.
+    change a file in place while tensors of it exist (`save` replaces it instead). `device`, or `map_location` as PyTorch calls it, is where
+    the tensors go.
     """
     device = device if device is not None else map_location
     if device is not None and not isinstance(device, str):
@@ -132,7 +136,7 @@ def load(path: str, device: Optional[str] = None, map_location: Optional[str] = 
         return _loaded(file, path, device)
 
 
-def _loaded(file: Any, path: str, device: Optional[str]) -> Any:
+def _loaded(file: Any, path: Any, device: Optional[str]) -> Any:
     start = file.tell() if file.seekable() else None
     first = file.read(4)
     if start is None:
@@ -168,7 +172,7 @@ def mapping(file: BinaryIO, size: int) -> Optional[_pf.MappedFile]:
         return None
 
 
-def _of_zip(file: Any, path: str, device: Optional[str]) -> Any:
+def _of_zip(file: Any, path: Any, device: Optional[str]) -> Any:
     from . import torch_files
 
     try:
@@ -194,7 +198,7 @@ def _of_zip(file: Any, path: str, device: Optional[str]) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _header(file: Any, size: Any, path: str) -> Any:
+def _header(file: Any, size: int, path: Any) -> Any:
     first = file.read(8)
     if len(first) != 8:
         raise ValueError(f"{path}: not a safetensors file: shorter than the 8-byte header length")
@@ -215,7 +219,7 @@ def _header(file: Any, size: Any, path: str) -> Any:
     return entries, 8 + length
 
 
-def _entry(name: str, entry: Any, room: Any, path: str) -> Any:
+def _entry(name: str, entry: Any, room: int, path: Any) -> Any:
     try:
         dtype, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
         numbers = list(shape) + [start, end]

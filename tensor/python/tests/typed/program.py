@@ -1,5 +1,8 @@
 """A program as a user would write it; `mypy --strict` must find no error in it."""
 
+import io
+import tempfile
+from pathlib import Path
 from typing import Iterator, List, Tuple
 
 import pyflame as pf
@@ -84,8 +87,16 @@ def main() -> None:
     assert pf.allclose(factors.Q @ factors.R, factors.Q.matmul(factors.R))
     spectrum = pf.fft.rfft(pf.randn(8))
     assert spectrum.is_complex() and F.softmax(logits, dim=-1).shape == logits.shape
-    assert sum(count for _, count in widths(model)) > 0
-    del test_set
+    assert sum(count for _, count in widths(model)) > 0 and len(test_set) == 16
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (Path(folder) / "model.pt", f"{folder}/model.safetensors"):
+            pf.save(model.state_dict(), path)
+            missing, unexpected = model.load_state_dict(pf.load(path, map_location="cpu"))
+            assert not missing and not unexpected
+    file = io.BytesIO()
+    pf.save({"epoch": 1}, file)
+    file.seek(0)
+    assert pf.load(file) == {"epoch": 1}
 
 
 if __name__ == "__main__":

@@ -83,7 +83,10 @@ def __array_namespace_info__() -> _typing.Any:
 # Creation
 
 
-def arange(start: _typing.Any, /, stop: _typing.Any = None, step: int = 1, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None) -> _typing.Any:
+def arange(
+    start: _typing.Any, /, stop: _typing.Any = None, step: int = 1, *, dtype: _typing.Any = None,
+    device: _typing.Optional[str] = None
+) -> _typing.Any:
     if stop is None:
         start, stop = 0, start
     return _pf.arange(start, stop, step, dtype=dtype, device=device)
@@ -101,11 +104,15 @@ def empty(shape: _typing.Any, *, dtype: _typing.Any = None, device: _typing.Opti
     return _pf.empty(_shape(shape), dtype=dtype, device=device)
 
 
-def full(shape: _typing.Any, fill_value: _typing.Any, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None) -> _typing.Any:
+def full(
+    shape: _typing.Any, fill_value: _typing.Any, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None
+) -> _typing.Any:
     return _pf.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
-def asarray(obj: _typing.Any, /, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None, copy: _typing.Any = None) -> _typing.Any:
+def asarray(
+    obj: _typing.Any, /, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None, copy: _typing.Any = None
+) -> _typing.Any:
     return _creation.asarray(obj, dtype, device, copy)
 
 
@@ -121,7 +128,10 @@ def meshgrid(*arrays: _typing.Any, indexing: str = "xy") -> _typing.Any:
     return _creation.meshgrid(*arrays, indexing=indexing)
 
 
-def eye(n_rows: _typing.Any, n_cols: _typing.Any = None, /, *, k: int = 0, dtype: _typing.Any = None, device: _typing.Optional[str] = None) -> _typing.Any:
+def eye(
+    n_rows: _typing.Any, n_cols: _typing.Any = None, /, *, k: int = 0, dtype: _typing.Any = None,
+    device: _typing.Optional[str] = None
+) -> _typing.Any:
     columns = n_rows if n_cols is None else n_cols
     if k == 0:
         return _pf.eye(n_rows, columns, dtype=dtype, device=device)
@@ -129,7 +139,10 @@ def eye(n_rows: _typing.Any, n_cols: _typing.Any = None, /, *, k: int = 0, dtype
     return (_pf.arange(columns, device=device).unsqueeze(0) - rows == k).to(dtype or float32)
 
 
-def linspace(start: _typing.Any, stop: _typing.Any, /, num: _typing.Any, *, dtype: _typing.Any = None, device: _typing.Optional[str] = None, endpoint: _builtins.bool = True) -> _typing.Any:
+def linspace(
+    start: _typing.Any, stop: _typing.Any, /, num: _typing.Any, *, dtype: _typing.Any = None,
+    device: _typing.Optional[str] = None, endpoint: _builtins.bool = True
+) -> _typing.Any:
     if endpoint:
         return _pf.linspace(start, stop, num, dtype=dtype, device=device)
     return _pf.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
@@ -329,7 +342,9 @@ def _reduction(name: _typing.Any, method: _typing.Any, typed: _typing.Any) -> _t
     def plain(x: Tensor, /, *, axis: _typing.Any = None, keepdims: _builtins.bool = False) -> _typing.Any:
         return method(*_over(x, axis, keepdims))
 
-    def with_type(x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, keepdims: _builtins.bool = False) -> _typing.Any:
+    def with_type(
+        x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, keepdims: _builtins.bool = False
+    ) -> _typing.Any:
         dtype = _summed(x, dtype)
         return method(*_over(x, axis, keepdims), dtype=dtype).to(dtype)
 
@@ -381,7 +396,9 @@ def count_nonzero(x: Tensor, /, *, axis: _typing.Any = None, keepdims: _builtins
     return Array.sum(*_over(x != 0, axis, keepdims))
 
 
-def _cumulative(method: _typing.Any, first: _typing.Any, x: Tensor, axis: _typing.Any, dtype: _typing.Any, include_initial: _typing.Any) -> _typing.Any:
+def _cumulative(
+    method: _typing.Any, first: _typing.Any, x: Tensor, axis: _typing.Any, dtype: _typing.Any, include_initial: _typing.Any
+) -> _typing.Any:
     if axis is None:
         if x.ndim != 1:
             raise ValueError("arrays of several dimensions need an axis")
@@ -395,11 +412,15 @@ def _cumulative(method: _typing.Any, first: _typing.Any, x: Tensor, axis: _typin
     return result
 
 
-def cumulative_sum(x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, include_initial: _builtins.bool = False) -> _typing.Any:
+def cumulative_sum(
+    x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, include_initial: _builtins.bool = False
+) -> _typing.Any:
     return _cumulative(Array.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, include_initial: _builtins.bool = False) -> _typing.Any:
+def cumulative_prod(
+    x: Tensor, /, *, axis: _typing.Any = None, dtype: _typing.Any = None, include_initial: _builtins.bool = False
+) -> _typing.Any:
     return _cumulative(Array.cumprod, 1, x, axis, dtype, include_initial)
 
 

@@ -23,7 +23,8 @@ class MultiheadAttention(Module):
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: Optional[int] = None,
+        vdim: Optional[int] = None, batch_first: bool = False, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
     ) -> None:
         super().__init__()
         if embed_dim % num_heads:

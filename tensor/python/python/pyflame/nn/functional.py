@@ -161,7 +161,8 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = 
 
 
 def instance_norm(
-    x: Tensor, running_mean: Optional[Tensor] = None, running_var: Optional[Tensor] = None, weight: Any = None, bias: Optional[bool] = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5
+    x: Tensor, running_mean: Optional[Tensor] = None, running_var: Optional[Tensor] = None, weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5
 ) -> Tensor:
     """Normalises every instance by its own statistics, which update the running ones; or by the running statistics."""
     if not use_input_stats:

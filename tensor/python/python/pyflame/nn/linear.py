@@ -72,7 +72,8 @@ class Embedding(Module):
     """A table of vectors, looked up by index."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None, max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None, max_norm: Optional[float] = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
         _weight: Any = None, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
     ) -> None:  # fmt: skip
         super().__init__()
@@ -90,7 +91,7 @@ class Embedding(Module):
     @classmethod
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: Optional[int] = None, max_norm: Optional[float] = None
-    ) -> Any:
+    ) -> Embedding:
         """A table with these rows, which is not trained unless `freeze` is false."""
         rows, columns = embeddings.shape
         layer = cls(rows, columns, padding_idx=padding_idx, max_norm=max_norm, _weight=embeddings)

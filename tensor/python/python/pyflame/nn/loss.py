@@ -62,7 +62,9 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_Loss):
     """Cross-entropy of scores of classes, given along axis 1."""
 
-    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0) -> None:
+    def __init__(
+        self, weight: Optional[Tensor] = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    ) -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
@@ -82,7 +84,7 @@ class CrossEntropyLoss(_Loss):
 class NLLLoss(_Loss):
     """The negative logarithm of the probability of each target class."""
 
-    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
+    def __init__(self, weight: Optional[Tensor] = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index

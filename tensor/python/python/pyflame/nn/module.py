@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypeVar, Union
 
 from .._pyflame import Tensor, no_grad
+from .._show import module_html
 from .parameter import Parameter
 
 if TYPE_CHECKING:
@@ -170,7 +171,9 @@ class Module:
 
     # Walking
 
-    def named_modules(self, memo: Optional[Set[int]] = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[Tuple[str, Module]]:
+    def named_modules(
+        self, memo: Optional[Set[int]] = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[Tuple[str, Module]]:
         """The module and all below it, with their names."""
         memo = set() if memo is None else memo
         if id(self) in memo:
@@ -210,7 +213,9 @@ class Module:
                         seen.add(id(value))
                     yield _join(path, name), value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[Tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[Tuple[str, Parameter]]:
         """All parameters, with their names."""
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
@@ -228,7 +233,7 @@ class Module:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def get_submodule(self, path: str) -> Any:
+    def get_submodule(self, path: str) -> Module:
         """The submodule at a path of names with dots."""
         module = self
         for name in filter(None, path.split(".")):
@@ -410,6 +415,9 @@ class Module:
         if not lines:
             return f"{name}({extra})"
         return f"{name}({extra}\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return module_html(self)
 
 
 class _Handle:

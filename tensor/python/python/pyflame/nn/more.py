@@ -18,7 +18,7 @@ Each = Union[int, Sequence[int]]
 class _Fixed(Module):
     """A layer that calls a function with the options that it was made with."""
 
-    _function: Callable[..., Any]
+    _function: Callable[..., Tensor]
     _names: Sequence[str] = ()
 
     def _keep(self, **options: Any) -> None:
@@ -26,7 +26,7 @@ class _Fixed(Module):
             setattr(self, name, value)
         self._names = tuple(options)
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The function of the input."""
         return type(self)._function(input, **{name: getattr(self, name) for name in self._names})
 
@@ -124,7 +124,7 @@ class RReLU(Module):
 
 
 class _Dropping(Module):
-    _function: Callable[..., Any]
+    _function: Callable[..., Tensor]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _Dropping(Module):
             raise ValueError(f"{type(self).__name__}: p must be between 0 and 1, not {p}")
         self.p = p
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The input with parts dropped while training."""
         return type(self)._function(input, self.p, self.training)
 
@@ -278,7 +278,7 @@ class AdaptiveAvgPool3d(_Fixed):
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The means of parts of the last three axes."""
         return input.adaptive_avg_pool3d(self.output_size)
 

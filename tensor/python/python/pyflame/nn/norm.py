@@ -17,7 +17,8 @@ class _BatchNorm(Module):
     axes: Tuple[int, ...] = ()
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
+        self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Optional[str] = None, dtype: Optional[DTypeLike] = None
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum

@@ -38,7 +38,8 @@ class Model:
     """
 
     def __init__(
-        self, nodes: List[Node], inputs: List[str], outputs: List[str], parameters: Dict[str, Any], opset: int, device: Optional[str]
+        self, nodes: List[Node], inputs: List[str], outputs: List[str], parameters: Dict[str, Any], opset: int,
+        device: Optional[str]
     ) -> None:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         self.parameters, self.opset = parameters, opset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 import math
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -38,7 +38,7 @@ class LRScheduler:
         for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
             group["lr"] = rate
 
-    def state_dict(self) -> Any:
+    def state_dict(self) -> Dict[str, Any]:
         """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "lr_lambda")}
 
@@ -134,15 +134,15 @@ class OneCycleLR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        max_lr: Any,
+        max_lr: Union[float, Sequence[float]],
         total_steps: Optional[int] = None,
         epochs: Optional[int] = None,
         steps_per_epoch: Optional[int] = None,
         pct_start: float = 0.3,
         anneal_strategy: str = "cos",
         cycle_momentum: bool = True,
-        base_momentum: float = 0.85,
-        max_momentum: float = 0.95,
+        base_momentum: Union[float, Sequence[float]] = 0.85,
+        max_momentum: Union[float, Sequence[float]] = 0.95,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
         three_phase: bool = False,
@@ -281,7 +281,7 @@ class ReduceLROnPlateau:
         """The learning rates that were set last."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def state_dict(self) -> Any:
+    def state_dict(self) -> Dict[str, Any]:
         """The state, to save and restore."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 

@@ -15,7 +15,8 @@ class RMSprop(Optimizer):
     """Steps divided by the root of a running mean of squared gradients."""
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0,
+        momentum: float = 0.0, centered: bool = False, *, maximize: bool = False
     ) -> None:
         positive("learning rate", lr)
         positive("epsilon value", eps)

@@ -15,7 +15,8 @@ class SGD(Optimizer):
     """Stochastic gradient descent, optionally with momentum."""
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0,
+        nesterov: bool = False, *, maximize: bool = False
     ) -> None:
         positive("learning rate", lr)
         positive("momentum value", momentum)

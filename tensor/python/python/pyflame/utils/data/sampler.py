@@ -36,7 +36,8 @@ class RandomSampler(Sampler):
     """Examples in random order, each once; with `replacement`, drawn independently."""
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: Optional[int] = None, generator: Optional[Generator] = None
+        self, data_source: Sized, replacement: bool = False, num_samples: Optional[int] = None,
+        generator: Optional[Generator] = None
     ) -> None:
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._count = num_samples
