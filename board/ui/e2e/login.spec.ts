@@ -1,9 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import AxeBuilder from "@axe-core/playwright";
-import { fits, paste, picture } from "./board";
+import { paste, picture } from "./board";
+import type { LoginLabel } from "./labels";
 import { atProvider, expect, logIn, loginLink, test } from "./login";
 import { right } from "./solutions";
+import { view, type Width } from "./views";
 
 test.describe.configure({ mode: "serial" });
 
@@ -141,43 +142,32 @@ test("a page of another site cannot use the login", async ({ page }) => {
   await expect(page.locator(".bar .user-name")).toHaveText("ada");
 });
 
-for (const [width, name, colorScheme] of [
-  [1360, "desktop", "dark"],
-  [390, "phone", "light"],
-] as const) {
-  test(`the login pages fit a ${name} and can be read by everyone, ${colorScheme}`, async ({ page, site }) => {
-    await page.setViewportSize({ width, height: 844 });
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    const check = async (label: string) => {
-      await expect(page.locator("h1").first()).toBeAttached();
-      await expect(page.locator(".skeleton:visible")).toHaveCount(0);
-      await fits(page);
-      const axe = new AxeBuilder({ page }).setLegacyMode(true).withTags(["wcag2a", "wcag2aa", "wcag21aa"]);
-      const { violations } = await axe.analyze();
-      const found = violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.target.join(" ")}`));
-      expect(found, label).toEqual([]);
-      await picture(page, `${name}-${label}`);
-    };
-    await page.goto("/login");
-    await expect(page.getByRole("button", { name: "Log in with Test ID" })).toBeVisible();
-    await check("login");
-    await page.goto("/account");
-    await expect(page.getByRole("alert")).toBeVisible();
-    await check("account-locked");
-    await page.goto("/login/callback/test?state=x&error=access_denied");
-    await expect(page.getByRole("alert")).toBeVisible();
-    await check("login-failed");
-    await page.goto(loginLink(site.board, `user-${name}`));
-    await expect(page.getByRole("button", { name: /^Log in as/ })).toBeVisible();
-    await check("login-link");
-    await page.getByRole("button", { name: /^Log in as/ }).click();
-    await expect(page).toHaveURL("/");
-    await check("logged-in");
+test("the login pages fit a desktop and a phone, and can be read by everyone in both themes", async ({ page, site }) => {
+  const loggedOut: Record<Exclude<LoginLabel, "account" | "login-again">, (width: Width) => Promise<unknown>> = {
+    login: async () => {
+      await page.goto("/login");
+      await expect(page.getByRole("button", { name: "Log in with Test ID" })).toBeVisible();
+    },
+    "account-locked": async () => {
+      await page.goto("/account");
+      await expect(page.getByRole("alert")).toBeVisible();
+    },
+    "login-failed": async () => {
+      await page.goto("/login/callback/test?state=x&error=access_denied");
+      await expect(page.getByRole("alert")).toBeVisible();
+    },
+    "login-link": async (width) => {
+      await page.goto(loginLink(site.board, `user-${width}`));
+      await expect(page.getByRole("button", { name: /^Log in as/ })).toBeVisible();
+    },
+  };
+  for (const [label, open] of Object.entries(loggedOut)) await view(page, label as LoginLabel, open);
+  await page.getByRole("button", { name: /^Log in as/ }).click();
+  await expect(page).toHaveURL("/");
+  await view(page, "account", async () => {
     await page.goto("/account");
     await page.getByRole("button", { name: "Create a key" }).click();
     await expect(page.getByLabel("The new key")).toBeVisible();
-    await check("account");
-    await page.goto("/login");
-    await check("login-again");
   });
-}
+  await view(page, "login-again", () => page.goto("/login"));
+});

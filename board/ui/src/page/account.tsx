@@ -8,33 +8,22 @@ import { useLoad } from "../load";
 import { begin, logOut } from "../login";
 import { tell } from "../notice";
 import { Copy } from "../part/copy";
-import { Empty, Refused, Skeleton } from "../part/state";
+import { LoadedPage } from "../part/loaded";
+import { Empty } from "../part/state";
 import { useTitle } from "../title";
 
 export function AccountPage() {
   useTitle("Account");
   const load = useLoad(api.account, []);
-  const now = load.now.value;
+  const about = ({ user }: Account) => (
+    <>
+      You are <a href={`/users/${encodeURIComponent(user)}`}>{user}</a>.
+    </>
+  );
   return (
-    <main class="page">
-      <div class="page-head">
-        <div>
-          <h1 tabIndex={-1}>Account</h1>
-          {now.value !== null && (
-            <p>
-              You are <a href={`/users/${encodeURIComponent(now.value.user)}`}>{now.value.user}</a>.
-            </p>
-          )}
-        </div>
-      </div>
-      {now.value === null ? (
-        <div class="card">
-          {now.state === "refused" ? <Refused refusal={now.refusal} again={load.again} /> : <Skeleton width="100%" height="14em" />}
-        </div>
-      ) : (
-        <Loaded account={now.value} again={load.again} />
-      )}
-    </main>
+    <LoadedPage title="Account" load={load} about={about}>
+      {(account) => <Loaded account={account} again={load.again} />}
+    </LoadedPage>
   );
 }
 

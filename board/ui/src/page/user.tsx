@@ -4,7 +4,8 @@ import * as api from "../api";
 import type { Profile, SolvedProblem, SubmissionSummary } from "../contract";
 import * as format from "../format";
 import { useLoad } from "../load";
-import { Empty, Refused, Skeleton } from "../part/state";
+import { LoadedPage } from "../part/loaded";
+import { Empty } from "../part/state";
 import { Depth, Emulated, Status } from "../part/status";
 import { useTitle } from "../title";
 
@@ -15,28 +16,12 @@ export function UserPage({ name }: { name: string }) {
   useTitle(name);
   const load = useLoad(() => api.profile(name), [name], REFRESH_MS);
   const latest = useLoad(() => api.submissions({ user: name, limit: LATEST }), [name], REFRESH_MS).now.value.value;
-  const now = load.now.value;
+  const about = ({ submissions, accepted, mine }: Profile) =>
+    `${format.count(submissions, "submission")}, ${format.whole(accepted)} correct${mine ? ". This is you." : ""}`;
   return (
-    <main class="page">
-      <div class="page-head">
-        <div>
-          <h1 tabIndex={-1}>{name}</h1>
-          {now.value !== null && (
-            <p>
-              {format.count(now.value.submissions, "submission")}, {format.whole(now.value.accepted)} correct
-              {now.value.mine ? ". This is you." : ""}
-            </p>
-          )}
-        </div>
-      </div>
-      {now.value === null ? (
-        <div class="card">
-          {now.state === "refused" ? <Refused refusal={now.refusal} again={load.again} /> : <Skeleton width="100%" height="14em" />}
-        </div>
-      ) : (
-        <Loaded profile={now.value} latest={latest?.submissions ?? []} />
-      )}
-    </main>
+    <LoadedPage title={name} load={load} about={about}>
+      {(profile) => <Loaded profile={profile} latest={latest?.submissions ?? []} />}
+    </LoadedPage>
   );
 }
 
