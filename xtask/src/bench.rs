@@ -188,7 +188,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Subject::Tensor => {
             setup::run(repo)?;
             let built = build::run(repo, &build::Arguments::default())?;
-            let package = pyflame::built_package(repo, &built)?;
+            let package = pyflame::package_of(repo, &built)?;
             tensor::measure(repo, &built, &package, extent, arguments.tinygrad.as_deref())?
         }
     };

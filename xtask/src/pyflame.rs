@@ -91,15 +91,18 @@ pub fn check(repo: &Repo, built: &Built) -> Result<Vec<Skipped>> {
     step::run_tests("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
 }
 
-/// Like [`package`], after building only the module, unless an earlier command has built everything.
-pub fn built_package(repo: &Repo, built: &Built) -> Result<PathBuf> {
-    if !built.is_earlier {
-        step::run_forwarded(
-            "cargo build of pyflame",
-            repo.cargo().args(["build", "--release", "--package", "pyflame"]),
-        )?;
-    }
+/// Like [`package`], after building only the module.
+pub fn built_package(repo: &Repo) -> Result<PathBuf> {
+    step::run_forwarded(
+        "cargo build of pyflame",
+        repo.cargo().args(["build", "--release", "--package", "pyflame"]),
+    )?;
     package(repo)
+}
+
+/// The package with the module of a build: that of an earlier command, which built all modules, or one that is built now.
+pub fn package_of(repo: &Repo, built: &Built) -> Result<PathBuf> {
+    if built.is_earlier { package(repo) } else { built_package(repo) }
 }
 
 /// Assembles the package as in the wheel, with the module of the cargo build, in a folder for PYTHONPATH.

@@ -35,7 +35,7 @@ pub(super) fn build_and_run(repo: &Repo, subject: Option<Subject>, prebuilt: boo
     };
     let subjects = subject.map_or_else(|| Subject::value_variants().to_vec(), |subject| vec![subject]);
     let package = match subjects.contains(&Subject::Tensor) {
-        true => pyflame::built_package(repo, &built)?,
+        true => pyflame::package_of(repo, &built)?,
         false => PathBuf::new(),
     };
     each(repo, &toolchain, &built, &package, prebuilt, &subjects)

@@ -43,7 +43,7 @@ pub struct Arguments {
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     let torch = Torch::unpack(repo)?;
     let sources = sources(repo)?;
-    let package = pyflame::built_package(repo, built)?;
+    let package = pyflame::package_of(repo, built)?;
     names(repo, built, &torch, &package, &sources)?;
     let mut files = torch.command(&package, built)?;
     let mut failed = !files

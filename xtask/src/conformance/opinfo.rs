@@ -116,7 +116,7 @@ impl Paths {
         let python = venv::with(repo, "venv-opinfo", "conformance/opinfo/requirements.txt")?;
         let ask = "import sysconfig; print(sysconfig.get_path('purelib'))";
         let more = step::output(Command::new(python).args(["-c", ask]))?;
-        let modules = vec![pyflame::built_package(repo, built)?, torch.modules(), PathBuf::from(more.trim())];
+        let modules = vec![pyflame::package_of(repo, built)?, torch.modules(), PathBuf::from(more.trim())];
         let libraries = [built.lib.clone()].into_iter().chain(torch.libraries()).collect();
         Ok(Paths { modules, libraries })
     }

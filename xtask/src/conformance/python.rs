@@ -109,7 +109,7 @@ const PROGRAMS: &[Program] = &[
 
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     let python = venv::with(repo, "venv-python", "conformance/python/requirements.txt")?;
-    let package = pyflame::built_package(repo, built)?;
+    let package = pyflame::package_of(repo, built)?;
     let mut userland = libraries::newest(repo)?;
     let rocm = rocm_folder(repo, built, &userland)?;
     let mut headers = None;
