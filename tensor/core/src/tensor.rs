@@ -245,6 +245,13 @@ impl Tensor {
 
     /// Evaluates the tensor if necessary, waits, and downloads its elements in row-major order.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.elements() * self.dtype().bytes()];
+        self.read_into(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Like [`Tensor::to_bytes`], into memory of this size.
+    pub(crate) fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
         let mut source = self.snapshot();
         if let Some(value) = self.known().filter(|_| self.is_view_of_constant()) {
             // It takes the memory of the view, not of the whole constant.
@@ -256,15 +263,14 @@ impl Tensor {
             place = Place::of(&source.node());
         }
         execute::eval(std::slice::from_ref(&source))?;
-        let mut bytes = vec![0; self.elements() * self.dtype().bytes()];
         if let Some(buffer) = place.buffer()
             && !bytes.is_empty()
         {
             self.device()
-                .download(buffer, place.layout.offset * self.dtype().bytes(), &mut bytes)
+                .download(buffer, place.layout.offset * self.dtype().bytes(), bytes)
                 .map_err(|source| device_error("download", self.device(), source))?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Returns the tensor itself if it is on this device already, else a copy. Evaluates, and waits unless the devices copy

@@ -1,7 +1,7 @@
 //! Factorisations of dense matrices and Fourier transforms in host memory, by faer and rustfft.
 //!
-//! Both libraries are generic and take seconds to compile for each number type. So this crate compiles them once, for f64 and
-//! Complex64 only; others are converted. Every function runs on one thread: results do not depend on the number of threads.
+//! Both libraries are generic and take seconds to compile for each number type. So this crate compiles them once: faer for f64 and
+//! Complex64 only, to which others are converted, and rustfft for f32 and f64. Every function runs on one thread: results do not depend on the number of threads.
 
 #![warn(missing_docs)]
 
@@ -10,5 +10,5 @@ mod fourier;
 mod matrix;
 
 pub use factor::{Eigen, Entry, Lu, Qr, Svd};
-pub use fourier::Fourier;
+pub use fourier::{Fourier, Part};
 pub use matrix::Matrix;
