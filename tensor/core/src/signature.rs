@@ -141,7 +141,6 @@ impl Words {
                 self.0.push(1);
                 [kernel, stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
             }
-            Fused::CrossEntropy { axis } => self.0.extend([2, *axis as u64]),
             Fused::CrossEntropyGradient { axis } => self.0.extend([3, *axis as u64]),
             Fused::Gather { axis, wraps, bound } => {
                 self.0.extend([4, *axis as u64, u64::from(*wraps), *bound as u64]);

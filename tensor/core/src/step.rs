@@ -137,12 +137,8 @@ pub enum Fused {
     /// (i64) in these axes, the first of equals. `padding` is what the windows extend beyond the front; beyond the end they may
     /// extend too.
     MaxPool { kernel: Shape, stride: Shape, padding: Shape, dilation: Shape },
-    /// Input 0 are logits, input 1 the class (i64) of each sample, with length 1 along the axis. Outputs: the negative logarithm
-    /// of the class's softmax, and the logarithm of the sum of the exponentials, both like input 1, in f32 (f64 for f64). The
-    /// class of a sample that does not count is negative: its loss is zero.
-    CrossEntropy { axis: usize },
-    /// The gradient of [`Fused::CrossEntropy`] for the logits: inputs are the logits, the classes, the logarithms of the sums and
-    /// the gradient of each sample's loss.
+    /// The gradient of [`Work::CrossEntropy`] for the logits: inputs are its inputs, the logarithms of the sums and the gradient of
+    /// each sample's loss. Zero for negative classes.
     CrossEntropyGradient { axis: usize },
     /// Like [`Work::Gather`], with indices that the step itself checks and reports with `bound`, see [`crate::bounds`]. If it
     /// `wraps`, negative ones count from the end.
@@ -161,7 +157,6 @@ impl Fused {
         match self {
             Fused::TopK { .. } => "topk",
             Fused::MaxPool { .. } => "max pool",
-            Fused::CrossEntropy { .. } => "cross entropy",
             Fused::CrossEntropyGradient { .. } => "cross entropy gradient",
             Fused::Gather { .. } => "gather",
             Fused::Scatter { .. } => "scatter",

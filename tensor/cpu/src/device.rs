@@ -70,14 +70,6 @@ impl CpuDevice {
     }
 
     fn step(&self, step: &Step) -> Result<(), DeviceError> {
-        if is_composed(&step.work) {
-            let steps = decompose(step, &mut |shape: &[usize], dtype: DType| {
-                let layout = Layout::contiguous(shape);
-                let buffer = self.allocate(layout.elements().max(1) * dtype.bytes())?;
-                Ok(Operand { buffer, layout, dtype })
-            })?;
-            return steps.iter().try_for_each(|step| self.step(step));
-        }
         let inputs = step.inputs.iter().map(View::new).collect::<Result<SmallVec<[View; 4]>, _>>()?;
         let output = if matches!(step.work, Work::Write) { View::new } else { View::output };
         let outputs = step.outputs.iter().map(output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
@@ -106,6 +98,9 @@ impl CpuDevice {
             (Work::Normalise { axes, epsilon }, inputs, outputs) => {
                 rows::normalise(threads, *axes, *epsilon, inputs, outputs)
             }
+            (Work::CrossEntropy { axis }, [logits, classes], outputs) => {
+                entropy::loss(threads, *axis, logits, classes, outputs)
+            }
             (Work::Write, [input], [output]) => movement::write(threads, input, output),
             (Work::Pad { before, value }, [input], [output]) => {
                 movement::pad(threads, before, *value, input, output)
@@ -130,6 +125,7 @@ impl CpuDevice {
                 sequence::cumulative(threads, *axis, *product, input, output)
             }
             (Work::Fused(fused), inputs, outputs) => self.fused(fused, inputs, outputs),
+            (work, ..) if is_composed(work) => self.composed(step),
             (work, inputs, outputs) => Err(wrong(format!(
                 "{work:?} cannot have {} inputs and {} outputs",
                 inputs.len(),
@@ -140,6 +136,15 @@ impl CpuDevice {
 }
 
 impl CpuDevice {
+    fn composed(&self, step: &Step) -> Result<(), DeviceError> {
+        let steps = decompose(step, &mut |shape: &[usize], dtype: DType| {
+            let layout = Layout::contiguous(shape);
+            let buffer = self.allocate(layout.elements().max(1) * dtype.bytes())?;
+            Ok(Operand { buffer, layout, dtype })
+        })?;
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
     fn fused(&self, fused: &Fused, inputs: &[View], outputs: &[View]) -> Result<(), DeviceError> {
         let threads = &self.threads;
         match (fused, inputs, outputs) {
@@ -148,9 +153,6 @@ impl CpuDevice {
             }
             (Fused::MaxPool { kernel, stride, padding, dilation }, [input], outputs) => {
                 MaxPool { kernel, stride, padding, dilation }.run(threads, input, outputs)
-            }
-            (Fused::CrossEntropy { axis }, [logits, classes], outputs) => {
-                entropy::loss(threads, *axis, logits, classes, outputs)
             }
             (Fused::CrossEntropyGradient { axis }, inputs, [output]) => {
                 entropy::gradient(threads, *axis, inputs, output)
@@ -271,7 +273,7 @@ impl Device for CpuDevice {
             | Work::Attention { .. }
             | Work::AttentionGradient { .. }
             | Work::CrossEntropy { .. } => float,
-            Work::Fused(Fused::CrossEntropy { .. } | Fused::CrossEntropyGradient { .. }) => float,
+            Work::Fused(Fused::CrossEntropyGradient { .. }) => float,
             Work::Fused(Fused::TopK { .. }) => !dtypes.first().is_some_and(|it| it.is_complex()),
             Work::Fused(Fused::MaxPool { .. }) => {
                 !dtypes.first().is_some_and(|it| *it == DType::Bool || it.is_complex())

@@ -136,6 +136,8 @@ fn loss_of<T: Element<Wide: Real>>(
                 let value = match usize::try_from(class) {
                     // The maximum is subtracted first: its sum with the logarithm could lose all digits of that.
                     Ok(class) if class < rows.length => logarithm.sub((*row.add(class)).sub(most)),
+                    // It was out of bounds.
+                    _ if class == -1 => T::Wide::of(f64::NAN),
                     _ => T::Wide::ZERO,
                 };
                 *to.get().add(number) = value;

@@ -5,7 +5,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
 use crate::layout::Shape;
-use crate::node::{Inputs, Node, Op};
+use crate::node::Op;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
 };
@@ -14,7 +14,7 @@ use crate::ops::index::picked;
 use crate::ops::iota::iota;
 use crate::ops::reduce::{self, finish, sum_over};
 use crate::ops::shape::{broadcast_to, to_shape, unsqueeze};
-use crate::ops::softmax::{log_softmax, softmax};
+use crate::ops::softmax::log_softmax;
 use crate::program::{Binary, Unary};
 use crate::step::{Fused, Work};
 use crate::tensor::{Result, Tensor, same_device};
@@ -218,15 +218,9 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>
     }
     if options.label_smoothing == 0.0
         && !target.dtype().is_float()
-        && let Some(loss) = fused_cross_entropy(input, target, axis, options)?
+        && let Some(loss) = in_one_launch(input, target, axis, options)?
     {
-        return rounded(&loss, input.dtype());
-    }
-    if options.weight.is_none() && options.label_smoothing == 0.0 && target.dtype().is_integer() {
-        same_device("cross_entropy", input, target)?;
-        if let Some(loss) = in_one_launch(input, target, axis, options)? {
-            return Ok(loss);
-        }
+        return Ok(loss);
     }
     precisely(input, |input| {
         let logarithms = log_softmax(input, axis as isize)?;
@@ -237,121 +231,67 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>
     })
 }
 
-/// The loss of classes, if the device has a step for it; in the type that it is computed in.
-fn fused_cross_entropy(
-    input: &Tensor,
-    target: &Tensor,
-    axis: usize,
-    options: &ClassOptions<'_>,
-) -> Result<Option<Tensor>> {
-    let name = "cross_entropy";
-    let dtype = if input.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-    check_classes(name, input, target)?;
-    if fused::supported(Fused::CrossEntropyGradient { axis }, &[input]).is_none() {
-        return Ok(None);
-    }
-    let Some(work) = fused::supported(Fused::CrossEntropy { axis }, &[input]) else { return Ok(None) };
-    let target = unsqueeze(&cast(target, DType::I64)?, axis as isize)?;
-    let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
-    let class = where_(&counts, &target, &target.filled_like(0.0))?;
-    let class = within(name, &class, input.shape()[axis])?;
-    let class = where_(&counts, &class, &target.filled_like(-1.0))?;
-    let shape = Shape::from(target.shape());
-    let (losses, sums) = fused::pair(work, &[input, &class], (&shape, dtype), (&shape, dtype));
-    let losses = losses.record(name, &[input], |_| {
-        let (x, class, sums) = (input.saved(), class.snapshot(), sums.snapshot());
-        Box::new(move |g| Ok(vec![Some(of_logits(&x, &class, &sums, g, axis)?)]))
-    });
-    let weight = match options.weight {
-        None => losses.filled_like(1.0),
-        Some(weight) => {
-            check_weight(weight, input.shape()[axis])?;
-            let shown = where_(&counts, &class, &target.filled_like(0.0))?;
-            let flat = to_shape(&shown, &[shown.elements()])?;
-            to_shape(&picked(&cast(weight, dtype)?, 0, &flat)?, &shape)?
-        }
-    };
-    let weight = where_(&counts, &weight, &losses.filled_like(0.0))?;
-    let losses = if options.weight.is_some() { mul(&losses, &weight)? } else { losses };
-    Ok(Some(match options.reduction {
-        LossReduction::None => finish(&losses, &[axis], false)?,
-        LossReduction::Sum => reduce::sum(&losses, None, false)?,
-        LossReduction::Mean => div(&reduce::sum(&losses, None, false)?, &reduce::sum(&weight, None, false)?)?,
-    }))
-}
-
-/// The gradient of [`fused_cross_entropy`] for the logits.
-fn of_logits(x: &Tensor, class: &Tensor, sums: &Tensor, g: &Tensor, axis: usize) -> Result<Tensor> {
-    if !crate::grad_mode::is_enabled()
-        && let Some(work) = fused::supported(Fused::CrossEntropyGradient { axis }, &[x, class, sums, g])
-    {
-        let op = Op::Whole(work, Vec::new());
-        return Ok(Tensor::make(op, &[x, class, sums, g], x.shape().into(), x.dtype()));
-    }
-    // Second derivatives need a gradient that is composed of operations which have gradients.
-    let number = iota(x.device(), x.shape(), axis)?;
-    let chosen = binary(Binary::Eq, &number, &broadcast_to(class, x.shape())?)?;
-    let counts = binary_scalar(Binary::Ge, class, Scalar::Int(0), false)?;
-    let g = where_(&counts, g, &g.filled_like(0.0))?;
-    let shares = mul(&softmax(&cast(x, g.dtype())?, axis as isize)?, &g)?;
-    let own = where_(&chosen, &broadcast_to(&g, x.shape())?, &shares.filled_like(0.0))?;
-    cast(&sub(&shares, &own)?, x.dtype())
-}
-
-/// Cross entropy without the matrix of log-probabilities in memory; `None` if the device computes at once, and gains nothing, or
-/// the shapes do not fit.
+/// Cross entropy of classes without the matrix of log-probabilities in memory; `None` if the device has no step for it.
 fn in_one_launch(
     input: &Tensor,
     target: &Tensor,
     axis: usize,
     options: &ClassOptions<'_>,
 ) -> Result<Option<Tensor>> {
-    let mut samples = Shape::from(input.shape());
-    samples.remove(axis);
-    let work = Work::CrossEntropy { axis };
-    let fits = target.shape() == samples.as_slice() && input.dtype().is_float() && input.elements() > 0;
-    let device = input.device();
-    if !fits || device.is_immediate() || !device.supports(&work, &[input.dtype(), DType::I64]) {
+    let name = "cross_entropy";
+    check_classes(name, input, target)?;
+    let (device, work) = (input.device(), Work::CrossEntropy { axis });
+    let fits = input.dtype().is_float() && input.elements() > 0;
+    if !fits || !device.supports(&work, &[input.dtype(), DType::I64]) {
         return Ok(None);
     }
+    let wide = accumulator(input.dtype());
     let target = cast(target, DType::I64)?;
     let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
     let none = target.filled_like(0.0);
-    let class = within("cross_entropy", &where_(&counts, &target, &none)?, input.shape()[axis])?;
+    let checked = within(name, &where_(&counts, &target, &none)?, input.shape()[axis])?;
     let ignored = Tensor::constant(device, Scalar::Int(-2), target.shape(), DType::I64);
-    let class = unsqueeze(&where_(&counts, &class, &ignored)?, axis as isize)?;
-    let wide = accumulator(input.dtype());
-    let small = Shape::from(class.shape());
-    let op = Op::Whole(Box::new(work), vec![(small.clone(), wide)]);
-    let inputs = Inputs::from_iter([input.node(), class.node()]);
-    let whole = Node::new(op, inputs, small.clone(), wide, device.clone());
-    let part = Node::new(Op::Part(1), Inputs::from_iter([whole.clone()]), small, wide, device.clone());
-    let kept = Tensor::of_node(part);
-    let losses = Tensor::of_node(whole).record("cross_entropy", &[input], |_| {
-        let (input, dtype) = (input.saved(), input.dtype());
-        Box::new(move |g| {
-            let logarithms = if crate::grad_mode::is_enabled() {
-                log_softmax(&cast(&input, wide)?, axis as isize)?
-            } else {
-                sub(&cast(&input, wide)?, &kept)?
-            };
-            let number = iota(input.device(), input.shape(), axis)?;
-            let chosen = cast(&binary(Binary::Eq, &number, &broadcast_to(&class, input.shape())?)?, wide)?;
-            let slope = mul(&sub(&unary(Unary::Exp, &logarithms)?, &chosen)?, g)?;
-            let counted =
-                broadcast_to(&binary_scalar(Binary::Ge, &class, Scalar::Int(-1), false)?, input.shape())?;
-            Ok(vec![Some(cast(&where_(&counted, &slope, &slope.filled_like(0.0))?, dtype)?)])
-        })
+    let class = unsqueeze(&where_(&counts, &checked, &ignored)?, axis as isize)?;
+    let small = class.shape();
+    let (losses, sums) = fused::pair(Box::new(work), &[input, &class], (small, wide), (small, wide));
+    let losses = losses.record(name, &[input], |_| {
+        let x = input.saved();
+        Box::new(move |g| Ok(vec![Some(of_logits(&x, &class, &sums, g, axis)?)]))
     });
-    let losses = to_shape(&losses, &samples)?;
+    let mut losses = to_shape(&losses, target.shape())?;
+    let mut weight = cast(&counts, wide)?;
+    if let Some(weights) = options.weight {
+        check_weight(weights, input.shape()[axis])?;
+        let flat = to_shape(&checked, &[checked.elements()])?;
+        let own = to_shape(&picked(&cast(weights, wide)?, 0, &flat)?, target.shape())?;
+        weight = where_(&counts, &own, &weight.filled_like(0.0))?;
+        losses = mul(&losses, &weight)?;
+    }
     let loss = match options.reduction {
         LossReduction::None => losses,
         LossReduction::Sum => reduce::sum(&losses, None, false)?,
-        LossReduction::Mean => {
-            div(&reduce::sum(&losses, None, false)?, &reduce::sum(&cast(&counts, wide)?, None, false)?)?
-        }
+        LossReduction::Mean => div(&reduce::sum(&losses, None, false)?, &reduce::sum(&weight, None, false)?)?,
     };
     Ok(Some(rounded(&loss, input.dtype())?))
+}
+
+/// The gradient of [`in_one_launch`]'s losses for the logits.
+fn of_logits(x: &Tensor, class: &Tensor, sums: &Tensor, g: &Tensor, axis: usize) -> Result<Tensor> {
+    let is_recorded = crate::grad_mode::is_enabled();
+    if !is_recorded
+        && let Some(work) = fused::supported(Fused::CrossEntropyGradient { axis }, &[x, class, sums, g])
+    {
+        let op = Op::Whole(work, Vec::new());
+        return Ok(Tensor::make(op, &[x, class, sums, g], x.shape().into(), x.dtype()));
+    }
+    let wide = cast(x, g.dtype())?;
+    // The logarithms that the loss kept have no gradients.
+    let logarithms = if is_recorded { log_softmax(&wide, axis as isize)? } else { sub(&wide, sums)? };
+    let number = iota(x.device(), x.shape(), axis)?;
+    let chosen = cast(&binary(Binary::Eq, &number, &broadcast_to(class, x.shape())?)?, g.dtype())?;
+    let slope = mul(&sub(&unary(Unary::Exp, &logarithms)?, &chosen)?, g)?;
+    let counts = broadcast_to(&binary_scalar(Binary::Ge, class, Scalar::Int(-1), false)?, x.shape())?;
+    cast(&where_(&counts, &slope, &slope.filled_like(0.0))?, x.dtype())
 }
 
 fn of_probabilities(
