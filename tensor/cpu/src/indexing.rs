@@ -9,7 +9,7 @@ use crate::fault;
 use crate::kernels::BLOCK;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
-use crate::walk::{Walk, gather};
+use crate::walk::{Walk, gather, row};
 
 /// Elements that a task moves, approximately.
 const SHARE: usize = 16_384;
@@ -160,12 +160,12 @@ fn gather_of<T: Copy + Default>(
             // SAFETY: the index of the outer axes exists.
             let base = unsafe { from.get().offset(before.offset(outside)).cast_const() };
             let count = BLOCK.min(end - start).min((outside + 1) * wanted * rows - start);
-            // SAFETY: the view of indices is within its buffer; there is space for a block.
-            unsafe { gather(index_base.get().cast_const(), &index_walk, start, count, held.as_mut_ptr()) };
+            // SAFETY: the view of indices is within its buffer, which no step writes while this one runs.
+            let indices = unsafe { row(index_base.get(), &index_walk, start, count, &mut held) };
             // SAFETY: the output has `width` elements for each index.
             let to = unsafe { to.get().add(start * width) };
-            if width == 1 && by_rows && are_within(&held[..count], length) {
-                for (n, &index) in held[..count].iter().enumerate() {
+            if width == 1 && by_rows && are_within(indices, length) {
+                for (n, &index) in indices.iter().enumerate() {
                     // SAFETY: as below.
                     unsafe { *to.add(n) = *base.offset((index as isize).wrapping_mul(stride)) };
                 }
@@ -173,7 +173,7 @@ fn gather_of<T: Copy + Default>(
                 continue;
             }
             let mut beside = start % rows;
-            for (n, &index) in held[..count].iter().enumerate() {
+            for (n, &index) in indices.iter().enumerate() {
                 let index = check.resolve(index, length);
                 let column = beside;
                 beside = if beside + 1 == rows { 0 } else { beside + 1 };
@@ -271,8 +271,8 @@ fn scatter_of<T: Element>(
             &mut wide
         };
         let mut held = [0_i64; BLOCK];
-        let mut given: Vec<T> = vec![T::narrow(T::Wide::ZERO); BLOCK.max(inner)];
         let width = if by_rows { inner } else { 1 };
+        let [mut given, mut line] = [BLOCK, width].map(|count| vec![T::narrow(T::Wide::ZERO); count]);
         let Some(begun) = plane_of(number, &whole[..axis], &corner[..axis]) else {
             if !in_place {
                 out.iter_mut().zip(&wide).for_each(|(to, &sum)| *to = T::narrow(sum));
@@ -282,22 +282,18 @@ fn scatter_of<T: Element>(
         let begun = begun * wanted * rows;
         for start in (0..wanted * rows).step_by(BLOCK) {
             let count = BLOCK.min(wanted * rows - start);
-            // SAFETY: views are within their buffers; there is space for a block.
-            unsafe {
-                let base = index_base.get().cast_const();
-                gather(base, &index_walk, begun + start, count, held.as_mut_ptr());
-                if width == 1 {
-                    gather(
-                        value_base.get().cast_const(),
-                        &value_walk,
-                        begun + start,
-                        count,
-                        given.as_mut_ptr(),
-                    );
-                }
-            }
-            if width == 1 && by_rows && are_within(&held[..count], length) {
-                for (&index, value) in held[..count].iter().zip(&given) {
+            // SAFETY: views are within their buffers, which no step writes while this one runs.
+            let (indices, values) = unsafe {
+                let position = begun + start;
+                let indices = row(index_base.get(), &index_walk, position, count, &mut held);
+                let values = match width {
+                    1 => row(value_base.get(), &value_walk, position, count, &mut given),
+                    _ => &[],
+                };
+                (indices, values)
+            };
+            if width == 1 && by_rows && are_within(indices, length) {
+                for (&index, value) in indices.iter().zip(values) {
                     // SAFETY: a plane has this many sums if the elements after the axis are one.
                     let sum = unsafe { sums.get_unchecked_mut(index as usize) };
                     *sum = if add { sum.add(value.widen()) } else { value.widen() };
@@ -305,7 +301,7 @@ fn scatter_of<T: Element>(
                 continue;
             }
             let mut beside = start % rows.max(1);
-            for (n, &index) in held[..count].iter().enumerate() {
+            for (n, &index) in indices.iter().enumerate() {
                 let index = check.resolve(index, length);
                 let Some(index) = index else {
                     beside = if beside + 1 == rows { 0 } else { beside + 1 };
@@ -313,18 +309,16 @@ fn scatter_of<T: Element>(
                 };
                 if width == 1 {
                     let sum = &mut sums[index * inner + columns[beside] as usize];
-                    let value = given[n].widen();
+                    let value = values[n].widen();
                     *sum = if add { sum.add(value) } else { value };
                     beside = if beside + 1 == rows { 0 } else { beside + 1 };
                     continue;
                 }
                 let first = (begun + start + n) * width;
-                // SAFETY: the view is within its buffer; there is space for a row.
-                unsafe {
-                    gather(value_base.get().cast_const(), &value_walk, first, width, given.as_mut_ptr())
-                };
+                // SAFETY: as above.
+                let values = unsafe { row(value_base.get(), &value_walk, first, width, &mut line) };
                 let sums = &mut sums[index * width..(index + 1) * width];
-                for (sum, value) in sums.iter_mut().zip(&given) {
+                for (sum, value) in sums.iter_mut().zip(values) {
                     *sum = if add { sum.add(value.widen()) } else { value.widen() };
                 }
             }

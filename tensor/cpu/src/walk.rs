@@ -140,6 +140,27 @@ pub unsafe fn gather<T: Copy>(base: *const T, walk: &Walk, start: usize, count: 
     });
 }
 
+/// Elements as a contiguous row: in place if they are one, or else copied into `room`.
+///
+/// # Safety
+/// Like [`gather`], and nobody writes the elements while the row is used.
+pub unsafe fn row<'a, T: Copy>(
+    base: *const T,
+    walk: &Walk,
+    start: usize,
+    count: usize,
+    room: &'a mut [T],
+) -> &'a [T] {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        if walk.is_contiguous() {
+            return std::slice::from_raw_parts(base.add(start), count);
+        }
+        gather(base, walk, start, count, room[..count].as_mut_ptr());
+    }
+    &room[..count]
+}
+
 /// Like [`gather`], for elements of `bytes` bytes.
 ///
 /// # Safety
