@@ -110,6 +110,56 @@ fn windows_are_contracted_without_being_written_out() {
 }
 
 #[test]
+fn images_of_any_size_are_convolved_to_the_bits_of_the_ordered_chain() {
+    let bench = Bench::new();
+    let mut dice = Dice::new(5);
+    // Images, groups, channels of a group, rows and columns of an image, output channels of a group. Small images share tiles;
+    // large ones are read with the gaps between their rows.
+    let sizes = [
+        [5, 1, 30, 4, 4, 7],
+        [3, 2, 29, 5, 7, 13],
+        [40, 1, 2, 6, 6, 250],
+        [2, 1, 30, 20, 20, 13],
+        [3, 2, 2, 16, 90, 25],
+        [1, 1, 1, 14, 40, 241],
+    ];
+    for [n, groups, c, h, w, m] in sizes {
+        let channels = windows([n, groups * c, h, w], 3, 1);
+        let [_, oh, ow, ..] = channels.shape[..] else { unreachable!() };
+        let [sn, sh, sw, sc, skh, skw] = channels.strides[..] else { unreachable!() };
+        let layout = Layout {
+            shape: Shape::from_slice(&[n, groups, oh, ow, c, 3, 3]),
+            strides: [sn, sc * c as isize, sh, sw, sc, skh, skw].into_iter().collect(),
+            offset: 0,
+        };
+        let image = bench.place(DType::F32, layout, n * groups * c * h * w, || (dice.real(), 0.0));
+        let weight = bench.random(&mut dice, DType::F32, &[groups, m, c, 3, 3]);
+        let mut every = weight.clone();
+        every.operand.layout.shape.insert(0, n);
+        every.operand.layout.strides.insert(0, 0);
+        let shift = bench.random(&mut dice, DType::F32, &[n, groups, m, oh, ow]);
+        let mut writer = Writer::default();
+        let (sum, added) = (writer.input(0, DType::F32), writer.input(1, DType::F32));
+        let sum = writer.binary(Binary::Add, sum, added, DType::F32);
+        let out = [n, groups, m, oh, ow];
+        let plain = contract([2, 1, 2, 3], Program::identity(DType::F32));
+        let plain = bench.run(plain, &[&every, &image], &[(DType::F32, &out)]).remove(0);
+        let shifted = contract([2, 1, 2, 3], writer.done(&[sum]));
+        let shifted = bench.run(shifted, &[&every, &image, &shift], &[(DType::F32, &out)]).remove(0);
+        let depth = c * 9;
+        let (a, b) = (lines(&weight.values, depth), lines(&image.values, depth));
+        for (position, value) in plain.iter().enumerate() {
+            let [image, group, row, y, x] = unravel(position, &out)[..] else { unreachable!() };
+            let truth = ordered(&a[group * m + row], &b[((image * groups + group) * oh + y) * ow + x]);
+            let at = format!("{image} {group} {row} {y} {x} of {out:?}");
+            assert_eq!((value.0 as f32).to_bits(), truth.to_bits(), "{at}");
+            let truth = truth + shift.values[position].0 as f32;
+            assert_eq!((shifted[position].0 as f32).to_bits(), truth.to_bits(), "{at}");
+        }
+    }
+}
+
+#[test]
 fn every_type_is_contracted() {
     let bench = Bench::new();
     let mut dice = Dice::new(3);

@@ -232,8 +232,8 @@ impl Geometry {
             if kernel.elements() == 0 || layout.elements() == 0 {
                 continue;
             }
-            // A device may read the kernel again for every image.
-            let kernel = contiguous(&kernel)?;
+            // A GPU reads the kernel again for every tile of the result; the CPU packs it.
+            let kernel = if g.device().is_immediate() { kernel } else { contiguous(&kernel)? };
             let part = whole.convolved(&pad(g, &frame, Scalar::Int(0))?, &kernel)?;
             all = if phases == 1 { part } else { written(&all, &layout, &part) };
         }

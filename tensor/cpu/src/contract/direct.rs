@@ -10,12 +10,10 @@ use tensor_core::step::PANEL;
 use super::kernel::Sum;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{LANES, Lanes, Part, mask, run};
-use super::{Sums, Whole};
+use super::{FEW_ROWS, Sums, Whole};
 use crate::element::Element;
 use crate::level::Level;
 
-/// The most rows of this path.
-const ROWS: usize = 4;
 /// Vectors of columns whose sums are in registers at the same time.
 #[cfg(target_arch = "x86_64")]
 const VECTORS: usize = 4;
@@ -45,7 +43,7 @@ where
         let fits = TypeId::of::<L>() == single
             && TypeId::of::<R>() == single
             && self.level == Level::Avx512
-            && self.left_rows.len() <= ROWS
+            && self.left_rows.len() <= FEW_ROWS
             && !self.left_depth.is_empty()
             && !self.right_rows.is_empty()
             && !self.is_thin(&(0..self.right_rows.len()));

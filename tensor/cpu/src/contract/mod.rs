@@ -7,6 +7,8 @@
 //! ([`tall`]); with few, nothing is packed ([`thin`]).
 
 mod direct;
+mod finish;
+mod gapped;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
@@ -27,15 +29,15 @@ use tensor_core::program::{Code, Instruction, Program};
 use tensor_core::step::PANEL;
 
 use crate::element::Element;
-use crate::kernels::BLOCK;
 use crate::level::Level;
-use crate::map::{self, Feeds, check_axes, index_walk};
+use crate::map::{self, Feeds, check_axes};
 use crate::memory::{BufferCache, CpuMemory, Line, ask_for_large_pages};
-use crate::plan::{Feed, Frame, Plan};
+use crate::plan::{Feed, Plan};
 use crate::plan_cache;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
 use crate::walk::Walk;
+use finish::Finish;
 use kernel::{LARGEST, Sum, Tile};
 #[cfg(target_arch = "x86_64")]
 pub use pack::load_transposed;
@@ -46,6 +48,8 @@ const ROWS: usize = 240;
 /// Rows and columns of a field, whose sums are finished before the next field starts, so that they are not loaded again for every
 /// panel of depth.
 const FIELD: (usize, usize) = (480, 512);
+/// The most rows for which nothing is packed.
+const FEW_ROWS: usize = 4;
 
 /// A contraction: the number of axes of each sort, and the epilogue of each sum.
 pub struct Contract<'a> {
@@ -86,6 +90,23 @@ impl Contract<'_> {
             (C128, _) => go!(Complex64, Complex64, Complex64),
             (one, other) => Err(DeviceError::Unsupported(format!("a contraction of {one} and {other}"))),
         }
+    }
+
+    /// The number of leading batch axes whose batches are computed as further columns, because they have the same left operand, as
+    /// the images of a convolution have: if they have few columns, tiles would be partly empty, and the left operand would be
+    /// packed again for each.
+    fn shared(&self, held: &Held, left: &View, right: &View, width: usize) -> usize {
+        let Held::Same = held else { return 0 };
+        let (shape, strides) = (right.shape(), &left.layout.strides);
+        let axes = (0..self.batch).take_while(|&axis| strides[axis] == 0 || shape[axis] == 1).count();
+        let count = |axes: Range<usize>| shape[axes].iter().product::<usize>();
+        let columns = count(self.batch..self.batch + self.columns);
+        let depth = count(self.batch + self.columns..shape.len());
+        let rows: usize = left.shape()[self.batch..self.batch + self.rows].iter().product();
+        // Estimates in units of a vector's columns: empty ones and packing against copying the sums.
+        let lost = columns.next_multiple_of(width) - columns + width;
+        let is_worth = columns < FIELD.1 && rows > FEW_ROWS && lost.saturating_mul(depth) > width * columns;
+        if is_worth && count(0..axes) > 1 { axes } else { 0 }
     }
 
     fn check(&self, left: &View, right: &View, others: &[View], output: &View) -> Result<(), DeviceError> {
@@ -139,9 +160,18 @@ impl Contract<'_> {
         R: Element<Wide = N>,
         N: Sum,
     {
-        let ([batches, rows, depth], [_, columns, right_depth]) =
-            (held[0].walks(left, self.batch, self.rows), held[1].walks(right, self.batch, self.columns));
-        let right_batches = held[1].walks(right, self.batch, self.columns)[0].0.clone();
+        let tile = N::tile(level);
+        let [_, _, columns, right_depth] =
+            held[1].walks(right, 0, self.batch, self.columns).map(|(walk, count)| walk.offsets(count));
+        let shared = match gapped::is_gapped(&columns, &right_depth) {
+            true => 0,
+            false => self.shared(&held[0], left, right, tile.columns),
+        };
+        let ([_, batches, rows, depth], [images, right_batches, ..]) = (
+            held[0].walks(left, shared, self.batch, self.rows),
+            held[1].walks(right, shared, self.batch, self.columns),
+        );
+        let (images, in_place) = (images.0.offsets(images.1), shared == 0 && output.dtype == dtype);
         let mut types = vec![dtype];
         types.extend(others.iter().map(|view| view.dtype));
         let plan = plan_cache::plan(self.epilogue, &types, Some(&[output.dtype]), level)
@@ -153,25 +183,30 @@ impl Contract<'_> {
             left: Shared::new(held[0].start(left)),
             right: Shared::new(held[1].start(right)),
             left_batches: batches.0,
-            right_batches,
+            right_batches: right_batches.0,
+            batches: batches.1,
             left_rows: rows.0.offsets(rows.1),
             left_depth: depth.0.offsets(depth.1),
-            right_rows: columns.0.offsets(columns.1),
-            right_depth: right_depth.0.offsets(right_depth.1),
+            right_rows: together(&images, &columns),
+            images: images.len(),
+            right_depth,
             out: Shared::new(output.start()),
             out_dtype: output.dtype,
-            in_place: output.dtype == dtype,
-            plain: output.dtype == dtype && self.epilogue.instructions == [identity],
+            in_place,
+            plain: in_place && self.epilogue.instructions == [identity],
             plan,
             feeds: Feeds(feeds),
             shape: output.shape(),
-            tile: N::tile(level),
+            tile,
             level,
             strips: Vec::new(),
         };
         whole.strips = whole.strips();
-        let (batch, m, n, k) = (batches.1, rows.1, columns.1, depth.1);
+        let (batch, m, n, k) = (batches.1, rows.1, whole.right_rows.len(), depth.1);
         if batch * m * n == 0 {
+            return Ok(());
+        }
+        if whole.by_gapped_columns(threads) {
             return Ok(());
         }
         if whole.is_tall(batch) {
@@ -250,19 +285,24 @@ impl Held {
         }
     }
 
-    /// The walks and element counts of the batch axes, of `others` further axes, and of the depth.
-    fn walks(&self, view: &View, batch: usize, others: usize) -> [(Walk, usize); 3] {
+    /// The walks and element counts of the first batch axes, of the other batch axes, of `others` further axes, and of the depth.
+    fn walks(&self, view: &View, first: usize, batch: usize, others: usize) -> [(Walk, usize); 4] {
         let shape = view.shape();
         let contiguous = tensor_core::layout::Layout::contiguous(shape);
         let strides = match self {
             Held::Same => &view.layout.strides,
             Held::Cast(_) => &contiguous.strides,
         };
-        [0..batch, batch..batch + others, batch + others..shape.len()].map(|axes| {
+        [0..first, first..batch, batch..batch + others, batch + others..shape.len()].map(|axes| {
             let count = shape[axes.clone()].iter().product();
             (Walk::new(&shape[axes.clone()], &strides[axes]), count)
         })
     }
+}
+
+/// The offsets of the columns of all images.
+fn together(images: &[isize], columns: &[isize]) -> Vec<isize> {
+    images.iter().flat_map(|image| columns.iter().map(move |column| image + column)).collect()
 }
 
 /// Returns the rows and columns of a region: multiples of tiles, small enough to give every thread work.
@@ -287,6 +327,10 @@ struct Whole<'a, L, R, N> {
     right: Shared<R>,
     left_batches: Walk,
     right_batches: Walk,
+    /// The number of batches, without the images.
+    batches: usize,
+    /// Batches with the same left operand that were made columns, one after another: the leading batch axes of the output.
+    images: usize,
     left_rows: Vec<isize>,
     left_depth: Vec<isize>,
     right_rows: Vec<isize>,
@@ -530,57 +574,5 @@ where
                 }
             }
         }
-    }
-
-    /// Runs the epilogue for a block of rows, whose sums are complete.
-    ///
-    /// # Safety
-    /// Like `field`.
-    unsafe fn finish(
-        &self,
-        batch: usize,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        sums: Sums<N>,
-        finish: &mut Finish,
-    ) {
-        // Rows that are adjacent in the output are treated as one long row.
-        let joined =
-            columns.len() == self.right_rows.len() && (self.in_place || sums.stride == columns.len());
-        let (lines, length) =
-            if joined { (1, rows.len() * columns.len()) } else { (rows.len(), columns.len()) };
-        for line in 0..lines {
-            let row = batch * self.left_rows.len() + rows.start + line;
-            let position = row * self.right_rows.len() + columns.start;
-            for first in (0..length).step_by(BLOCK) {
-                let count = BLOCK.min(length - first);
-                // SAFETY: the sums of this row are complete, and these are elements of the output; sums held there are copied
-                // before they are overwritten.
-                unsafe {
-                    let mut given = sums.start.add(line * sums.stride + first).cast_const().cast::<u8>();
-                    if self.in_place {
-                        let copy = finish.copy.as_mut_ptr().cast::<u8>();
-                        std::ptr::copy_nonoverlapping(given, copy, count * size_of::<N>());
-                        given = copy;
-                    }
-                    let out = self.out.get().add((position + first) * self.out_dtype.bytes());
-                    finish.frame.run(position + first, count, given, &[out]);
-                }
-            }
-        }
-    }
-}
-
-/// The scratch state of a task for its epilogues.
-struct Finish<'a> {
-    frame: Frame<'a>,
-    copy: Vec<u64>,
-}
-
-impl<'a> Finish<'a> {
-    fn new<L, R, N>(whole: &'a Whole<'_, L, R, N>) -> Finish<'a> {
-        // SAFETY: views were checked to be within their buffers for every position of the output, whose shape they have.
-        let frame = unsafe { Frame::new(&whole.plan, &whole.feeds.0, &|axis| index_walk(whole.shape, axis)) };
-        Finish { frame, copy: vec![0; BLOCK * size_of::<N>().div_ceil(8)] }
     }
 }

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use tensor_core::step::PANEL;
 
+use super::finish::Finish;
 use super::kernel::Sum;
 use super::pack::{Grid, pack};
-use super::{Finish, PACKED, Packed, Sums, Whole};
+use super::{PACKED, Packed, Sums, Whole};
 use crate::element::Element;
 use crate::memory::Line;
 use crate::threads::{Shared, Threads};

@@ -8,12 +8,10 @@ use tensor_core::step::PANEL;
 
 use super::kernel::Sum;
 use super::pack::{SIDE, are_adjacent};
-use super::{Sums, Whole, fetch};
+use super::{FEW_ROWS, Sums, Whole, fetch};
 use crate::element::Element;
 use crate::level::Level;
 
-/// The most rows of this path.
-const ROWS: usize = 4;
 /// Columns whose sums are in registers at the same time.
 const COLUMNS: usize = 64;
 /// Prefetch distance, in rows of memory.
@@ -31,7 +29,7 @@ where
         let single = TypeId::of::<f32>();
         TypeId::of::<L>() == single
             && TypeId::of::<R>() == single
-            && self.left_rows.len() <= ROWS
+            && self.left_rows.len() <= FEW_ROWS
             && !self.left_depth.is_empty()
             && (self.level == Level::Avx512 && are_adjacent(&self.right_depth)
                 || self.level > Level::Plain && are_adjacent(&self.right_rows[columns.clone()]))
