@@ -17,6 +17,8 @@ import numpy as np
 
 # Sizes are divided by this.
 SMALLER = 1
+# The keys of factorisations, which have an aim of their own.
+FACTORISATIONS = ("eigh", "solve")
 # Seconds of processor time that one side runs before the other's turn, if one run is shorter.
 TURN = 0.02
 random = np.random.default_rng(1)
@@ -198,6 +200,35 @@ def operations():
             return forward(side, lambda: side.lib.bmm(a, b))
         listed.append((key, f"batched product, {' x '.join(map(str, pair[0].shape))}", make))
 
+    lines = (normal(scaled(1000), scaled(1024)) + 1j * normal(scaled(1000), scaled(1024))).astype(np.complex64)
+    for key, name, array, axis in (
+        ("fft", "1000 lines of 1024, complex64", lines, 1),
+        ("fft_columns", "1024 columns of 1000, complex64", lines, 0),
+        ("fft_prime", "1000 lines of 1021, complex64", lines[:, :1021].copy(), 1),
+        ("fft_real", "1000 lines of 1024, float32, half of the spectrum", lines.real.copy(), 1),
+        ("fft_double", "1000 lines of 1024, complex128", lines.astype(np.complex128), 1),
+    ):
+        def make(side, array=array, axis=axis):
+            x = side.of(array)
+            transform = side.lib.fft.fft if np.iscomplexobj(array) else side.lib.fft.rfft
+            return forward(side, lambda: transform(x, dim=axis))
+        listed.append((key, f"Fourier transform of {name}", make))
+
+    for size, dtype in ((256, np.float32), (512, np.float64)):
+        size = scaled(size)
+        whole_matrix = random.standard_normal((size, size)).astype(dtype)
+        symmetric, right = whole_matrix + whole_matrix.T, random.standard_normal((size, 8)).astype(dtype)
+
+        def make(side, symmetric=symmetric):
+            x = side.of(symmetric)
+            return forward(side, lambda: tuple(side.lib.linalg.eigh(x)))
+        listed.append((f"eigh_{size}", f"eigh of {size}^2, {dtype.__name__}", make))
+
+        def make(side, matrix=symmetric, right=right):
+            x, y = side.of(matrix), side.of(right)
+            return forward(side, lambda: side.lib.linalg.solve(x, y))
+        listed.append((f"solve_{size}", f"solve of {size}^2, 8 right-hand sides, {dtype.__name__}", make))
+
     for size in (256, 512, 1024):
         def make(side, size=size):
             a, b = (side.of(normal_of(n, scaled(size), scaled(size))).to(side.lib.bfloat16) for n in (6, 7))
@@ -346,8 +377,8 @@ def array_of(value):
 def compare(key, ours, theirs):
     for number, (a, b) in enumerate(zip(*(x if isinstance(x, tuple) else (x,) for x in (ours, theirs)))):
         a, b = array_of(a), array_of(b)
-        if number == 1 and key.startswith(("sort", "topk")):
-            # Equal elements may be in another order.
+        if number == 1 and key.startswith(("sort", "topk", "eigh")):
+            # Equal elements may be in another order, and eigenvectors have any sign.
             continue
         close = dict(rtol=2e-2, atol=0.5) if "bfloat16" in key else dict(rtol=2e-3, atol=2e-3 * max(1e-3, float(np.abs(b).max())))
         np.testing.assert_allclose(a, b, err_msg=f"{key}, result {number}", **close)
@@ -359,16 +390,17 @@ def measure(rounds, only, alone_too):
     for key, name, make in operations():
         if only and only not in key:
             continue
+        kind = "factorisations" if key.startswith(FACTORISATIONS) else "operations"
         mine = make(ours)
         result = mine()
         if theirs is None:
-            show("operations", key, name, [alone(mine) for _ in range(rounds)], ())
+            show(kind, key, name, [alone(mine) for _ in range(rounds)], ())
             continue
         other = make(theirs)
         compare(key, result, other())
         mine(), other()
         pairs = [(alone(mine), alone(other)) for _ in range(rounds)]
-        show("operations", key, f"{name} vs. PyTorch", [a for a, _ in pairs], [b for _, b in pairs])
+        show(kind, key, f"{name} vs. PyTorch", [a for a, _ in pairs], [b for _, b in pairs])
 
 
 # What a child measures the memory of.

@@ -57,6 +57,12 @@ const KINDS: &[(&str, &str, (&str, f64), Judged)] = &[
         ("ms", MILLI),
         Judged::Speed(1.0),
     ),
+    (
+        "factorisations",
+        "factorisations on one CPU thread, as parts of PyTorch's speed",
+        ("ms", MILLI),
+        Judged::Speed(0.5),
+    ),
     ("memory", "memory of a training step, as multiples of PyTorch's", ("MB", 1.0), Judged::Time(1.0)),
     ("training", TRAINING, ("ms", MILLI), Judged::Not),
     ("far", "a training step with a worker 5 ms away", ("ms", MILLI), Judged::Not),
