@@ -44,6 +44,31 @@ def test_no_log_probabilities_are_stored(gpu):
     assert sum(int(line.rsplit(" ", 1)[1]) >= 32 * 500 * 4 for line in launches) == 1, text
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weights_of_classes_need_no_log_probabilities(gpu, reduction):
+    numbers = np.random.default_rng(1)
+    values, weights = numbers.standard_normal((9, 7)), numbers.random(7)
+    target = numbers.integers(0, 7, 9)
+    target[3] = -100
+
+    def made(device):
+        logits = pf.tensor(values, dtype=pf.float32, device=device).requires_grad_()
+        loss = F.cross_entropy(
+            logits,
+            pf.tensor(target, device=device),
+            weight=pf.tensor(weights, dtype=pf.float32, device=device),
+            reduction=reduction,
+        )
+        text = str(pf.explain(loss))
+        loss.sum().backward()
+        return text, loss.detach().numpy(), logits.grad.numpy()
+
+    text, *here = made("rocm:0")
+    assert "cross entropy" in text and "log softmax" not in text
+    for a, b in zip(here, made("cpu")[1:]):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_classes_out_of_bounds_are_errors_and_ignored_batches_are_nan(gpu):
     with pytest.raises(IndexError, match="cross_entropy"):
         F.cross_entropy(pf.randn(3, 4), pf.tensor([0, 4, 1])).item()
