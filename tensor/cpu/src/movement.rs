@@ -79,6 +79,8 @@ unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, ta
     threads.each(elements.div_ceil(SHARE), elements, |task| {
         let mut position = task * SHARE;
         let end = elements.min(position + SHARE);
+        // Not for each run: clearing it would take longer than the copy of a short one.
+        let mut held = [[0_u64; 2]; HELD];
         target.runs(position, end - position, |offset, stride, length| {
             // SAFETY: the caller guarantees that these offsets are within the output; views are within their buffers.
             let to = unsafe { to.get().offset((first + offset) * bytes as isize) };
@@ -89,7 +91,6 @@ unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, ta
                 position += length;
                 return;
             }
-            let mut held = [[0_u64; 2]; HELD];
             for done in (0..length).step_by(HELD) {
                 let count = HELD.min(length - done);
                 let held = held.as_mut_ptr().cast::<u8>();

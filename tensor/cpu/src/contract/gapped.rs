@@ -47,6 +47,8 @@ where
         if fits {
             self.gapped(threads);
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = threads;
         fits && cfg!(target_arch = "x86_64")
     }
 }
@@ -188,6 +190,7 @@ mod x86 {
 
         /// # Safety
         /// Like `run`, for a tile of `R` rows.
+        #[expect(clippy::needless_range_loop, reason = "iterators would be calls here")]
         #[target_feature(enable = "avx512f")]
         unsafe fn tile<const R: usize, const FULL: bool>(
             &self,
