@@ -1,5 +1,7 @@
 //! Device buffers for the arguments of a case: payloads between guard regions, poisoned outputs, and the checks of both after a call.
 
+use std::ops::Range;
+
 use board_problems::{Generator, Prepared, Value};
 
 use crate::generator;
@@ -8,6 +10,9 @@ use crate::session::{Fault, Session};
 
 /// Size in bytes of the guard region on each side of a payload. A solution must not write there.
 pub(crate) const GUARD: u64 = 4096;
+
+/// Most bytes between two parts of a buffer that are read with them.
+const SMALL_GAP: usize = 16 << 10;
 
 /// Returns the poison pattern of outputs: NaN in every floating-point type of 16, 32 or 64 bits, and different in each round.
 pub(crate) fn poison(seed: u64) -> u32 {
@@ -19,6 +24,23 @@ pub(crate) fn poison(seed: u64) -> u32 {
 /// Returns the pattern of guard regions, an ordinary number.
 fn guard_pattern(seed: u64) -> u32 {
     (seed >> 16) as u32 | 1
+}
+
+/// Returns the seed of an argument that the device generates.
+pub(crate) fn seed_of_argument(seed: u64, index: usize) -> u64 {
+    seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Merges ascending ranges with small gaps: reading the bytes between takes less time than another request.
+pub(crate) fn merged(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if range.start <= last.end + SMALL_GAP => last.end = range.end,
+            _ => all.push(range.clone()),
+        }
+    }
+    all
 }
 
 /// A forbidden write of a solution.
@@ -152,7 +174,7 @@ impl Buffers {
             let (Place::Buffer { id, .. }, Some(generator)) = (&self.places[index], generator) else {
                 continue;
             };
-            let own = seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let own = seed_of_argument(seed, index);
             session.generate(generator::request(generator, *id, self.margin, own))?;
             self.contents[index] = None;
             self.sources[index] = Some((*generator, own));
@@ -228,6 +250,25 @@ impl Buffers {
         Ok((outputs, forbidden))
     }
 
+    /// Reads ascending ranges of bytes of an argument.
+    pub fn read(
+        &self,
+        session: &mut Session,
+        argument: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<Vec<u8>, Fault> {
+        let Place::Buffer { id, .. } = self.places[argument] else { return Ok(Vec::new()) };
+        let mut bytes = Vec::new();
+        let mut parts = ranges.iter().peekable();
+        for whole in merged(ranges) {
+            let read = session.read(id, self.margin + whole.start as u64, whole.len() as u64)?;
+            while let Some(range) = parts.next_if(|range| range.end <= whole.end) {
+                bytes.extend_from_slice(&read[range.start - whole.start..range.end - whole.start]);
+            }
+        }
+        Ok(bytes)
+    }
+
     fn guards(&self, index: usize, bytes: u64, all: &[u8]) -> Option<ForbiddenWrite> {
         let pattern = self.guard.to_le_bytes();
         let name = || self.names[index].clone();
@@ -260,6 +301,13 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn near_ranges_are_read_together() {
+        let far = 10 + SMALL_GAP + 1;
+        assert_eq!(merged(&[0..4, 8..10, far..far + 4]), [0..10, far..far + 4]);
+        assert_eq!(merged(&[]), []);
+    }
 
     #[test]
     fn poison_is_no_number_in_any_floating_point_type() {

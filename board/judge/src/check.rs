@@ -11,8 +11,10 @@ use crate::host_solution::HostWork;
 use crate::message::{Call, CallReport, Preparation};
 use crate::session::{Called, Fault, Session};
 
-/// Arguments of less bytes may be copied between host and device: a count, a flag, a small table.
+/// So many bytes may be copied between host and device: a count, a flag, a small table.
 const SMALL_BYTES: u64 = 4096;
+/// Of larger arguments, less than one in so many bytes may be. The time of what the host computes from them is not measured everywhere.
+const HOST_SHARE: u64 = 16;
 
 /// What a solution is checked for: problem, element type and seed.
 #[derive(Clone, Copy)]
@@ -169,13 +171,13 @@ impl<'a> PlacedCase<'a> {
         if work.kernels == 0 && inputs.max(outputs) >= SMALL_BYTES {
             return reject("no-kernel", format!("{case}: the solution launched no kernel"));
         }
-        if outputs >= SMALL_BYTES && work.uploaded >= outputs / 2 {
+        if outputs >= SMALL_BYTES && work.uploaded >= SMALL_BYTES.max(outputs / HOST_SHARE) {
             let uploaded = work.uploaded;
             let text =
                 format!("{case}: the solution uploaded {uploaded} bytes, for {outputs} bytes of outputs");
             return reject("outputs-uploaded", text);
         }
-        if inputs >= SMALL_BYTES && work.read >= inputs / 2 {
+        if inputs >= SMALL_BYTES && work.read >= SMALL_BYTES.max(inputs / HOST_SHARE) {
             let read = work.read;
             let text = format!("{case}: the solution downloaded {read} bytes, of {inputs} bytes of inputs");
             return reject("inputs-downloaded", text);

@@ -18,11 +18,20 @@ pub struct Limits {
     pub memory: u64,
     /// Most bytes of its output that are kept.
     pub output: u64,
+    /// Operations of a case above which the reference does not compute whole outputs of a measurement, but some rows of every call.
+    pub reference_flops: f64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { compile_s: 60.0, run_s: 30.0, whole_s: 180.0, memory: 4 << 30, output: 64 << 10 }
+        Limits {
+            compile_s: 60.0,
+            run_s: 30.0,
+            whole_s: 180.0,
+            memory: 4 << 30,
+            output: 64 << 10,
+            reference_flops: 2e10,
+        }
     }
 }
 

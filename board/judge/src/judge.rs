@@ -359,6 +359,7 @@ impl Judge<'_> {
                 launch: self.launch(problem, case)?,
                 test_id: index + 1,
                 time: seconds(self.context.job.limits.run_s),
+                most_flops: self.context.job.limits.reference_flops,
             };
             let measured = match measurement.run(&mut solution.session) {
                 Ok(measured) => measured,

@@ -30,6 +30,7 @@ mod program;
 mod recipe;
 mod rules;
 pub mod runner;
+mod sample;
 mod session;
 mod software_gpu;
 mod statistics;

@@ -7,6 +7,7 @@ use board_problems::{Case, Launch};
 
 use crate::check::{CallOutput, CheckSpec, PlacedCase};
 use crate::gpu::Gpu;
+use crate::sample::{Ahead, Rows, Sampler};
 use crate::session::{Fault, Session};
 use crate::statistics;
 
@@ -23,6 +24,8 @@ const LONG: Duration = Duration::from_secs(8);
 /// Relative standard error of the mean at which sampling stops.
 const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
+/// First of the numbers that the inputs of samples are derived from.
+const SAMPLES: u64 = 3000;
 /// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
 const VERIFIED_ONE_IN: u64 = 8;
 /// Among the first samples more are verified: if there are no others, a solution must not get half of them wrong unnoticed.
@@ -36,8 +39,6 @@ const FLOPS_PER_VECTOR: f64 = 256.0;
 const FLOPS_PER_MATRIX: f64 = 65_536.0;
 /// Share of the nominal operations of a problem that every algorithm needs. Clever ones need fewer than the definition.
 const LEAST_SHARE: f64 = 0.1;
-/// A reference with more operations takes too long on the host. Such a case is compared with an untimed call of the solution instead.
-const MOST_REFERENCE_FLOPS: f64 = 2e10;
 
 /// A measurement: the case and the device.
 pub(crate) struct Measurement<'a> {
@@ -49,6 +50,8 @@ pub(crate) struct Measurement<'a> {
     pub test_id: usize,
     /// Time for all samples.
     pub time: Duration,
+    /// A reference with more operations takes too long on the host. Then some rows of every call are verified, and nothing whole.
+    pub most_flops: f64,
 }
 
 /// Why a case could not be measured.
@@ -75,6 +78,24 @@ pub(crate) struct Measured {
 
 impl Measurement<'_> {
     pub fn run(&self, session: &mut Session) -> Result<Measured, MeasureError> {
+        // On a software GPU every sample is verified whole, if there is a reference for that.
+        let sampler = match self.emulated && self.has_reference() {
+            true => None,
+            false => Sampler::new(self.spec, self.case),
+        };
+        std::thread::scope(|scope| {
+            let rounds = SAMPLES..SAMPLES + MOST_SAMPLES as u64;
+            let ahead = sampler.as_ref().and_then(|sampler| sampler.ahead(scope, rounds));
+            self.sample(session, sampler.as_ref(), ahead)
+        })
+    }
+
+    fn sample<'r>(
+        &self,
+        session: &mut Session,
+        sampler: Option<&'r Sampler<'r>>,
+        mut ahead: Option<Ahead<'r>>,
+    ) -> Result<Measured, MeasureError> {
         session.allow(self.time);
         let start = Instant::now();
         // Global variables of the check do not exist any more.
@@ -88,6 +109,7 @@ impl Measurement<'_> {
         sets[0].renew(session, 1100, true)?;
         let answer = sets[0].answer(session, 0)?;
         self.require_correct(&mut sets[0], &answer)?;
+        self.require_rows(session, &sets[0], sampler.map(|it| it.known(1100, &sets[0].prepared)))?;
         if !self.emulated {
             for round in 0..WARM_UPS {
                 let set = &mut sets[(round % u64::from(SETS)) as usize];
@@ -103,7 +125,7 @@ impl Measurement<'_> {
         let mut samples = Vec::new();
         while !self.is_enough(&samples, start.elapsed()) {
             let round = samples.len() as u64;
-            // The secret seed decides which addresses are used and whether the outputs are verified.
+            // The secret seed decides which addresses are used and whether the outputs are verified whole.
             let chance = self.spec.seed(self.case, 2000 + round);
             let counting = self.emulated && samples.len() == counted;
             // An estimate repeats exactly at the same addresses.
@@ -111,7 +133,7 @@ impl Measurement<'_> {
             let set = &mut sets[set];
             let verified =
                 self.emulated || (chance >> 32).is_multiple_of(verified_one_in(samples.len(), large));
-            set.renew(session, 3000 + round, verified)?;
+            set.renew(session, SAMPLES + round, verified)?;
             let called = set.call(session, 100 + round, flush, counting)?;
             if counting {
                 counts = called.counts.map(Counters::from_array);
@@ -120,8 +142,14 @@ impl Measurement<'_> {
             if verified {
                 self.verify(session, set)?;
             }
+            let rows = match &mut ahead {
+                Some(ahead) => ahead.take(SAMPLES + round),
+                // The host made these inputs, so it knows them.
+                None => sampler.map(|sampler| sampler.known(SAMPLES + round, &set.prepared)),
+            };
+            self.require_rows(session, set, rows)?;
         }
-        let deterministic = self.repeats(session, &mut sets)?;
+        let deterministic = self.repeats(session, &mut sets, sampler)?;
         for set in &sets {
             set.buffers.free(session)?;
         }
@@ -152,7 +180,7 @@ impl Measurement<'_> {
         if let Some(forbidden) = forbidden {
             return Err(MeasureError::Inconsistent(forbidden.message()));
         }
-        if self.has_reference(set) && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
+        if self.has_reference() && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
             let text = "outputs were correct in the check and wrong during the measurement";
             return Err(MeasureError::Inconsistent(text.to_owned()));
         }
@@ -161,11 +189,17 @@ impl Measurement<'_> {
 
     /// Calls the solution twice with the same inputs, at different addresses. Returns whether all bits of the outputs are the same. If
     /// there is no reference, the outputs of both calls must agree within the tolerance.
-    fn repeats(&self, session: &mut Session, sets: &mut [PlacedCase]) -> Result<bool, MeasureError> {
+    fn repeats(
+        &self,
+        session: &mut Session,
+        sets: &mut [PlacedCase],
+        sampler: Option<&Sampler<'_>>,
+    ) -> Result<bool, MeasureError> {
         let set = &mut sets[0];
         set.renew(session, 9000, true)?;
         set.call(session, 9000, 0, false)?;
         let outputs = self.verify(session, set)?;
+        self.require_rows(session, set, sampler.map(|sampler| sampler.known(9000, &set.prepared)))?;
         let inputs = set.prepared.clone();
         let set = &mut sets[1];
         set.refresh(session, inputs)?;
@@ -174,22 +208,40 @@ impl Measurement<'_> {
         if again == outputs {
             return Ok(true);
         }
-        if !self.has_reference(set) && !set.agree(&outputs, &again) {
+        if !self.has_reference() && !set.agree(&outputs, &again) {
             let text = "two calls with the same inputs gave different outputs";
             return Err(MeasureError::Inconsistent(text.to_owned()));
         }
         Ok(false)
     }
 
-    fn has_reference(&self, set: &PlacedCase) -> bool {
-        set.prepared.flops.unwrap_or(0.0) <= MOST_REFERENCE_FLOPS
+    /// Returns whether the reference can compute whole outputs.
+    fn has_reference(&self) -> bool {
+        self.spec.problem.flops(self.case).unwrap_or(0.0) <= self.most_flops
+    }
+
+    /// Rejects a solution with a wrong element in these rows of its last call.
+    fn require_rows(
+        &self,
+        session: &mut Session,
+        set: &PlacedCase,
+        rows: Option<Rows<'_>>,
+    ) -> Result<(), MeasureError> {
+        let Some(rows) = rows else { return Ok(()) };
+        match rows.complaint(session, set)? {
+            None => Ok(()),
+            Some(wrong) => Err(MeasureError::Inconsistent(format!(
+                "outputs were correct in the check, but wrong during the measurement of {}: {wrong}",
+                self.case.name
+            ))),
+        }
     }
 
     fn require_correct(&self, set: &mut PlacedCase, answer: &CallOutput) -> Result<(), MeasureError> {
         if let Some(forbidden) = &answer.forbidden {
             return Err(MeasureError::Inconsistent(forbidden.message()));
         }
-        if !self.has_reference(set) {
+        if !self.has_reference() {
             return Ok(());
         }
         match set.verdict(self.test_id, answer) {

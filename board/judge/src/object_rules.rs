@@ -230,8 +230,9 @@ fn early_code(file: &ElfFile64<'_, object::Endianness>) -> Option<ObjectBreach> 
     let about = "no code of a solution may run before it is called";
     for section in file.sections() {
         let name = section.name().unwrap_or_default();
-        if name.starts_with(".preinit_array") || name.starts_with(".ctors") || name.starts_with(".fini_array")
-        {
+        // The C library calls the code in `.init` and `.fini`, and the functions in lists.
+        let lists = [".preinit_array", ".ctors", ".dtors", ".fini_array"];
+        if name == ".init" || name == ".fini" || lists.iter().any(|list| name.starts_with(list)) {
             return Some(ObjectBreach { rule: "constructor", about, symbol: name.to_owned() });
         }
         if !name.starts_with(".init_array") {

@@ -1,6 +1,8 @@
 //! Input generators for elements that do not depend on each other. The device runs them for every sample. The host generates the same
 //! bits to verify a sample, and does not read them back: a submission can change memory and code on the device.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
 use crate::case::Case;
@@ -45,29 +47,34 @@ impl Generator {
     /// Returns the elements that the device generates from a seed, bit for bit.
     pub fn elements(&self, seed: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.count * self.element.size());
-        match (self.numbers, self.element) {
-            (Numbers::Uniform { low, high }, _) => {
-                let span = high - low;
-                self.fill(seed, &mut bytes, |bits| span.mul_add((bits >> 11) as f64 * UNIT, low));
-            }
-            (Numbers::Integers { low, high }, element) => {
-                let span = high.abs_diff(low).wrapping_add(1);
-                let whole = |bits: u64| {
-                    let above = (u128::from(bits) * u128::from(span)) >> 64;
-                    (low as u64).wrapping_add(above as u64)
-                };
-                match element.is_float() {
-                    true => self.fill(seed, &mut bytes, |bits| whole(bits) as i64 as f64),
-                    false => self.fill_bits(seed, &mut bytes, whole),
-                }
-            }
-            (Numbers::Bits, _) => self.fill_bits(seed, &mut bytes, |bits| bits),
-        }
+        self.append(seed, 0..self.count, &mut bytes);
         bytes
     }
 
-    fn fill(&self, seed: u64, bytes: &mut Vec<u8>, number: impl Fn(u64) -> f64) {
-        let numbers = (1..=self.count as u64).map(|index| number(mixed(seed, index)));
+    /// Appends some of the elements. Each depends on the seed and its position alone.
+    pub(crate) fn append(&self, seed: u64, elements: Range<usize>, bytes: &mut Vec<u8>) {
+        let random = elements.map(|index| mixed(seed, index as u64 + 1));
+        match (self.numbers, self.element) {
+            (Numbers::Uniform { low, high }, _) => {
+                let span = high - low;
+                self.floats(bytes, random.map(|bits| span.mul_add((bits >> 11) as f64 * UNIT, low)));
+            }
+            (Numbers::Integers { low, high }, element) => {
+                let span = high.abs_diff(low).wrapping_add(1);
+                let whole = random.map(|bits| {
+                    let above = (u128::from(bits) * u128::from(span)) >> 64;
+                    (low as u64).wrapping_add(above as u64)
+                });
+                match element.is_float() {
+                    true => self.floats(bytes, whole.map(|bits| bits as i64 as f64)),
+                    false => self.low_bits(bytes, whole),
+                }
+            }
+            (Numbers::Bits, _) => self.low_bits(bytes, random),
+        }
+    }
+
+    fn floats(&self, bytes: &mut Vec<u8>, numbers: impl Iterator<Item = f64>) {
         match self.element {
             // Rounded twice, as on the device.
             Dtype::Float16 => extend(bytes, numbers.map(|it| f16::from_f32(it as f32).to_le_bytes())),
@@ -78,8 +85,7 @@ impl Generator {
     }
 
     /// The low bits of each number, as many as an element has.
-    fn fill_bits(&self, seed: u64, bytes: &mut Vec<u8>, number: impl Fn(u64) -> u64) {
-        let numbers = (1..=self.count as u64).map(|index| number(mixed(seed, index)));
+    fn low_bits(&self, bytes: &mut Vec<u8>, numbers: impl Iterator<Item = u64>) {
         match self.element.size() {
             1 => extend(bytes, numbers.map(|it| (it as u8).to_le_bytes())),
             2 => extend(bytes, numbers.map(|it| (it as u16).to_le_bytes())),

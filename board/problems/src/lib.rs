@@ -21,6 +21,7 @@ mod precision;
 mod prepare;
 mod problem;
 mod reference;
+mod rows;
 mod set;
 mod shape;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use launch::{Formula, Launch, LaunchError};
 pub use parameter::{Direction, Element, Fill, Parameter};
 pub use precision::InputPrecision;
 pub use problem::{Difficulty, Problem};
+pub use rows::{Part, Source};
 pub use set::{all, find};
 pub use shape::Shape;
 pub use values::Values;

@@ -174,6 +174,7 @@ impl Default for Limits {
                 whole_s: 600.0,
                 memory: 8 << 30,
                 output: 1 << 20,
+                ..board_judge::Limits::default()
             },
         }
     }

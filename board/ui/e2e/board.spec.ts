@@ -56,6 +56,13 @@ test("a program that does not compile leads to its line", async ({ page }) => {
   await expect(page.locator(".cm-lit")).toContainText("inptu");
   await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
   await picture(page, "does-not-compile");
+  // With another text in the editor, nothing marks the lines of the old one.
+  const address = page.url();
+  await paste(page, right);
+  await page.goto(address);
+  await expect(page.locator(".verdict-line strong")).toHaveText("Does not compile");
+  await expect(page.locator(".cm-content")).toContainText("input[i] > 0.0f");
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(0);
 });
 
 test("a memory fault marks its line", async ({ page }) => {

@@ -28,12 +28,14 @@ fn attend<M: Mode>(query: &[Real<M>], keys: &[&[Real<M>]], values: &[&[Real<M>]]
 fn heads<M: Mode>(call: &Call<'_, M>, sharing: usize, causal: bool) -> Vec<Values> {
     let (s, e) = (call.size("S"), call.size("E"));
     let (q, k, v) = (call.floats("Q"), call.floats("K"), call.floats("V"));
+    // A part of the case has fewer queries.
+    let places = call.places("Q", s);
     let mut output = Vec::with_capacity(q.len());
-    for (head, queries) in q.chunks_exact(s * e).enumerate() {
+    for (head, queries) in q.chunks_exact(places.len() * e).enumerate() {
         let start = head / sharing * s * e;
         let keys: Vec<&[Real<M>]> = k[start..start + s * e].chunks_exact(e).collect();
         let values: Vec<&[Real<M>]> = v[start..start + s * e].chunks_exact(e).collect();
-        for (place, query) in queries.chunks_exact(e).enumerate() {
+        for (query, place) in queries.chunks_exact(e).zip(&places) {
             let seen = if causal { place + 1 } else { s };
             output.extend(attend(query, &keys[..seen], &values[..seen]));
         }

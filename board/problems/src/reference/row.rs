@@ -39,12 +39,25 @@ pub(crate) use rows;
 pub struct Call<'a, M> {
     case: &'a Case,
     prepared: &'a Prepared,
+    /// Of a part of a case: the indices of the rows that an argument has, by name.
+    places: Vec<(String, Vec<usize>)>,
     mode: PhantomData<M>,
 }
 
 impl<'a, M: Mode> Call<'a, M> {
     pub(crate) fn new(case: &'a Case, prepared: &'a Prepared) -> Self {
-        Self { case, prepared, mode: PhantomData }
+        Self::of_part(case, prepared, Vec::new())
+    }
+
+    /// Has arguments with a part of their rows, whose indices are `places`.
+    pub(crate) fn of_part(case: &'a Case, prepared: &'a Prepared, places: Vec<(String, Vec<usize>)>) -> Self {
+        Self { case, prepared, places, mode: PhantomData }
+    }
+
+    /// Returns the indices of the rows that an argument has, of so many.
+    pub(crate) fn places(&self, name: &str, rows: usize) -> Vec<usize> {
+        let part = self.places.iter().find(|(of, _)| of == name);
+        part.map_or_else(|| (0..rows).collect(), |(_, places)| places.clone())
     }
 
     /// Returns a size of the case.

@@ -99,7 +99,10 @@ pub async fn result(
     );
     if let Some(ms) = summary.avg_runtime_ms {
         let _ = write!(body, "<p class=\"number big\">{}</p>", time(ms));
-        if let (Some(low), Some(high)) = (summary.ci_low_ms, summary.ci_high_ms) {
+        // An estimate repeats exactly and has no interval.
+        if let (Some(low), Some(high)) = (summary.ci_low_ms, summary.ci_high_ms)
+            && low < high
+        {
             let _ = write!(body, "<p class=\"number\">95 % interval: {} – {}</p>", time(low), time(high));
         }
     } else if let (Some(passed), Some(total)) = (summary.passed_tests, summary.total_tests) {

@@ -11,6 +11,7 @@ use board_contract::{
     ErrorBody, LoginDone, LoginFinishBody, LoginLink, LoginLinkBody, LoginOptions, LoginProvider, LoginStart,
     LoginStartBody, LogoutBody, route,
 };
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::{JsonBody, authenticate, from_here, parse};
@@ -47,8 +48,7 @@ pub async fn start(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
-    limit(&app, peer)?;
-    let body: LoginStartBody = parse(&body, "login")?;
+    let body: LoginStartBody = admitted(&app, peer, &body, "login")?;
     let provider = provider(&app, &body.provider)?;
     let return_to = body.return_to.unwrap_or_else(|| "/".to_owned());
     if !is_local_path(&return_to) {
@@ -99,8 +99,7 @@ pub async fn finish(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
-    limit(&app, peer)?;
-    let body: LoginFinishBody = parse(&body, "login")?;
+    let body: LoginFinishBody = admitted(&app, peer, &body, "login")?;
     let provider = provider(&app, &body.provider)?;
     let browser = Cookie::Pending.read(&headers, app.logins.is_secure()).unwrap_or_default();
     let started = app.logins.pending.take(&body.state, browser).map_err(|error| {
@@ -156,8 +155,7 @@ pub async fn use_link(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
-    limit(&app, peer)?;
-    let body: LoginLinkBody = parse(&body, "login link")?;
+    let body: LoginLinkBody = admitted(&app, peer, &body, "login link")?;
     let none = || {
         Refusal::not_found("this login link is not valid")
             .details("It was used before, has expired or is not complete. The operator of this server creates another one.")
@@ -287,10 +285,12 @@ fn with_cookies<const N: usize>(mut response: Response, cookies: [HeaderValue; N
     response
 }
 
-fn limit(app: &App, peer: SocketAddr) -> Result<(), Refusal> {
+/// Parses a request of the login, unless there were too many from its sender.
+fn admitted<T: DeserializeOwned>(app: &App, peer: SocketAddr, body: &[u8], what: &str) -> Result<T, Refusal> {
     app.logins.rate.take(peer.ip()).map_err(|wait| {
         Refusal::new(StatusCode::TOO_MANY_REQUESTS, "rate limit reached: too many logins").retry_after(wait)
-    })
+    })?;
+    parse(body, what)
 }
 
 /// The error of a provider, with its causes.

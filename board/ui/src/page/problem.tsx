@@ -169,10 +169,6 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
 
   const run = followed.value?.run.value ?? null;
   const said = run?.end?.status === "COMPILE_ERROR" ? (run.end.details ?? "") : (run?.warnings ?? "");
-  useEffect(() => {
-    if (said !== "") editor.current?.mark(diagnostics(said));
-  }, [said, run?.id]);
-
   // A memory fault marks the line that its instruction was compiled from.
   const failed = run?.end?.status === "RUNTIME_ERROR" ? fault(run.end.details ?? "") : null;
   useEffect(() => {
@@ -181,7 +177,7 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     api
       .isa(run.id)
       .then((isa) => {
-        if (!gone) editor.current?.mark(marks(failed, isa));
+        if (!gone && editor.current?.text() === sent.value) editor.current.mark(marks(failed, isa));
       })
       // Without a disassembly there is no line to mark; the message is shown anyway.
       .catch(() => undefined);
@@ -190,15 +186,17 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
     };
   }, [failed?.kernel, failed?.offset, run?.id]);
 
-  // Findings mark their lines, and a profile shows the heat of lines, unless a reload finds another text in the editor.
+  // Messages of the compiler and findings mark their lines, and a profile shows the heat of lines, unless a reload finds another text
+  // in the editor.
   const report = run?.end?.report;
   const heat = useRef<observed.Heat[]>([]);
   const annotate = (handle: EditorHandle | null) => {
     if (handle === null || handle.text() !== sent.value) return;
+    if (said !== "") handle.mark(diagnostics(said));
     if (report !== undefined) handle.mark(observed.marks(report));
     if (heat.current.length > 0) handle.heat(heat.current);
   };
-  useEffect(() => annotate(editor.current), [report, run?.id]);
+  useEffect(() => annotate(editor.current), [said, report, run?.id]);
   const profiled = (kernel: KernelReport) => {
     heat.current = observed.heat(kernel);
     annotate(editor.current);
@@ -262,7 +260,6 @@ function Workbench({ problem }: { problem: ProblemDetail }) {
         ready={(handle) => {
           editor.current = handle;
           written.value = handle.text();
-          if (said !== "") handle.mark(diagnostics(said));
           // A result that was restored before the editor.
           annotate(handle);
         }}

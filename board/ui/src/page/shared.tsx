@@ -16,7 +16,9 @@ export function SharedPage({ token }: { token: string }) {
     return (
       <main class="page">
         <h1 tabIndex={-1}>Shared submission</h1>
-        {now.state === "refused" ? <Refused refusal={now.refusal} again={load.again} /> : <Skeleton width="100%" height="20em" />}
+        <div class="card">
+          {now.state === "refused" ? <Refused refusal={now.refusal} again={load.again} /> : <Skeleton width="100%" height="20em" />}
+        </div>
       </main>
     );
   }
