@@ -119,7 +119,7 @@ impl<'a> Compiler<'a> {
         let begun = Instant::now();
         let recipe = Recipe::find(self.tools, self.target)?;
         let folder = self.tools.cache.join("code");
-        let key = key(&recipe.key, source, program);
+        let key = key(RULES, &recipe.key, source, program);
         if let Some(kept) = kept(&folder, &key, program.is_some()) {
             return Ok(Compiled { cached: true, took: begun.elapsed(), ..kept });
         }
@@ -195,7 +195,7 @@ impl Work<'_> {
     /// Compiles the harness of a program. It is the same for every source, so it is cached.
     fn main(&mut self, text: &str) -> Result<Vec<u8>, CompileError> {
         let folder = self.compiler.tools.cache.join("code");
-        let key = key(&self.recipe.key, text, None) + "-main";
+        let key = key(RULES, &self.recipe.key, text, None) + "-main";
         if let Ok(object) = fs::read(folder.join(&key)) {
             return Ok(object);
         }
@@ -268,7 +268,10 @@ impl Work<'_> {
     }
 }
 
-fn key(recipe: &str, source: &str, program: Option<Option<Harness<'_>>>) -> String {
+/// The rules for host code. A result that was kept under other rules is compiled and judged again.
+const RULES: &str = include_str!("object_rules.rs");
+
+fn key(rules: &str, recipe: &str, source: &str, program: Option<Option<Harness<'_>>>) -> String {
     let mut hasher = Sha256::new();
     let main = match program {
         None => "device".to_owned(),
@@ -276,7 +279,7 @@ fn key(recipe: &str, source: &str, program: Option<Option<Harness<'_>>>) -> Stri
         // Other rules apply to a program for another number of devices.
         Some(Some(harness)) => format!("program for {} {}", harness.devices, harness.text),
     };
-    for text in [recipe, &main, source] {
+    for text in [rules, recipe, &main, source] {
         hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
@@ -362,12 +365,13 @@ mod tests {
     #[test]
     fn what_differs_in_anything_is_kept_apart() {
         let keys = [
-            key("a", "b", None),
-            key("a", "b", Some(None)),
-            key("a", "b", Some(Some(Harness { text: "c", devices: 1 }))),
-            key("a", "b", Some(Some(Harness { text: "c", devices: 2 }))),
-            key("ab", "", None),
-            key("a", "c", None),
+            key("r", "a", "b", None),
+            key("r", "a", "b", Some(None)),
+            key("r", "a", "b", Some(Some(Harness { text: "c", devices: 1 }))),
+            key("r", "a", "b", Some(Some(Harness { text: "c", devices: 2 }))),
+            key("r", "ab", "", None),
+            key("r", "a", "c", None),
+            key("other rules", "a", "b", None),
         ];
         let different: std::collections::BTreeSet<&String> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
