@@ -109,7 +109,10 @@ def page(module_name, seen, problems):
     module = importlib.import_module(module_name)
     text = [f"# {module_name}\n", document(module_name, module, problems) + "\n"]
     constants = []
+    public = getattr(module, "__all__", None)
     for name, value in sorted(vars(module).items(), key=lambda item: item[0].lower()):
+        if public is not None and name not in public:
+            continue
         if name.startswith("_") or isinstance(value, types.ModuleType) or not is_own(value):
             continue
         whole = f"{module_name}.{name}"

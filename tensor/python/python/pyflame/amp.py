@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 from . import _pyflame as _pf
 from ._pyflame import Tensor
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "get_autocast_gpu_dtype", "is_autocast_available", "is_autocast_enabled"]
 
 
 class autocast:

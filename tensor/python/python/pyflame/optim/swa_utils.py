@@ -9,7 +9,7 @@ from .. import _pyflame as _pf
 from .._pyflame import Tensor
 from ..nn.module import Module
 
-__all__ = ["AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
+__all__ = ["AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "update_bn"]
 
 Average = Callable[[Tensor, Tensor, int], Tensor]
 
