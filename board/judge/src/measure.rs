@@ -28,7 +28,8 @@ const WARM_UPS: u64 = 3;
 const SAMPLES: u64 = 3000;
 /// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
 const VERIFIED_ONE_IN: u64 = 8;
-/// Among the first samples more are verified: if there are no others, a solution must not get half of them wrong unnoticed.
+/// Among the first samples more are verified, unless rows of all are: if there are no others, a solution must not get half of them
+/// wrong unnoticed.
 const FIRST_SAMPLES: usize = 12;
 const FIRST_VERIFIED_ONE_IN: u64 = 2;
 /// Size of the arguments above which fewer of the other samples are verified, because that takes the host seconds.
@@ -131,8 +132,8 @@ impl Measurement<'_> {
             // An estimate repeats exactly at the same addresses.
             let set = if counting { 0 } else { (chance % u64::from(SETS)) as usize };
             let set = &mut sets[set];
-            let verified =
-                self.emulated || (chance >> 32).is_multiple_of(verified_one_in(samples.len(), large));
+            let few = samples.len() < FIRST_SAMPLES && sampler.is_none();
+            let verified = self.emulated || (chance >> 32).is_multiple_of(verified_one_in(few, large));
             set.renew(session, SAMPLES + round, verified)?;
             let called = set.call(session, 100 + round, flush, counting)?;
             if counting {
@@ -332,9 +333,9 @@ impl Measurement<'_> {
     }
 }
 
-/// On a GPU one sample in so many is verified, at this position.
-fn verified_one_in(position: usize, large: bool) -> u64 {
-    match (position < FIRST_SAMPLES, large) {
+/// On a GPU one sample in so many is verified whole. `few`: the others may be few, and nothing else verifies them.
+fn verified_one_in(few: bool, large: bool) -> u64 {
+    match (few, large) {
         (true, _) => FIRST_VERIFIED_ONE_IN,
         (false, true) => LARGE_VERIFIED_ONE_IN,
         (false, false) => VERIFIED_ONE_IN,
