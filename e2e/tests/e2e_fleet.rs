@@ -158,6 +158,32 @@ fn a_drained_machine_hands_over_its_allocations_while_programs_run() {
 }
 
 #[test]
+fn a_program_that_starts_while_its_allocation_moves_goes_along() {
+    let (old, new) = (Agent::start(), Agent::start());
+    let part = old.allocate(json!({"percent": 50}));
+    let paused = on("steady", &part);
+    goes_on(&paused);
+    // The allocation waits for its client, which does not notice that its session has moved.
+    signal(&json!(paused.pid()), libc::SIGSTOP);
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| {
+            let body = json!({"to": format!("http://{}", new.address), "token": new.token});
+            let path = format!("/api/v1/allocations/{}/migrate", text(&part, "id"));
+            old.request("POST", &path, &old.token, Some(body))
+        });
+        eventually("the session has moved", || !allocations(&new).is_empty() && sessions(&new, &part) == 1);
+        let started = on("matmul_loop", &part);
+        goes_on(&started);
+        signal(&json!(paused.pid()), libc::SIGCONT);
+        let (status, moved) = moving.join().unwrap();
+        assert_eq!((status, moved["sessions"].as_array().map(Vec::len)), (200, Some(2)), "{moved}");
+        goes_on(&started);
+        started.finish().expect_success();
+    });
+    paused.finish().expect_success().expect_line("PASS steady");
+}
+
+#[test]
 fn an_allocation_that_cannot_move_stays_as_it_was() {
     let (old, other, new) = ("mi300x=8G", "mi300x=16G", "mi300x=8G");
     let [old, other, new] = [old, other, new].map(|gpu| Agent::with(&["--software", gpu]));

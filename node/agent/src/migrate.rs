@@ -30,8 +30,8 @@ const START: Duration = Duration::from_secs(90);
 const ARRIVE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Programs may start while their allocation moves, so its sessions are listed several times.
-const ROUNDS: usize = 5;
+/// Programs may start while their allocation moves, so its sessions are listed until there are no others, at most so many times.
+const ROUNDS: usize = 20;
 /// File in the data folder that exists while the machine is being drained.
 const DRAINING: &str = "draining";
 
@@ -195,9 +195,7 @@ impl Agent {
             route.move_all(&mut moved).map_err(|error| {
                 tracing::warn!("allocation {id} stays: {error}; {} sessions return", moved.len());
                 self.undo(&route, &moved, error)
-            })?;
-            route.wait_for_clients(&route.to, &moved);
-            Ok(())
+            })
         });
         if let Err(error) = result {
             let stuck = matches!(error, AgentError::Split(_));
@@ -303,15 +301,17 @@ impl Agent {
 }
 
 impl Route {
-    /// Moves all sessions; `moved` lists those that have moved.
+    /// Moves all sessions, and waits for their clients; `moved` lists those that have moved. The source must end at once
+    /// afterwards: until then it accepts sessions of programs that start.
     fn move_all(&self, moved: &mut Vec<u64>) -> Result<(), AgentError> {
         for _ in 0..ROUNDS {
             let mut sessions = self.from.inspect()?.sessions;
             // The process of a session that has left may still be exiting.
             sessions.retain(|session| !moved.contains(&session.id));
             if sessions.is_empty() {
-                break;
+                return Ok(());
             }
+            let before = moved.len();
             for session in sessions {
                 let seen_at = Some(&self.seen_to);
                 match worker_client::migrate(&self.from, &self.to, session.id, None, self.patience, seen_at) {
@@ -327,8 +327,11 @@ impl Route {
                     }
                 }
             }
+            self.wait_for_clients(&self.to, &moved[before..]);
         }
-        Ok(())
+        Err(AgentError::Refused(format!(
+            "programs kept starting sessions; {ROUNDS} attempts to move all were made"
+        )))
     }
 
     /// Waits until the clients of all these sessions are connected to a worker, or their sessions have ended there.
