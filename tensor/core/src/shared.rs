@@ -37,8 +37,8 @@ impl HostMemory {
     }
 }
 
-/// Memory of this process that nobody writes as long as its owner lives, such as that of a file. A tensor with it has its elements in
-/// a buffer from its first use on; until then they cost nothing.
+/// Read-only memory of this process, such as a mapped file. It is valid as long as its owner lives. The first use of a tensor copies
+/// its elements from there to a buffer; until then they take no other memory.
 pub struct ConstantMemory {
     start: *const u8,
     bytes: usize,

@@ -31,7 +31,7 @@ pub(crate) struct Storage {
 enum Elsewhere {
     /// Others access it.
     Shared(Arc<Shared>),
-    /// Nobody writes it. The first use copies it to a buffer.
+    /// Read-only memory. The first use copies it to a buffer.
     Constant(ConstantMemory),
 }
 
@@ -61,7 +61,7 @@ impl Storage {
         storage
     }
 
-    /// Elements in memory that nobody writes: as many bytes as the shape needs.
+    /// Elements in read-only memory: as many bytes as the shape needs.
     pub fn constant(
         memory: ConstantMemory,
         shape: Shape,

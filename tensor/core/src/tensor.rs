@@ -225,7 +225,7 @@ impl Tensor {
         Tensor::with(shape, dtype, device.clone(), Elements { storage, layout: None }, None)
     }
 
-    /// A tensor with the bytes of memory that nobody writes. They are copied when the tensor is first used.
+    /// A tensor with the bytes of read-only memory. They are copied when the tensor is first used.
     pub fn from_constant(
         device: &Arc<dyn Device>,
         dtype: DType,

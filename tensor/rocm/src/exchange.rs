@@ -15,7 +15,7 @@ use crate::library::call;
 use crate::memory::address_of;
 use crate::stream::Stream;
 
-/// Memory of a device that somebody else uses too. Holds it, and when dropped lets the device wait for the other user's work.
+/// Device memory that another library uses too. Keeps it allocated; when dropped, the device waits for the other library's work.
 #[derive(Debug)]
 pub struct Lent {
     buffer: Buffer,
@@ -23,14 +23,14 @@ pub struct Lent {
     user: User,
 }
 
-/// The stream on which somebody else uses memory.
+/// The stream on which another library uses the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// The default stream of the device.
     Default,
     /// A stream with this handle.
     Stream(u64),
-    /// The other user orders its work by itself.
+    /// The other library orders its work by itself.
     Unordered,
 }
 
