@@ -75,6 +75,7 @@ impl Opcode {
             | Opcode::StoreCheckpoint
             | Opcode::DiscardCheckpoint
             | Opcode::RenewCheckpoints
+            | Opcode::OpenElsewhere
             | Opcode::Observe
             | Opcode::Measure
             | Opcode::Measured

@@ -283,6 +283,9 @@ macro_rules! for_each_operation {
             /// Reports that these sessions of another worker still run, so that their checkpoints are held as if they were new. Answered
             /// with Done.
             0x082d Unsequenced RenewCheckpoints { sessions: Vec<u64> } => {};
+            /// Redirects new sessions to another worker from now on; `endpoint` is like the text of a Moved rejection. If it is empty,
+            /// sessions are opened here again. Answered with Done when no session is being opened here.
+            0x082e Unsequenced OpenElsewhere { endpoint: String } => {};
 
             /// Creates an executable graph without nodes.
             0x0900 Post DefineGraph { graph: u64 } => {};

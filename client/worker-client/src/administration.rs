@@ -262,6 +262,12 @@ pub fn give_written(
     finish_resuming(worker, link, sent)
 }
 
+/// Redirects programs that start at a worker to `address` from now on, or lets them open sessions there again. No session is being
+/// opened there when this returns.
+pub fn open_elsewhere(at: &WorkerAddress, address: Option<&Address>) -> Result<(), MoveError> {
+    at.confirm(&wire::OpenElsewhere { endpoint: address.map(redirection).unwrap_or_default() })
+}
+
 /// Reports the new address of a session to the worker that it was taken from.
 pub fn redirect(from: &WorkerAddress, session: u64, address: &Address) -> Result<(), MoveError> {
     from.confirm(&wire::Redirect { session, endpoint: redirection(address) })

@@ -10,7 +10,7 @@ mod observer;
 pub use address::{InspectError, WorkerAddress};
 pub use administration::{
     Departing, MoveError, StoppedSession, discard_checkpoint, give, give_written, in_new_processes, migrate,
-    redirect, renew_checkpoints, resume, resume_for, snapshot, store_checkpoint,
+    open_elsewhere, redirect, renew_checkpoints, resume, resume_for, snapshot, store_checkpoint,
 };
 pub use chunks::{ChunkReader, ChunkWriter};
 pub use observer::Observer;

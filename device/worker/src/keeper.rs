@@ -16,7 +16,7 @@ use crate::error::WorkerError;
 
 /// Version of everything that a supervisor leaves to the next one: the messages of this file, the notes, and the messages between
 /// supervisor and executor. A supervisor adopts sessions of its own version only.
-pub const HANDOVER_VERSION: u32 = 3;
+pub const HANDOVER_VERSION: u32 = 4;
 
 /// How long the listening sockets of an upgrade are held if no supervisor takes them. Meanwhile clients connect and wait.
 const LISTENERS_TIMEOUT: Duration = Duration::from_secs(10);

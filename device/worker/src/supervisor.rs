@@ -3,6 +3,7 @@
 //! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
 //! need its slot (`supervisor/handshakes.rs`).
 
+mod admission;
 mod adoption;
 pub(crate) mod allowance;
 mod broker;
@@ -40,6 +41,7 @@ use crate::confine;
 use crate::error::{WorkerError, one_line};
 use crate::keeper::raise_descriptor_limit;
 use crate::session_report::SessionReport;
+use crate::supervisor::admission::Admission;
 use crate::supervisor::adoption::Estate;
 use crate::supervisor::checkpoints::{CheckpointStore, NO_FOLDER, Revival};
 use crate::supervisor::custody::{Custody, Held, listener_key};
@@ -134,6 +136,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         worker,
         started: Instant::now(),
         handshakes: Arc::new(Handshakes::new(Caps::default())),
+        admission: Admission::new(estate.elsewhere.take(), &custody),
         drain: drain.map(Arc::new),
         revival: OnceLock::new(),
         custody,
@@ -183,6 +186,7 @@ struct Supervisor {
     worker: String,
     started: Instant,
     handshakes: Arc<Handshakes>,
+    admission: Admission,
     drain: Option<Arc<Drain>>,
     /// Checkpoints, if they are configured.
     revival: OnceLock<Arc<Revival>>,
@@ -470,6 +474,11 @@ impl Supervisor {
             }
             return Ok(greet::send(link, &wire::Done { session: 0 })?);
         }
+        if header.is(Opcode::OpenElsewhere) {
+            let (it, _) = decode_request::<wire::OpenElsewhere>(&payload).map_err(TransportError::from)?;
+            self.admission.redirect(Some(it.endpoint).filter(|endpoint| !endpoint.is_empty()));
+            return Ok(greet::send(link, &wire::Done { session: 0 })?);
+        }
         let fd = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
         let fd = fd.map_err(TransportError::from)?;
         if header.is(Opcode::Snapshot) {
@@ -586,8 +595,10 @@ impl Supervisor {
             self.sessions.wait_until_gone(hello.session_id);
             return gone();
         }
-        match self.sessions.start(tenant, hello, *version, peer, connection) {
-            Ok(id) => {
+        let start = || self.sessions.start(tenant, hello, *version, peer, connection);
+        match self.admission.admit(start) {
+            Err(endpoint) => reject(RejectCode::Moved, endpoint),
+            Ok(Ok(id)) => {
                 tracing::info!(
                     "session {} of {} (pid {}) from {peer}",
                     wire::SessionId(id),
@@ -596,7 +607,7 @@ impl Supervisor {
                 );
                 Ok(())
             }
-            Err(error) => reject(RejectCode::Failed, one_line(&error)),
+            Ok(Err(error)) => reject(RejectCode::Failed, one_line(&error)),
         }
     }
 

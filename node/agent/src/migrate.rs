@@ -1,11 +1,12 @@
 //! Moves allocations to another agent while their programs run, one or all of them (drain).
 //!
-//! The other agent creates the allocation first, with the same id, tokens and limits. Then the sessions move from worker to worker, and
-//! their clients are redirected. Only when every client has arrived is the allocation released here. If a session cannot move, those that
-//! have moved return, and the new allocation is deleted.
+//! The other agent creates the allocation first, with the same id, tokens and limits. From then on programs that start are redirected to
+//! its worker. Then the sessions move from worker to worker, and their clients are redirected too. Only when every client has arrived is the
+//! allocation released here. If a session cannot move, programs start here again, all sessions return, and the new allocation is deleted.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use transport::Address;
 use wire::SessionId;
-use worker_client::WorkerAddress;
+use worker_client::{MoveError, WorkerAddress};
+use worker_status::SessionStatus;
 
 use crate::agent::Agent;
 use crate::allocation::{Allocation, ArrivingAllocation};
@@ -30,8 +32,6 @@ const START: Duration = Duration::from_secs(90);
 const ARRIVE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Programs may start while their allocation moves, so its sessions are listed until there are no others, at most so many times.
-const ROUNDS: usize = 20;
 /// File in the data folder that exists while the machine is being drained.
 const DRAINING: &str = "draining";
 
@@ -148,6 +148,11 @@ struct Route {
     patience: Duration,
 }
 
+/// Body of the thread that runs once at the start of the agent.
+pub(crate) fn begin(agent: &Arc<Agent>) {
+    agent.end_interrupted_moves();
+}
+
 impl Agent {
     /// Refuses new allocations from now on, and moves all allocations to another agent, if one is given. Allocations that cannot move stay.
     pub(crate) fn drain(&self, to: Option<&Destination>) -> Result<Drained, AgentError> {
@@ -194,7 +199,7 @@ impl Agent {
         let result = self.route(&allocation, from, &created, destination.patience).and_then(|route| {
             route.move_all(&mut moved).map_err(|error| {
                 tracing::warn!("allocation {id} stays: {error}; {} sessions return", moved.len());
-                self.undo(&route, &moved, error)
+                route.undo(error)
             })
         });
         if let Err(error) = result {
@@ -216,6 +221,21 @@ impl Agent {
             allocation: created,
             sessions: moved.into_iter().map(SessionId).collect(),
         })
+    }
+
+    /// Lets workers open sessions themselves again if an earlier agent ended while it moved their allocations.
+    fn end_interrupted_moves(&self) {
+        let running: Vec<Allocation> = self.allocations.lock().values().cloned().collect();
+        for allocation in running.iter().filter(|it| it.worker.process.is_some()) {
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let _one = self.saving.lock();
+            let Some(place) = worker::place(&self.config, allocation) else { continue };
+            if let Err(error) = worker_client::open_elsewhere(&place, None) {
+                tracing::debug!("allocation {}: {error}", allocation.id);
+            }
+        }
     }
 
     /// Returns the allocation as another agent gets it, or why it cannot leave this machine.
@@ -273,73 +293,90 @@ impl Agent {
         };
         Ok(Route { from, to, seen_from, seen_to, patience })
     }
-
-    /// Moves sessions back. Returns the reason, and which sessions could not return.
-    fn undo(&self, route: &Route, moved: &[u64], reason: AgentError) -> AgentError {
-        let mut stuck = Vec::new();
-        for session in moved {
-            let back = Some(&route.seen_from);
-            match worker_client::migrate(&route.to, &route.from, *session, None, PATIENCE, back) {
-                Err(error) if is_at(&route.to, *session) => {
-                    tracing::error!("session {} cannot return: {error}", SessionId(*session));
-                    stuck.push(SessionId(*session).to_string());
-                }
-                _ => {}
-            }
-        }
-        // The other worker is about to end, and redirects its clients until then.
-        route.wait_for_clients(&route.from, moved);
-        match stuck.is_empty() {
-            true => reason,
-            false => AgentError::Split(format!(
-                "{reason}; sessions {} have moved to {} and cannot return, so the allocation exists on both machines",
-                stuck.join(", "),
-                route.seen_to.endpoint
-            )),
-        }
-    }
 }
 
 impl Route {
-    /// Moves all sessions, and waits for their clients; `moved` lists those that have moved. The source must end at once
-    /// afterwards: until then it accepts sessions of programs that start.
+    /// Redirects programs that start, moves all sessions, and waits for their clients; `moved` lists those that have moved.
     fn move_all(&self, moved: &mut Vec<u64>) -> Result<(), AgentError> {
-        for _ in 0..ROUNDS {
-            let mut sessions = self.from.inspect()?.sessions;
-            // The process of a session that has left may still be exiting.
-            sessions.retain(|session| !moved.contains(&session.id));
-            if sessions.is_empty() {
-                return Ok(());
+        let refused =
+            |error: MoveError| AgentError::Refused(format!("programs cannot be redirected: {error}"));
+        worker_client::open_elsewhere(&self.from, Some(&self.seen_to)).map_err(refused)?;
+        for session in self.from.inspect()?.sessions {
+            if self.move_one(&session)? {
+                moved.push(session.id);
             }
-            let before = moved.len();
-            for session in sessions {
-                let seen_at = Some(&self.seen_to);
-                match worker_client::migrate(&self.from, &self.to, session.id, None, self.patience, seen_at) {
-                    Ok(()) => moved.push(session.id),
-                    // Its program has ended.
-                    Err(_) if !is_at(&self.from, session.id) => {}
-                    Err(error) => {
-                        return Err(AgentError::Refused(format!(
-                            "session {} of {} cannot be moved and keeps running here: {error}",
-                            SessionId(session.id),
-                            session.client
-                        )));
-                    }
-                }
-            }
-            self.wait_for_clients(&self.to, &moved[before..]);
         }
-        Err(AgentError::Refused(format!(
-            "programs kept starting sessions; {ROUNDS} attempts to move all were made"
-        )))
+        self.wait_for_clients(moved);
+        Ok(())
     }
 
-    /// Waits until the clients of all these sessions are connected to a worker, or their sessions have ended there.
-    fn wait_for_clients(&self, worker: &WorkerAddress, sessions: &[u64]) {
+    /// Moves a session. Returns false if its program has ended.
+    fn move_one(&self, session: &SessionStatus) -> Result<bool, AgentError> {
+        let seen_at = Some(&self.seen_to);
+        match worker_client::migrate(&self.from, &self.to, session.id, None, self.patience, seen_at) {
+            Ok(()) => Ok(true),
+            Err(_) if !is_at(&self.from, session.id) => Ok(false),
+            Err(error) => Err(AgentError::Refused(format!(
+                "session {} of {} cannot be moved and keeps running at {}: {error}",
+                SessionId(session.id),
+                session.client,
+                self.seen_from.endpoint
+            ))),
+        }
+    }
+
+    /// Moves all sessions back, also those that programs have opened at the other worker meanwhile. Returns the reason, and which sessions
+    /// could not return.
+    fn undo(&self, reason: AgentError) -> AgentError {
+        let back = Route {
+            from: self.to.clone(),
+            to: self.from.clone(),
+            seen_from: self.seen_to.clone(),
+            seen_to: self.seen_from.clone(),
+            patience: PATIENCE,
+        };
+        let opens_here = worker_client::open_elsewhere(&back.to, None)
+            .and_then(|()| worker_client::open_elsewhere(&back.from, Some(&back.seen_to)));
+        if let Err(error) = opens_here {
+            tracing::error!("programs that start may find no worker: {error}");
+        }
+        let split = |sessions: &str| {
+            AgentError::Split(format!(
+                "{reason}; {sessions} at {} cannot return, so the allocation exists on both machines",
+                self.seen_to.endpoint
+            ))
+        };
+        let sessions = match back.from.inspect() {
+            Ok(status) => status.sessions,
+            Err(error) => {
+                return split(&format!("the worker does not list its sessions ({error}), so those"));
+            }
+        };
+        let (mut returned, mut stuck) = (Vec::new(), Vec::new());
+        for session in sessions {
+            match back.move_one(&session) {
+                Ok(true) => returned.push(session.id),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::error!("{error}");
+                    stuck.push(SessionId(session.id).to_string());
+                }
+            }
+        }
+        // The other worker is about to end, and redirects its clients until then.
+        back.wait_for_clients(&returned);
+        match stuck.is_empty() {
+            true => reason,
+            false => split(&format!("sessions {}", stuck.join(", "))),
+        }
+    }
+
+    /// Waits until the clients of all these sessions are connected to the new worker, or their sessions have ended there.
+    fn wait_for_clients(&self, sessions: &[u64]) {
         let began = Instant::now();
         let is_missing = |id: u64, connected: bool| sessions.contains(&id) && !connected;
         while began.elapsed() < ARRIVE {
-            match worker.inspect() {
+            match self.to.inspect() {
                 Ok(status) if !status.sessions.iter().any(|it| is_missing(it.id, it.connected)) => return,
                 _ => std::thread::sleep(LOOK),
             }

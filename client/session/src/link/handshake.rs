@@ -18,6 +18,8 @@ const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
 pub const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// See [`FIRST_PAUSE`].
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Limit on the redirects that a client follows in a row.
+pub const MOST_REDIRECTS: usize = 8;
 /// A program that has waited this long for its first connection prints a notice, if at least as much time is left.
 const WAITING_NOTICE: Duration = Duration::from_secs(2);
 
@@ -196,12 +198,9 @@ pub fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, We
     loop {
         let mut errors = Vec::new();
         for (at, candidate) in candidates.iter().enumerate() {
-            let hello = hello(config).map_err(OpenError::Nonce)?;
-            let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
-            match connect_session(config, candidate, &hello, None, left) {
-                Ok(connected) => {
-                    let Candidate { endpoint, token, trust } = candidate.clone();
+            match connect_new(config, candidate, &candidates, arena, left) {
+                Ok((connected, Candidate { endpoint, token, trust })) => {
                     (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
                     config.others = candidates;
                     config.others.remove(at);
@@ -225,6 +224,33 @@ pub fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, We
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Makes one attempt to open a session at a worker, or at the one to which it redirects because its sessions move there. Returns the
+/// worker that opened it.
+fn connect_new(
+    config: &Config,
+    candidate: &Candidate,
+    candidates: &[Candidate],
+    arena: (u64, u64),
+    timeout: Duration,
+) -> Result<((Link, Welcome, Duration), Candidate), TransportError> {
+    let start = Instant::now();
+    let (mut worker, mut redirects) = (candidate.clone(), 0);
+    loop {
+        let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello(config)? };
+        let left = timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT);
+        let error = match connect_session(config, &worker, &hello, None, left) {
+            Ok(connected) => return Ok((connected, worker)),
+            Err(error) => error,
+        };
+        worker = match moved(&worker, &error, candidates) {
+            Some(Ok(next)) if redirects < MOST_REDIRECTS => next,
+            Some(Err(text)) => return Err(WireError::from(RejectCode::Moved.reject(text)).into()),
+            _ => return Err(error),
+        };
+        redirects += 1;
     }
 }
 

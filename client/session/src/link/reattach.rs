@@ -8,7 +8,8 @@ use transport::{Link, TransportError};
 use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 
 use super::handshake::{
-    FIRST_PAUSE, LONGEST_PAUSE, connect, connect_session, hello, is_away, is_out_of_memory, moved,
+    FIRST_PAUSE, LONGEST_PAUSE, MOST_REDIRECTS, connect, connect_session, hello, is_away, is_out_of_memory,
+    moved,
 };
 use crate::counters::Counters;
 use crate::os::direct_copy::DirectCopy;
@@ -25,8 +26,6 @@ const FAILOVER_REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 const FAILOVER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a worker that has saved the session may take to come back, for instance because its machine restarts.
 pub(crate) const AWAY_PATIENCE: Duration = Duration::from_secs(600);
-/// How many redirects are followed before one worker must accept the session.
-const MOST_REDIRECTS: usize = 8;
 
 /// Why a session could not be reached.
 #[derive(Debug)]

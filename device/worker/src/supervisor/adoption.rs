@@ -23,6 +23,8 @@ pub(crate) struct Estate {
     pages: Vec<(u64, Option<String>, String, OwnedFd)>,
     offers: Vec<(ShareToken, u64, String, u64, OwnedFd)>,
     departed: Vec<(u64, DepartedSession)>,
+    /// The worker that opens new sessions.
+    pub(crate) elsewhere: Option<String>,
     listeners: Vec<(usize, String, OwnedFd)>,
     /// Keys of the listening sockets: they are held only during an upgrade.
     done: Vec<String>,
@@ -48,6 +50,7 @@ impl Estate {
                 (Held::Departed { session, tenant, secret, endpoint }, _) => {
                     estate.departed.push((session, DepartedSession::new(tenant, secret, endpoint)));
                 }
+                (Held::OpensElsewhere { endpoint }, _) => estate.elsewhere = Some(endpoint),
                 (Held::Listener { index, endpoint }, Some(socket)) => {
                     estate.listeners.push((index, endpoint, socket));
                     estate.done.push(listener_key(index));

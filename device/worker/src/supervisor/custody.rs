@@ -20,6 +20,8 @@ use crate::keeper::{FromKeeper, HANDOVER_VERSION, Kind, ToKeeper, check_peer};
 use crate::supervisor::child;
 use crate::supervisor::process::open_pidfd;
 
+/// Key of [`Held::OpensElsewhere`].
+pub(crate) const ELSEWHERE_KEY: &str = "elsewhere";
 /// Name of the keeper's socket in the folder of saved sessions.
 const SOCKET: &str = "keeper";
 /// Limit on a note. Clients and executors choose some of its text.
@@ -46,6 +48,8 @@ pub(crate) enum Held {
     Offer { token: ShareToken, session: u64, tenant: String, bytes: u64 },
     /// A session that has moved or is suspended.
     Departed { session: u64, tenant: String, secret: [u8; 32], endpoint: Option<String> },
+    /// The worker that opens new sessions instead of this one.
+    OpensElsewhere { endpoint: String },
     /// A listening socket, during an upgrade.
     Listener { index: usize, endpoint: String },
 }
@@ -80,6 +84,7 @@ impl Held {
             Held::Page { id, .. } => page_key(*id),
             Held::Offer { token, .. } => offer_key(token),
             Held::Departed { session, .. } => departed_key(*session),
+            Held::OpensElsewhere { .. } => ELSEWHERE_KEY.to_owned(),
             Held::Listener { index, .. } => listener_key(*index),
         }
     }
@@ -87,7 +92,7 @@ impl Held {
     fn kind(&self) -> Kind {
         match self {
             Held::Session(_) => Kind::Control,
-            Held::Departed { .. } => Kind::Record,
+            Held::Departed { .. } | Held::OpensElsewhere { .. } => Kind::Record,
             Held::Listener { .. } => Kind::Listener,
             _ => Kind::Part,
         }
