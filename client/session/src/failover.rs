@@ -8,6 +8,7 @@ pub mod history;
 pub mod journal;
 mod observe;
 mod replay;
+mod spill;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ use journal::Journal;
 
 use crate::config::Candidate;
 use crate::receive::pending::Destination;
+use crate::send::ring::Ring;
 
 /// Limits of failover.
 #[derive(Clone, Debug)]
@@ -119,20 +121,21 @@ impl Failover {
         self.state.lock().disabled.clone()
     }
 
-    /// Keeps a request that the worker has received. Returns the reason if failover ends with it.
-    pub fn keep(&self, number: u64, inline: &[u8], lent: &[u8]) -> Option<String> {
+    /// Keeps the requests up to this one, which the worker has received and which are still in the ring. Returns the reason if
+    /// failover ends with one of them.
+    pub fn keep(&self, ring: &Ring, received: u64) -> Option<String> {
         let mut state = self.lock()?;
-        let reason = match Header::decode(inline.first_chunk()?).map(|header| header.known()) {
-            Ok(Ok(Opcode::ShareMemory | Opcode::ShareAllocation | Opcode::OpenMemory)) => {
-                "the program shares memory with other sessions".to_owned()
+        let others = state.history.bytes();
+        let mut reason = None;
+        ring.each_until(received, |number, inline, lent| {
+            if reason.is_none() {
+                reason = state.keep(number, inline, lent, others);
             }
-            _ => {
-                let others = state.history.bytes();
-                state.journal.push(number, inline, lent, others).err()?.to_string()
-            }
-        };
-        state.disable(&reason);
-        Some(reason)
+        });
+        if let Some(reason) = &reason {
+            state.disable(reason);
+        }
+        reason
     }
 
     /// The difference that keeps a worker with these devices from continuing the session.
@@ -155,6 +158,16 @@ impl Failover {
 }
 
 impl State {
+    /// Keeps a request. Returns the reason if failover ends with it.
+    fn keep(&mut self, number: u64, inline: &[u8], lent: &[u8], others: u64) -> Option<String> {
+        match inline.first_chunk().map(|header| Header::decode(header).map(|header| header.known())) {
+            Some(Ok(Ok(Opcode::ShareMemory | Opcode::ShareAllocation | Opcode::OpenMemory))) => {
+                Some("the program shares memory with other sessions".to_owned())
+            }
+            _ => self.journal.push(number, inline, lent, others).err().map(|error| error.to_string()),
+        }
+    }
+
     /// Drops what a checkpoint covers: the first `received` requests, and the results in the first `frames` frames.
     fn checkpointed(&mut self, received: u64, frames: u64, place: Candidate) {
         self.place = Some(place);

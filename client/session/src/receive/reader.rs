@@ -366,12 +366,9 @@ impl Shared {
     pub fn free(&self, received: u64, sent: u64) -> Result<(), WireError> {
         if let Some(failover) = &self.sending.failover
             && received <= sent
+            && let Some(reason) = failover.keep(&self.ring, received)
         {
-            self.ring.each_until(received, |number, inline, lent| {
-                if let Some(reason) = failover.keep(number, inline, lent) {
-                    self.config.host.line(format_args!("failover is off: {reason}"));
-                }
-            });
+            self.config.host.line(format_args!("failover is off: {reason}"));
         }
         self.ring.acknowledge(received, sent)
     }
