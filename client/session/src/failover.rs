@@ -38,6 +38,8 @@ pub struct Failover {
     devices: Vec<DeviceSnapshot>,
     /// Base and size of the device address range.
     arena: (u64, u64),
+    /// Most bytes of the history, which stays in memory.
+    most_history: u64,
     state: Mutex<State>,
 }
 
@@ -90,6 +92,7 @@ impl Failover {
         Failover {
             devices: welcome.devices.clone(),
             arena: (welcome.arena_base, welcome.arena_bytes),
+            most_history: config.limit / 8,
             state: Mutex::new(State {
                 journal: Journal::new(config.folder.clone(), config.limit),
                 history: History::default(),
@@ -126,7 +129,12 @@ impl Failover {
     pub fn keep(&self, ring: &Ring, received: u64) -> Option<String> {
         let mut state = self.lock()?;
         let others = state.history.bytes();
-        let mut reason = None;
+        let mut reason = (others > self.most_history).then(|| {
+            let most = self.most_history;
+            format!(
+                "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT)"
+            )
+        });
         ring.each_until(received, |number, inline, lent| {
             if reason.is_none() {
                 reason = state.keep(number, inline, lent, others);
@@ -221,6 +229,23 @@ mod tests {
         assert!(state.is_whole && state.journal.first() == 1 && state.history.bytes() == all);
         state.checkpointed(3, 3, place());
         assert!(!state.is_whole && state.journal.first() == 4 && state.history.bytes() == 0);
+    }
+
+    #[test]
+    fn a_history_that_grows_too_large_ends_failover() {
+        let config = FailoverConfig { folder: std::env::temp_dir(), limit: 8 << 10 };
+        let failover = Failover::new(&config, &Welcome::default());
+        let ring = Ring::new(4096, 4).unwrap();
+        for number in 1.. {
+            let size = failover.lock().unwrap().history.bytes();
+            let reason = failover.keep(&ring, 0);
+            assert_eq!(reason.is_some(), size > 1 << 10, "{reason:?}");
+            if reason.is_some() {
+                break;
+            }
+            failover.lock().unwrap().history.record(Seen::Reply(number), number, number, Content::default());
+        }
+        assert!(failover.lock().is_none() && failover.disabled().unwrap().contains("1024 bytes"));
     }
 
     #[test]

@@ -113,7 +113,10 @@ impl Shared {
         if request.complete {
             *self.checkpoints.known.lock() = Known::default();
         }
+        let start = Instant::now();
         let copied = self.copy_changes(export);
+        let (id, stopped) = (export.session_id, start.elapsed().as_secs_f64() * 1e3);
+        tracing::debug!("session {id} was stopped for {stopped:.1} ms to copy what has changed");
         let shared = Arc::clone(self);
         let write = move || {
             let written = copied.and_then(|copied| {
