@@ -16,6 +16,17 @@ pub struct Operand {
     pub dtype: DType,
 }
 
+/// Zeros around an operand that are not in memory: the elements that [`Work::Pad`] would write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Padding {
+    /// Where the padded elements are in the operand's buffer.
+    pub within: Layout,
+    /// The number of zeros before them along each axis.
+    pub before: Shape,
+    /// The lengths with zeros on both sides. The operand's layout is one of a contiguous tensor of this shape.
+    pub shape: Shape,
+}
+
 /// One launch.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -74,13 +85,15 @@ pub enum Work {
     /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
     /// The epilogue's input 0 is the sum, in the type of its instruction (f32 for half types); its input 1 is `inputs[2]`, and so
     /// on. Like a reduction's epilogue, it has one result per output, at most `Device::epilogue_results`. The four numbers are
-    /// the counts of axes of each sort. Inputs 0 and 1 may have any layout, so convolutions are contractions too.
+    /// the counts of axes of each sort. Inputs 0 and 1 may have any layout, so convolutions are contractions too. Zeros around
+    /// input 1 need not be in memory if there is a `padding`; it consists of simpler steps then, see [`crate::decompose`].
     Contract {
         batch: usize,
         rows: usize,
         columns: usize,
         depth: usize,
         accumulation: Accumulation,
+        padding: Option<Box<Padding>>,
         epilogue: Program,
     },
     /// Softmax along an axis of any float type, with the maximum subtracted first; computed in f32 (f64 for f64).

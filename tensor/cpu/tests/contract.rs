@@ -10,7 +10,15 @@ use tensor_core::step::{Accumulation, PANEL, Work};
 
 fn contract(axes: [usize; 4], epilogue: Program) -> Work {
     let [batch, rows, columns, depth] = axes;
-    Work::Contract { batch, rows, columns, depth, accumulation: Accumulation::Ordered, epilogue }
+    Work::Contract {
+        batch,
+        rows,
+        columns,
+        depth,
+        accumulation: Accumulation::Ordered,
+        padding: None,
+        epilogue,
+    }
 }
 
 /// The ordered sum of products, as specified in `step.rs`.

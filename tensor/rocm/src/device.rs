@@ -10,7 +10,7 @@ use tensor_core::device::{Buffer, Device, DeviceInfo};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
-use tensor_core::step::{Operand, Step, Work};
+use tensor_core::step::{Operand, Padding, Step, Work};
 
 use crate::ahead;
 use crate::blas::{Blas, BlasChoice, Gemm, Library as BlasLibrary};
@@ -25,7 +25,7 @@ use crate::source::Launch;
 use crate::stream::Stream;
 use crate::template::Templates;
 use crate::tuning::tuning_cache;
-use crate::work::{self, Target};
+use crate::work::{self, Folded, Target};
 
 /// Options of a ROCm device.
 #[derive(Clone, Debug, Default)]
@@ -472,6 +472,12 @@ impl Device for RocmDevice {
 
     fn epilogue_results(&self) -> usize {
         8
+    }
+
+    fn folds_padding(&self, padding: &Padding, layout: &Layout, dtype: DType) -> bool {
+        // A library computes matrix products from memory only, and a padded matrix is read a few times, not by many windows.
+        let windows = layout.elements() > padding.shape.iter().product();
+        windows && work::contracts(dtype) && !self.is_interpreting() && Folded::of(padding, layout).is_some()
     }
 
     fn replays(&self, signatures: &[Vec<u64>]) -> bool {

@@ -17,6 +17,7 @@ pub fn check(rocm: &RocmDevice) -> Result<(), String> {
         columns: 1,
         depth: 1,
         accumulation,
+        padding: None,
         epilogue: Program::identity(f),
     };
     let case =

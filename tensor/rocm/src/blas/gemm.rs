@@ -33,8 +33,15 @@ pub(crate) struct Gemm<'a> {
 impl<'a> Gemm<'a> {
     /// Returns the product that a step is before its epilogue; `None` if it is none, or must be added in the fixed order.
     pub(crate) fn of(step: &'a Step) -> Option<Gemm<'a>> {
-        let &Work::Contract { batch, rows, columns, depth, accumulation: Accumulation::Fast, .. } =
-            &step.work
+        let &Work::Contract {
+            batch,
+            rows,
+            columns,
+            depth,
+            accumulation: Accumulation::Fast,
+            padding: None,
+            ..
+        } = &step.work
         else {
             return None;
         };
@@ -172,7 +179,7 @@ mod tests {
     fn step(left: Operand, right: Operand, counts: [usize; 4], accumulation: Accumulation) -> Step {
         let [batch, rows, columns, depth] = counts;
         let epilogue = Program::identity(DType::F32);
-        let work = Work::Contract { batch, rows, columns, depth, accumulation, epilogue };
+        let work = Work::Contract { batch, rows, columns, depth, accumulation, padding: None, epilogue };
         Step { work, inputs: vec![left, right], outputs: vec![operand(&[2, 3], &[3, 1])] }
     }
 
