@@ -288,8 +288,16 @@ fn map(program: Program, inputs: Vec<Operand>, output: &Operand) -> Step {
 /// `out[.., i, j] = epilogue(sum over k of left[.., i, k] * right[.., j, k], others[.., i, j])`.
 fn contract(sides: [&Operand; 2], others: &[Operand], output: &Operand, epilogue: Program) -> Step {
     let accumulation = Accumulation::Fast;
-    let work =
-        Work::Contract { batch: 2, rows: 1, columns: 1, depth: 1, accumulation, padding: None, epilogue };
+    let work = Work::Contract {
+        batch: 2,
+        rows: 1,
+        columns: 1,
+        depth: 1,
+        accumulation,
+        padding: None,
+        convolution: None,
+        epilogue,
+    };
     let inputs: SmallVec<[Operand; 4]> = sides.into_iter().chain(others).cloned().collect();
     Step { work, inputs: inputs.into_vec(), outputs: vec![output.clone()] }
 }

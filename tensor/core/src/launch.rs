@@ -120,7 +120,7 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
             let work = Work::Reduce { program, reduction: *reduction, axes: axes.to_vec(), mapped, epilogue };
             launches.push(Launch { work, inputs, outputs: results, nodes });
         }
-        Op::Contract { batch, rows, columns, depth, accumulation } => {
+        Op::Contract { batch, rows, columns, depth, accumulation, convolution } => {
             let mut inputs: Vec<Operand> = core.inputs.iter().map(read).collect();
             let padding = graph.folded_into(core_index).and_then(|padded| {
                 let source = &graph.entries[padded].inputs[0];
@@ -136,6 +136,7 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
                 depth: *depth,
                 accumulation: *accumulation,
                 padding: padding.map(Box::new),
+                convolution: convolution.clone(),
                 epilogue,
             };
             launches.push(Launch { work, inputs, outputs: results, nodes });

@@ -95,7 +95,16 @@ impl Words {
                 self.program(epilogue);
             }
             Work::ArgReduce { largest, axis } => self.0.extend([2, u64::from(*largest), *axis as u64]),
-            Work::Contract { batch, rows, columns, depth, accumulation, padding, epilogue } => {
+            Work::Contract {
+                batch,
+                rows,
+                columns,
+                depth,
+                accumulation,
+                padding,
+                convolution: _,
+                epilogue,
+            } => {
                 self.0.extend([3, *accumulation as u64]);
                 self.lengths(&[*batch, *rows, *columns, *depth]);
                 self.0.push(u64::from(padding.is_some()));
@@ -151,6 +160,10 @@ impl Words {
             Fused::MaxPool { kernel, stride, padding, dilation } => {
                 self.0.push(1);
                 [kernel, stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
+            }
+            Fused::ConvolutionGradient { stride, padding, dilation, groups } => {
+                self.0.extend([2, *groups as u64]);
+                [stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
             }
             Fused::CrossEntropyGradient { axis } => self.0.extend([3, *axis as u64]),
             Fused::Gather { axis, wraps, bound } => {

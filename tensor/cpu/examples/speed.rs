@@ -142,6 +142,7 @@ impl Speed {
             depth: 1,
             accumulation: Accumulation::Ordered,
             padding: None,
+            convolution: None,
             epilogue: Program::identity(DType::F32),
         };
         self.timed(name, work, &[Layout::contiguous(&[batch, m, k]), right], &[&[batch, m, n]]);
@@ -166,6 +167,7 @@ impl Speed {
             depth: 3,
             accumulation: Accumulation::Ordered,
             padding: None,
+            convolution: None,
             epilogue: Program::identity(DType::F32),
         };
         self.timed(name, work, &[weight, windows], &[&[n, c, 56, 56]]);

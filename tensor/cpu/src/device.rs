@@ -275,6 +275,7 @@ impl Device for CpuDevice {
             | Work::Attention { .. }
             | Work::AttentionGradient { .. }
             | Work::CrossEntropy { .. } => float,
+            Work::Fused(Fused::ConvolutionGradient { .. }) => false,
             Work::Fused(Fused::CrossEntropyGradient { .. }) => float,
             Work::Fused(Fused::TopK { .. }) => !dtypes.first().is_some_and(|it| it.is_complex()),
             Work::Fused(Fused::MaxPool { .. }) => {

@@ -83,6 +83,7 @@ fn every_level_contracts_to_the_same_bits() {
                 depth: 1,
                 accumulation,
                 padding: None,
+                convolution: None,
                 epilogue,
             };
             let inputs = |bench: &Bench| {

@@ -57,6 +57,19 @@ def test_results_have_the_bits_of_padded_copies_and_of_the_cpu(gpu, dtype):
         pf.set_matmul_precision("default")
 
 
+def test_gradients_of_half_convolutions_in_any_order_are_near_those_in_single_precision(device):
+    for stride, padding, groups in [(1, 1, 1), (2, 1, 2), (1, 0, 1)]:
+        gradients = []
+        for dtype in (pf.float16, pf.float32):
+            pf.manual_seed(1)
+            x, w = [pf.randn(*it).half().to(dtype).requires_grad_() for it in [(2, 4, 7, 7), (8, 4 // groups, 3, 3)]]
+            y = F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
+            y.backward(pf.ones(*y.shape, dtype=dtype))
+            gradients.append([x.grad.float().numpy(), w.grad.float().numpy()])
+        for half, single in zip(*gradients):
+            np.testing.assert_allclose(half, single, rtol=2**-9, atol=2e-2)
+
+
 @needs_compiler
 def test_padding_batch_norm_and_relu_are_in_the_launch_of_the_convolution(gpu):
     for lengths in [(32,), (12, 12), (6, 6, 6)]:

@@ -81,6 +81,7 @@ mod tests {
                     depth: 1,
                     accumulation,
                     padding: None,
+                    convolution: None,
                     epilogue,
                 };
                 let inputs = turned.map(matrix).into_iter().chain(others).collect();

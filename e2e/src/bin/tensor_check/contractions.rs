@@ -10,7 +10,7 @@ use crate::programs::instruction;
 
 fn plain(groups: [usize; 4], accumulation: Accumulation, epilogue: Program) -> Work {
     let [batch, rows, columns, depth] = groups;
-    Work::Contract { batch, rows, columns, depth, accumulation, padding: None, epilogue }
+    Work::Contract { batch, rows, columns, depth, accumulation, padding: None, convolution: None, epilogue }
 }
 
 /// Program that rounds the sum to a narrower type.

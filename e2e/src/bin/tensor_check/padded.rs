@@ -74,7 +74,8 @@ impl Convolution {
     fn work(&self, counts: [usize; 4], padding: Padding, epilogue: Program) -> Work {
         let [batch, rows, columns, depth] = counts;
         let padding = Some(Box::new(padding));
-        Work::Contract { batch, rows, columns, depth, accumulation: self.accumulation, padding, epilogue }
+        let accumulation = self.accumulation;
+        Work::Contract { batch, rows, columns, depth, accumulation, padding, convolution: None, epilogue }
     }
 
     fn right(&self, padding: &Padding, order: impl Iterator<Item = usize>) -> Content {

@@ -18,6 +18,7 @@ pub fn check(rocm: &RocmDevice) -> Result<(), String> {
         depth: 1,
         accumulation,
         padding: None,
+        convolution: None,
         epilogue: Program::identity(f),
     };
     let case =

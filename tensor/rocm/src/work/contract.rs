@@ -79,7 +79,8 @@ pub(super) fn plan(
 
 /// Returns the tuning key of a contraction, and the tile sizes to choose from; `None` for other steps.
 pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<(String, &'static [usize])> {
-    let Work::Contract { batch, rows, columns, depth, accumulation, epilogue, padding } = &step.work else {
+    let Work::Contract { batch, rows, columns, depth, accumulation, epilogue, padding, .. } = &step.work
+    else {
         return None;
     };
     let it = Problem::new([*batch, *rows, *columns, *depth], epilogue, step);
