@@ -3,7 +3,16 @@
 
 #include "case.h"
 
+#include <cstddef>
 #include <miopen/miopen.h>
+
+// tensor/rocm/src/conv/miopen.rs declares these by hand.
+static_assert(sizeof(miopenConvSolution_t) == 32 && offsetof(miopenConvSolution_t, workspace_size) == 8 &&
+              offsetof(miopenConvSolution_t, solution_id) == 16 && offsetof(miopenConvSolution_t, algorithm) == 24);
+static_assert(miopenHalf == 0 && miopenFloat == 1 && miopenBFloat16 == 5 && miopenConvolution == 0);
+static_assert(miopenConvolutionAlgoFFT == 2 && miopenConvolutionAlgoWinograd == 3);
+static_assert(MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL == 0 && MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC == 1);
+static_assert(sizeof(miopenStatus_t) == 4 && sizeof(miopenDataType_t) == 4);
 
 struct Tensor {
   int n, c, h, w;

@@ -19,19 +19,20 @@ fn check(worker: &Worker, cache: &Path, parts: &[&str]) -> String {
 fn every_step_gives_on_a_software_mi300x_what_it_gives_on_the_cpu() {
     let worker = Worker::start();
     let cache = tempfile::tempdir().unwrap();
-    let said = check(&worker, cache.path(), &["steps", "programs", "contractions", "tuning", "training"]);
-    assert!(said.contains("of 166 cases passed"), "{said}");
+    let said =
+        check(&worker, cache.path(), &["steps", "programs", "contractions", "padded", "tuning", "training"]);
+    assert!(said.contains("of 204 cases passed"), "{said}");
     // The second run finds all kernels in the cache and compiles none.
     let said = check(&worker, cache.path(), &["interpreted"]);
     assert_eq!(said.matches("compiled: 0,").count(), 2, "{said}");
-    assert!(said.contains("of 164 cases passed"), "{said}");
+    assert!(said.contains("of 196 cases passed"), "{said}");
 }
 
 #[test]
 fn steps_and_training_work_on_a_worker_without_a_compiler() {
     let (nothing, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let worker = Worker::start_with(&WorkerOptions::with(&["--toolchain", nothing.path().to_str().unwrap()]));
-    let said = check(&worker, cache.path(), &["contractions", "training"]);
+    let said = check(&worker, cache.path(), &["contractions", "padded", "training"]);
     assert!(said.contains("compiled: 0,") && !said.contains("interpreted: 0,"), "{said}");
 }
 
@@ -40,5 +41,5 @@ fn contractions_give_on_a_software_mi210_the_bits_they_give_on_the_cpu_and_memor
     let options = WorkerOptions { device: "mi210".into(), ..WorkerOptions::with(&["--memory", "1G"]) };
     let worker = Worker::start_with(&options);
     let cache = tempfile::tempdir().unwrap();
-    check(&worker, cache.path(), &["contractions", "memory"]);
+    check(&worker, cache.path(), &["contractions", "padded", "memory"]);
 }

@@ -6,18 +6,24 @@ use crate::dtype::{DType, Scalar};
 use crate::error::DeviceError;
 use crate::layout::Layout;
 use crate::program::{Binary, Code, Instruction, Program, Unary};
-use crate::step::{Accumulation, Operand, Reduction, Step, Work};
+use crate::step::{Accumulation, Operand, Padding, Reduction, Step, Work};
 
 /// Allocates memory for a contiguous tensor between two steps.
 pub type Temporary<'a> = dyn FnMut(&[usize], DType) -> Result<Operand, DeviceError> + 'a;
 
 /// Whether a step consists of simpler ones.
 pub fn is_composed(work: &Work) -> bool {
-    matches!(work, Work::Attention { .. } | Work::AttentionGradient { .. } | Work::CrossEntropy { .. })
+    matches!(
+        work,
+        Work::Attention { .. }
+            | Work::AttentionGradient { .. }
+            | Work::CrossEntropy { .. }
+            | Work::Contract { padding: Some(_), .. }
+    )
 }
 
-/// Returns the steps that an attention step, its gradient or a cross entropy consists of, in order. Those of attention keep matrices
-/// of scores in memory.
+/// Returns the steps that an attention step, its gradient, a cross entropy or a contraction with padding consists of, in order. Those
+/// of attention keep matrices of scores in memory, that of a padding its zeros.
 pub fn decompose(step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>, DeviceError> {
     match (&step.work, &step.inputs[..], &step.outputs[..]) {
         (&Work::Attention { causal, scale }, [q, k, v], [out, kept]) => {
@@ -29,6 +35,7 @@ pub fn decompose(step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>
         (&Work::CrossEntropy { axis }, [logits, classes], [loss, kept]) => {
             cross_entropy(axis, [logits, classes], [loss, kept], temporary)
         }
+        (Work::Contract { padding: Some(padding), .. }, [_, _, ..], _) => padded(padding, step, temporary),
         (work, ..) => Err(DeviceError::Unsupported(format!("{work:?} does not consist of simpler steps"))),
     }
 }
@@ -189,6 +196,21 @@ fn cross_entropy(
     ])
 }
 
+/// The padding, and the contraction of its result.
+fn padded(padding: &Padding, step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>, DeviceError> {
+    let mut contraction = step.clone();
+    if let Work::Contract { padding, .. } = &mut contraction.work {
+        *padding = None;
+    }
+    let right = &mut contraction.inputs[1];
+    let within = Operand { layout: padding.within.clone(), ..right.clone() };
+    let all = temporary(&padding.shape, right.dtype)?;
+    right.buffer = all.buffer.clone();
+    right.layout.offset += all.layout.offset;
+    let work = Work::Pad { before: padding.before.clone(), value: Scalar::Int(0) };
+    Ok(vec![Step { work, inputs: vec![within], outputs: vec![all] }, contraction])
+}
+
 /// How a product of a query and a key becomes a score.
 #[derive(Clone, Copy)]
 struct Scores {
@@ -266,7 +288,16 @@ fn map(program: Program, inputs: Vec<Operand>, output: &Operand) -> Step {
 /// `out[.., i, j] = epilogue(sum over k of left[.., i, k] * right[.., j, k], others[.., i, j])`.
 fn contract(sides: [&Operand; 2], others: &[Operand], output: &Operand, epilogue: Program) -> Step {
     let accumulation = Accumulation::Fast;
-    let work = Work::Contract { batch: 2, rows: 1, columns: 1, depth: 1, accumulation, epilogue };
+    let work = Work::Contract {
+        batch: 2,
+        rows: 1,
+        columns: 1,
+        depth: 1,
+        accumulation,
+        padding: None,
+        convolution: None,
+        epilogue,
+    };
     let inputs: SmallVec<[Operand; 4]> = sides.into_iter().chain(others).cloned().collect();
     Step { work, inputs: inputs.into_vec(), outputs: vec![output.clone()] }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::DeviceError;
+use crate::layout::Layout;
 use crate::program::Program;
-use crate::step::{Step, Work};
+use crate::step::{Padding, Step, Work};
 
 /// A reference-counted device allocation. It is freed when the last reference is dropped, after all work queued before that.
 pub type Buffer = Arc<dyn Memory>;
@@ -102,6 +103,11 @@ pub trait Device: Debug + Send + Sync {
     /// referenced; they have the shape of the first.
     fn epilogue_results(&self) -> usize {
         1
+    }
+    /// Whether a contraction reads zeros around its input 1, of this type, without having them in memory; the layout is that of the
+    /// input. Otherwise a step writes them first.
+    fn folds_padding(&self, _padding: &Padding, _layout: &Layout, _dtype: DType) -> bool {
+        false
     }
     /// Whether steps with these signatures, submitted together, would be replayed as one graph because they ran before.
     fn replays(&self, _signatures: &[Vec<u64>]) -> bool {

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::dtype::{DType, Scalar};
 use crate::layout::{Layout, Shape};
 use crate::node::{Node, Op, Place};
+use crate::step::{Padding, Work};
 
 /// An input of an entry: an output of another entry, and the layout it is read with.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub(crate) struct Entry {
     pub asked: bool,
     /// A node outside of this evaluation uses it: if the evaluation stores it at all, its memory is kept.
     pub awaited: bool,
+    /// It is a padding that all of its users read without having it in memory.
+    pub folded: bool,
     /// It is stored, and only this evaluation needs it: its memory may be overwritten after the last launch that reads it.
     pub spare: bool,
 }
@@ -44,7 +47,17 @@ impl Entry {
     fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
         // Constants and indices never take memory, however many tensors reference them.
         let wanted = !stored && node.is_held() && !matches!(node.op, Op::Constant(_) | Op::Index(_));
-        Entry { node, twins: Vec::new(), inputs, stored, wanted, asked: false, awaited: false, spare: false }
+        Entry {
+            node,
+            twins: Vec::new(),
+            inputs,
+            stored,
+            wanted,
+            asked: false,
+            awaited: false,
+            folded: false,
+            spare: false,
+        }
     }
 
     /// Whether it computes this operation on these inputs.
@@ -176,8 +189,57 @@ impl Graph {
                     && matches!(entry.node.stored(), Some([buffer]) if Arc::strong_count(buffer) == 1);
             }
         }
-        Graph { entries }
+        let mut graph = Graph { entries };
+        graph.fold_paddings();
+        graph
     }
+
+    /// The padding that a contraction reads without having it in memory.
+    pub fn folded_into(&self, index: usize) -> Option<usize> {
+        let entry = &self.entries[index];
+        let padded = entry.inputs.get(1).filter(|_| matches!(entry.node.op, Op::Contract { .. }))?.entry;
+        self.entries[padded].folded.then_some(padded)
+    }
+
+    /// Marks paddings that are only right operands of contractions, on devices where these need no copy of them.
+    fn fold_paddings(&mut self) {
+        let mut folded: Vec<Option<Padding>> = self.entries.iter().map(padding).collect();
+        if folded.iter().all(Option::is_none) {
+            return;
+        }
+        for entry in &self.entries {
+            for (number, source) in entry.inputs.iter().enumerate() {
+                let Some(padding) = &folded[source.entry] else { continue };
+                let (device, dtype) = (&entry.node.device, self.entries[source.entry].node.dtype);
+                let folds = number == 1
+                    && entry.inputs[0].entry != source.entry
+                    && matches!(entry.node.op, Op::Contract { .. })
+                    && device.folds_padding(padding, &source.layout, dtype);
+                if !folds {
+                    folded[source.entry] = None;
+                }
+            }
+        }
+        for (entry, folded) in self.entries.iter_mut().zip(folded) {
+            entry.folded = folded.is_some();
+        }
+    }
+}
+
+/// The padding that an entry is, if it is one with zeros that no tensor references.
+pub(crate) fn padding(entry: &Entry) -> Option<Padding> {
+    let Op::Whole(work, _) = &entry.node.op else { return None };
+    let Work::Pad { before, value } = &**work else { return None };
+    let zero = match value {
+        Scalar::Int(0) | Scalar::UInt(0) | Scalar::Bool(false) => true,
+        Scalar::Float(value) => value.to_bits() == 0,
+        _ => false,
+    };
+    (zero && !entry.stored && !entry.wanted).then(|| Padding {
+        within: entry.inputs[0].layout.clone(),
+        before: before.clone(),
+        shape: entry.node.shape.clone(),
+    })
 }
 
 /// Counts how often each node is an input within the graph. A node with more references than that has users elsewhere.

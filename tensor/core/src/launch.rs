@@ -1,7 +1,7 @@
 //! Turns groups of nodes into launches: writes their programs and names their operands. Allocates no memory.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, Source};
+use crate::graph::{Graph, Source, padding};
 use crate::layout::{Layout, Shape};
 use crate::node::Op;
 use crate::plan::{Group, Stage};
@@ -74,8 +74,9 @@ pub(crate) fn accumulator(dtype: DType) -> DType {
 pub(crate) fn launches(graph: &Graph, groups: &[Group]) -> Vec<Launch> {
     let mut launches = Vec::with_capacity(groups.len());
     for group in groups {
+        let folded = group.core.and_then(|core| graph.folded_into(core));
         let mut nodes: Vec<usize> =
-            group.prologue.iter().chain(&group.core).chain(&group.main).copied().collect();
+            group.prologue.iter().chain(&folded).chain(&group.core).chain(&group.main).copied().collect();
         nodes.sort_unstable();
         nodes.dedup();
         launch(graph, group, nodes, &mut launches);
@@ -119,8 +120,13 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
             let work = Work::Reduce { program, reduction: *reduction, axes: axes.to_vec(), mapped, epilogue };
             launches.push(Launch { work, inputs, outputs: results, nodes });
         }
-        Op::Contract { batch, rows, columns, depth, accumulation } => {
+        Op::Contract { batch, rows, columns, depth, accumulation, convolution } => {
             let mut inputs: Vec<Operand> = core.inputs.iter().map(read).collect();
+            let padding = graph.folded_into(core_index).and_then(|padded| {
+                let source = &graph.entries[padded].inputs[0];
+                inputs[1].name = Name::Entry(source.entry, source.output);
+                padding(&graph.entries[padded])
+            });
             let (epilogue, more) = epilogue(graph, group, core_index);
             inputs.extend(more);
             let work = Work::Contract {
@@ -129,6 +135,8 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
                 columns: *columns,
                 depth: *depth,
                 accumulation: *accumulation,
+                padding: padding.map(Box::new),
+                convolution: convolution.clone(),
                 epilogue,
             };
             launches.push(Launch { work, inputs, outputs: results, nodes });

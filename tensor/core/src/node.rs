@@ -10,7 +10,7 @@ use crate::device::{Buffer, Device};
 use crate::dtype::{DType, Scalar};
 use crate::layout::{Layout, Shape};
 use crate::program::{Binary, Unary};
-use crate::step::{Accumulation, Reduction, Work};
+use crate::step::{Accumulation, Convolution, Reduction, Work};
 
 pub(crate) type Inputs = SmallVec<[Arc<Node>; 3]>;
 
@@ -44,6 +44,7 @@ pub(crate) enum Op {
         columns: usize,
         depth: usize,
         accumulation: Accumulation,
+        convolution: Option<Box<Convolution>>,
     },
     /// The first input with the elements of the second at this layout, whose elements are distinct.
     Write(Layout),

@@ -242,7 +242,8 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
             }
         };
         let reduces = matches!(entry.node.op, Op::Reduce { .. });
-        for source in &entry.inputs {
+        let folded = graph.folded_into(index);
+        for source in entry.inputs.iter().filter(|source| Some(source.entry) != folded) {
             if reduces {
                 groups[group].prologue_domain = source.layout.shape.clone();
             }
@@ -251,6 +252,9 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
             } else {
                 read[source.entry] = true;
             }
+        }
+        if let Some(padded) = folded {
+            read[graph.entries[padded].inputs[0].entry] = true;
         }
     }
     groups.sort_by_key(|group| group.head);

@@ -26,9 +26,8 @@ pub(crate) fn signature<'a>(
     words.work(work);
     words.0.push(inputs as u64);
     for (layout, dtype) in operands {
-        words.0.extend([dtype as u64, layout.offset as u64]);
-        words.lengths(&layout.shape);
-        words.0.extend(layout.strides.iter().map(|&stride| stride as u64));
+        words.0.push(dtype as u64);
+        words.layout(layout);
     }
     words.0
 }
@@ -39,6 +38,12 @@ impl Words {
     fn lengths(&mut self, lengths: &[usize]) {
         self.0.push(lengths.len() as u64);
         self.0.extend(lengths.iter().map(|&length| length as u64));
+    }
+
+    fn layout(&mut self, layout: &Layout) {
+        self.0.push(layout.offset as u64);
+        self.lengths(&layout.shape);
+        self.0.extend(layout.strides.iter().map(|&stride| stride as u64));
     }
 
     fn scalar(&mut self, scalar: Scalar) {
@@ -90,9 +95,24 @@ impl Words {
                 self.program(epilogue);
             }
             Work::ArgReduce { largest, axis } => self.0.extend([2, u64::from(*largest), *axis as u64]),
-            Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
+            Work::Contract {
+                batch,
+                rows,
+                columns,
+                depth,
+                accumulation,
+                padding,
+                convolution: _,
+                epilogue,
+            } => {
                 self.0.extend([3, *accumulation as u64]);
                 self.lengths(&[*batch, *rows, *columns, *depth]);
+                self.0.push(u64::from(padding.is_some()));
+                if let Some(padding) = padding {
+                    self.layout(&padding.within);
+                    self.lengths(&padding.before);
+                    self.lengths(&padding.shape);
+                }
                 self.program(epilogue);
             }
             Work::Softmax { axis, log } => self.0.extend([4, *axis as u64, u64::from(*log)]),
@@ -140,6 +160,10 @@ impl Words {
             Fused::MaxPool { kernel, stride, padding, dilation } => {
                 self.0.push(1);
                 [kernel, stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
+            }
+            Fused::ConvolutionGradient { stride, padding, dilation, groups } => {
+                self.0.extend([2, *groups as u64]);
+                [stride, padding, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
             }
             Fused::CrossEntropyGradient { axis } => self.0.extend([3, *axis as u64]),
             Fused::Gather { axis, wraps, bound } => {

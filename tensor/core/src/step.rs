@@ -16,6 +16,33 @@ pub struct Operand {
     pub dtype: DType,
 }
 
+/// Zeros around an operand that are not in memory: the elements that [`Work::Pad`] would write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Padding {
+    /// Where the padded elements are in the operand's buffer.
+    pub within: Layout,
+    /// The number of zeros before them along each axis.
+    pub before: Shape,
+    /// The lengths with zeros on both sides. The operand's layout is one of a contiguous tensor of this shape.
+    pub shape: Shape,
+}
+
+/// What a contraction means as a convolution, for devices with a library for these. The right operand has the windows of a tensor
+/// of images, channels and lengths; the left one has the weight, or the gradient of the result for a gradient of the weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convolution {
+    /// Whether the result is the gradient of the weight.
+    pub of_weight: bool,
+    /// The shape of the tensor with the windows, zeros around it included.
+    pub shape: Shape,
+    /// The groups of channels that are convolved separately.
+    pub groups: usize,
+    /// The distance between windows along each spatial axis.
+    pub stride: Shape,
+    /// The distance between the elements of a window along each spatial axis.
+    pub dilation: Shape,
+}
+
 /// One launch.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -74,13 +101,17 @@ pub enum Work {
     /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
     /// The epilogue's input 0 is the sum, in the type of its instruction (f32 for half types); its input 1 is `inputs[2]`, and so
     /// on. Like a reduction's epilogue, it has one result per output, at most `Device::epilogue_results`. The four numbers are
-    /// the counts of axes of each sort. Inputs 0 and 1 may have any layout, so convolutions are contractions too.
+    /// the counts of axes of each sort. Inputs 0 and 1 may have any layout, so convolutions are contractions too. Zeros around
+    /// input 1 need not be in memory if there is a `padding`; it consists of simpler steps then, see [`crate::decompose`]. A
+    /// `convolution` says what is known of the operands, and changes nothing.
     Contract {
         batch: usize,
         rows: usize,
         columns: usize,
         depth: usize,
         accumulation: Accumulation,
+        padding: Option<Box<Padding>>,
+        convolution: Option<Box<Convolution>>,
         epilogue: Program,
     },
     /// Softmax along an axis of any float type, with the maximum subtracted first; computed in f32 (f64 for f64).
@@ -137,6 +168,9 @@ pub enum Fused {
     /// (i64) in these axes, the first of equals. `padding` is what the windows extend beyond the front; beyond the end they may
     /// extend too.
     MaxPool { kernel: Shape, stride: Shape, padding: Shape, dilation: Shape },
+    /// The gradient of a convolution for its input, added in any order: inputs are the gradient of the result and the weight. All
+    /// lists have one number for each spatial axis.
+    ConvolutionGradient { stride: Shape, padding: Shape, dilation: Shape, groups: usize },
     /// The gradient of [`Work::CrossEntropy`] for the logits: inputs are its inputs, the logarithms of the sums and the gradient of
     /// each sample's loss. Zero for negative classes.
     CrossEntropyGradient { axis: usize },
@@ -157,6 +191,7 @@ impl Fused {
         match self {
             Fused::TopK { .. } => "topk",
             Fused::MaxPool { .. } => "max pool",
+            Fused::ConvolutionGradient { .. } => "convolution gradient",
             Fused::CrossEntropyGradient { .. } => "cross entropy gradient",
             Fused::Gather { .. } => "gather",
             Fused::Scatter { .. } => "scatter",

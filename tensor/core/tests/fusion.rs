@@ -10,7 +10,7 @@ use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::ops::conv::{ConvOptions, conv};
 use tensor_core::ops::elementwise::{add, binary_scalar, cast, maximum, mul, sub, unary};
-use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape, sort};
+use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape, sort, window};
 use tensor_core::program::{Binary, Unary};
 use tensor_core::{Tensor, eval, explain};
 
@@ -112,6 +112,49 @@ fn convolution_batch_norm_and_relu_are_one_launch() {
     assert_eq!(plan.bytes_written(), 2 * 4 * 3 * 3 * 4);
     assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
     assert!(explain(std::slice::from_ref(&y)).unwrap().launches.is_empty());
+}
+
+#[test]
+fn a_padded_convolution_and_its_gradients_have_no_zeros_in_memory() {
+    let rig = rig();
+    for (stride, launches) in [(1, 4), (2, 15)] {
+        let (x, w) = (rig.ramp(&[2, 2, 6, 6]), rig.ramp(&[4, 2, 3, 3]));
+        for it in [&x, &w] {
+            it.set_requires_grad(true).unwrap();
+        }
+        let options = ConvOptions { padding: vec![1], stride: vec![stride], ..ConvOptions::default() };
+        let y = activation::relu(&conv(&x, &w, None, &options).unwrap()).unwrap();
+        let plan = explain(std::slice::from_ref(&y)).unwrap();
+        assert_eq!(plan.launches.len(), 1, "{plan}");
+        assert!(plan.launches[0].name.starts_with("pad + contract"), "{plan}");
+        assert_eq!(plan.bytes_read(), (2 * 2 * 36 + 4 * 2 * 9) * 4, "{plan}");
+        y.backward(Some(&rig.ramp(y.shape())), false).unwrap();
+        let plan = explain(&[y, x.grad().unwrap(), w.grad().unwrap()]).unwrap();
+        assert!(plan.launches.iter().all(|launch| launch.kind != "pad"), "{plan}");
+        assert_eq!(plan.launches.len(), launches, "{plan}");
+    }
+}
+
+#[test]
+fn zeros_that_more_than_contractions_read_are_written_once() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[1, 2, 5]), rig.ramp(&[3, 2, 3]));
+    let padded = |value: Scalar| window::pad(&x, &[(0, 0), (0, 0), (1, 2)], value).unwrap();
+    let convolved = |padded: &Tensor| conv(padded, &w, None, &ConvOptions::default()).unwrap();
+    let launches = |tensors: &[Tensor]| explain(tensors).unwrap().launches.len();
+    let alone = convolved(&padded(Scalar::Int(0)));
+    assert_eq!(launches(std::slice::from_ref(&alone)), 1);
+    let held = padded(Scalar::Float(0.0));
+    let of_held = convolved(&held);
+    assert_eq!(launches(std::slice::from_ref(&of_held)), 2, "a tensor references the padded copy");
+    assert_eq!(launches(&[convolved(&padded(Scalar::Float(1.0)))]), 2, "they are not zeros");
+    assert_eq!(launches(&[convolved(&padded(Scalar::Float(-0.0)))]), 2, "the sign of zeros matters");
+    let both =
+        [convolved(&padded(Scalar::Int(0))), reduce::sum(&padded(Scalar::Int(0)), None, false).unwrap()];
+    assert_eq!(launches(&both), 3, "a sum reads them too");
+    let expected = values(&of_held);
+    assert_eq!(values(&alone), expected);
+    assert_eq!(values(&both[0]), expected);
 }
 
 #[test]

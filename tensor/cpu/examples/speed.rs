@@ -141,6 +141,8 @@ impl Speed {
             columns: 1,
             depth: 1,
             accumulation: Accumulation::Ordered,
+            padding: None,
+            convolution: None,
             epilogue: Program::identity(DType::F32),
         };
         self.timed(name, work, &[Layout::contiguous(&[batch, m, k]), right], &[&[batch, m, n]]);
@@ -164,6 +166,8 @@ impl Speed {
             columns: 2,
             depth: 3,
             accumulation: Accumulation::Ordered,
+            padding: None,
+            convolution: None,
             epilogue: Program::identity(DType::F32),
         };
         self.timed(name, work, &[weight, windows], &[&[n, c, 56, 56]]);

@@ -70,6 +70,9 @@ impl CpuDevice {
     }
 
     fn step(&self, step: &Step) -> Result<(), DeviceError> {
+        if is_composed(&step.work) {
+            return self.composed(step);
+        }
         let inputs = step.inputs.iter().map(View::new).collect::<Result<SmallVec<[View; 4]>, _>>()?;
         let output = if matches!(step.work, Work::Write) { View::new } else { View::output };
         let outputs = step.outputs.iter().map(output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
@@ -88,7 +91,7 @@ impl CpuDevice {
             (Work::ArgReduce { largest, axis }, [input], [output]) => {
                 sequence::arg_reduce(threads, *largest, *axis, input, output)
             }
-            (Work::Contract { batch, rows, columns, depth, accumulation: _, epilogue }, inputs, [output]) => {
+            (Work::Contract { batch, rows, columns, depth, epilogue, .. }, inputs, [output]) => {
                 Contract { batch: *batch, rows: *rows, columns: *columns, depth: *depth, epilogue }
                     .run(threads, inputs, output)
             }
@@ -125,7 +128,6 @@ impl CpuDevice {
                 sequence::cumulative(threads, *axis, *product, input, output)
             }
             (Work::Fused(fused), inputs, outputs) => self.fused(fused, inputs, outputs),
-            (work, ..) if is_composed(work) => self.composed(step),
             (work, inputs, outputs) => Err(wrong(format!(
                 "{work:?} cannot have {} inputs and {} outputs",
                 inputs.len(),
@@ -273,6 +275,7 @@ impl Device for CpuDevice {
             | Work::Attention { .. }
             | Work::AttentionGradient { .. }
             | Work::CrossEntropy { .. } => float,
+            Work::Fused(Fused::ConvolutionGradient { .. }) => false,
             Work::Fused(Fused::CrossEntropyGradient { .. }) => float,
             Work::Fused(Fused::TopK { .. }) => !dtypes.first().is_some_and(|it| it.is_complex()),
             Work::Fused(Fused::MaxPool { .. }) => {

@@ -2,15 +2,31 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::{Bench, Dice, Writer, assert_near, offsets, ravel, unravel};
+use tensor_core::device::Device;
 use tensor_core::dtype::DType;
 use tensor_core::layout::{Layout, Shape};
+use tensor_core::ops::conv::{ConvOptions, conv};
+use tensor_core::ops::create;
 use tensor_core::program::{Binary, Program, Unary};
 use tensor_core::step::{Accumulation, PANEL, Work};
+use tensor_core::{Tensor, element};
+use tensor_cpu::CpuDevice;
 
 fn contract(axes: [usize; 4], epilogue: Program) -> Work {
     let [batch, rows, columns, depth] = axes;
-    Work::Contract { batch, rows, columns, depth, accumulation: Accumulation::Ordered, epilogue }
+    Work::Contract {
+        batch,
+        rows,
+        columns,
+        depth,
+        accumulation: Accumulation::Ordered,
+        padding: None,
+        convolution: None,
+        epilogue,
+    }
 }
 
 /// The ordered sum of products, as specified in `step.rs`.
@@ -266,4 +282,27 @@ fn empty_sums_are_zero_and_empty_outputs_are_nothing() {
         assert!(bench.run(work, &[&left, &right], &[(DType::F32, &[0, 3])]).remove(0).is_empty());
     }
     assert!(offsets(&Layout::contiguous(&[0, 4])).is_empty());
+}
+
+#[test]
+fn gradients_of_half_convolutions_need_no_step_of_their_own() {
+    let device: Arc<dyn Device> = CpuDevice::new();
+    let halves = |shape: &[usize]| {
+        let made = create::ones(&device, DType::F16, shape).unwrap();
+        made.set_requires_grad(true).unwrap();
+        made
+    };
+    let (x, weight) = (halves(&[1, 2, 4, 4]), halves(&[3, 2, 3, 3]));
+    let y = conv(&x, &weight, None, &ConvOptions { padding: vec![1], ..ConvOptions::default() }).unwrap();
+    y.backward(Some(&create::ones(&device, DType::F16, y.shape()).unwrap()), false).unwrap();
+    // Each element is in as many windows of three filters as it has neighbours and itself.
+    let found: Vec<f64> = decode_all(&x.grad().unwrap());
+    let expected: Vec<f64> =
+        (0..32).map(|n| [2.0, 3.0, 3.0, 2.0][n / 4 % 4] * [2.0, 3.0, 3.0, 2.0][n % 4] * 3.0).collect();
+    assert_eq!(found, expected);
+}
+
+fn decode_all(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.to_bytes().unwrap();
+    bytes.chunks_exact(2).map(|half| element::decode(half, DType::F16).to_f64()).collect()
 }

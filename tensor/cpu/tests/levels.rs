@@ -76,7 +76,16 @@ fn every_level_contracts_to_the_same_bits() {
                 other => Program::identity(other),
             };
             let accumulation = Accumulation::Ordered;
-            let work = Work::Contract { batch: 1, rows: 1, columns: 1, depth: 1, accumulation, epilogue };
+            let work = Work::Contract {
+                batch: 1,
+                rows: 1,
+                columns: 1,
+                depth: 1,
+                accumulation,
+                padding: None,
+                convolution: None,
+                epilogue,
+            };
             let inputs = |bench: &Bench| {
                 let mut dice = Dice::new(number as u64);
                 let left = bench.random(&mut dice, dtype, &[batch, m, k]);

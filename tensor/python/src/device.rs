@@ -68,6 +68,7 @@ fn options(packaged: Option<PathBuf>) -> RocmOptions {
         interpret: crate::env::interpret(),
         // The import of the module has checked the variable.
         blas: crate::env::blas().unwrap_or_default(),
+        conv: crate::env::conv().unwrap_or_default(),
         on_interpret: Some(crate::notice::interpreting),
     }
 }
@@ -271,6 +272,7 @@ fn rocm_trouble(py: Python<'_>) -> Option<String> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::env::threads().map_err(PyValueError::new_err)?;
     crate::env::blas().map_err(PyValueError::new_err)?;
+    crate::env::conv().map_err(PyValueError::new_err)?;
     crate::env::collectives().map_err(PyValueError::new_err)?;
     tensor_core::set_host_device(cpu().clone());
     make_current(cpu().clone());

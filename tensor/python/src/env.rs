@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tensor_rocm::BlasChoice;
+use tensor_rocm::{BlasChoice, ConvChoice};
 
 fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -50,6 +50,12 @@ pub fn interpret() -> bool {
 pub fn blas() -> Result<BlasChoice, String> {
     let Some(text) = text("PYFLAME_BLAS") else { return Ok(BlasChoice::Auto) };
     text.parse().map_err(|why: String| format!("PYFLAME_BLAS: {why}"))
+}
+
+/// What computes convolutions that may be added in any order: `PYFLAME_CONV`.
+pub fn conv() -> Result<ConvChoice, String> {
+    let Some(text) = text("PYFLAME_CONV") else { return Ok(ConvChoice::Auto) };
+    text.parse().map_err(|why: String| format!("PYFLAME_CONV: {why}"))
 }
 
 /// What moves elements between the GPUs of a process.

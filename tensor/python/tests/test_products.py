@@ -89,6 +89,29 @@ def test_a_library_that_was_chosen_and_cannot_be_opened_is_an_error(gpu, choice,
     assert f"PYFLAME_BLAS asks for {name}, which cannot be used" in failed.stderr, failed.stderr
 
 
+def test_an_unknown_library_of_convolutions_is_an_error_of_the_import():
+    failed = run("import pyflame", PYFLAME_CONV="cudnn")
+    assert failed.returncode and "auto, own, miopen" in failed.stderr, failed.stderr
+
+
+def test_miopen_that_was_chosen_and_cannot_be_opened_is_an_error_that_says_what_was_tried(gpu):
+    failed = run("import pyflame as pf; pf.ones(2, device='rocm')", PYFLAME_CONV="miopen", LD_LIBRARY_PATH="")
+    assert failed.returncode, failed.stdout
+    assert "PYFLAME_CONV asks for MIOpen, which cannot be used" in failed.stderr, failed.stderr
+    assert "libMIOpen.so.1" in failed.stderr and "PYFLAME_CONV=auto" in failed.stderr, failed.stderr
+
+
+def test_without_miopen_convolutions_are_computed_all_the_same(gpu):
+    program = """import pyflame as pf
+cache = pf.backend.rocm.get_tuning_cache()
+cache.enable_exhaustive_search(True)
+x, w = pf.ones(1, 8, 6, 6, device='rocm').half(), pf.ones(16, 8, 3, 3, device='rocm').half()
+print(pf.conv2d(x, w, padding=1)[0, 0, 2, 2].item())"""
+    for choice in ["auto", "own"]:
+        done = run(program, PYFLAME_CONV=choice, LD_LIBRARY_PATH="")
+        assert done.stdout.strip() == "72.0", done.stderr
+
+
 def test_without_a_library_products_are_computed_all_the_same(gpu):
     program = "import pyflame as pf; a = pf.ones(160, 160, device='rocm').half(); print((a @ a)[0, 0].item())"
     for choice in ["auto", "own"]:

@@ -3,22 +3,33 @@
 // store a sum.
 namespace pf {
 
+// Where an element of an operand with zeros around it is: its offset in memory, and a mark that says whether it is there (see
+// src/work/folded.rs).
+template <class I> struct Spot {
+    I at;
+    u32 mark;
+    PF_METHOD Spot operator+(Spot other) const { return {at + other.at, mark + other.mark}; }
+};
+// Whether every field of a mark is from its power of two to below the length after it.
+PF_DEVICE bool inside(u32 mark, u32 lengths, u32 limits) { return (mark & ~(mark - lengths) & limits) == limits; }
+
 // 256 threads in 16 rows of 16 compute T by U results. `LK` and `RK`: neighbours in depth are adjacent in memory, left and right.
 // Adds the depth range [from, to): all of it, or one panel when panels are distributed over work-groups.
 template <class D, int T, int U, bool LK, bool RK, class I, class Row, class Column, class Depth, class Left, class Right, class Store>
 PF_DEVICE void contract(I rows, I columns, I from, I to, I row0, I column0, Row row, Column column, Depth depth, Left left, Right right,
                         Store store) {
     typedef typename D::A A;
+    typedef decltype(column((I)0)) C;
     constexpr int K = 16, X = T / 16, Y = U / 16;
     PF_SHARED A tile_left[K][T + 1];
     PF_SHARED A tile_right[K][U + 1];
     PF_SHARED I at_row[T];
-    PF_SHARED I at_column[U];
+    PF_SHARED C at_column[U];
     PF_SHARED I at_left[K];
-    PF_SHARED I at_right[K];
+    PF_SHARED C at_right[K];
     const int t = (int)lane(), x = t % 16, y = t / 16;
     for (int i = t; i < T; i += 256) at_row[i] = row0 + i < rows ? row(row0 + i) : 0;
-    for (int i = t; i < U; i += 256) at_column[i] = column0 + i < columns ? column(column0 + i) : 0;
+    for (int i = t; i < U; i += 256) at_column[i] = column0 + i < columns ? column(column0 + i) : C();
     A sum[X][Y], chain[X][Y];
 #pragma unroll
     for (int i = 0; i < X; i++)

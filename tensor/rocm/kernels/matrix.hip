@@ -38,8 +38,8 @@ template <> struct Matrix<BF16> {
 enum Reading { ROWS, DEPTH, FOUR_ROWS, FOUR_DEPTH };
 
 // Copies T rows with K elements of depth. `row` says whether a row exists; `load` and `load_four` read at an offset.
-template <class D, int T, Reading R, class I, class Load, class Four>
-PF_DEVICE void fill(typename D::S* tile, const I* at_row, const I* at_depth, I rows, int kept, Load load, Four load_four) {
+template <class D, int T, Reading R, class P, class I, class Load, class Four>
+PF_DEVICE void fill(typename D::S* tile, const P* at_row, const P* at_depth, I rows, int kept, Load load, Four load_four) {
     typedef typename D::S S;
     typedef S Quad __attribute__((ext_vector_type(4)));
     constexpr int K = Matrix<D>::K, STEP = Matrix<D>::STEP;
@@ -77,17 +77,18 @@ PF_DEVICE void contract_matrix(I rows, I columns, I from, I to, I row0, I column
     typedef typename D::S S;
     typedef Matrix<D> M;
     typedef typename M::Own Own;
+    typedef decltype(column((I)0)) C;
     constexpr int K = M::K, STEP = M::STEP, HALF = T / 2, N = T / 32;
     PF_SHARED S tile_left[T * STEP] __attribute__((aligned(16)));
     PF_SHARED S tile_right[T * STEP] __attribute__((aligned(16)));
     PF_SHARED I at_row[T];
-    PF_SHARED I at_column[T];
+    PF_SHARED C at_column[T];
     PF_SHARED I at_left[K];
-    PF_SHARED I at_right[K];
+    PF_SHARED C at_right[K];
     const int t = (int)lane(), wave = t / 64, x = t % 16, y = t % 64 / 16;
     if (t < T) {
         at_row[t] = row0 + t < rows ? row(row0 + t) : 0;
-        at_column[t] = column0 + t < columns ? column(column0 + t) : 0;
+        at_column[t] = column0 + t < columns ? column(column0 + t) : C();
     }
     quad sum[N][N] = {};
     for (I k0 = from; k0 < to; k0 += K) {

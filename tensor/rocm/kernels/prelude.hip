@@ -5,6 +5,7 @@
 #pragma clang fp contract(off)
 #define PF_DEVICE static __attribute__((device, always_inline)) inline
 #define PF_MEMBER static __attribute__((device, always_inline))
+#define PF_METHOD __attribute__((device, always_inline))
 #define PF_KERNEL(threads) extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads)))
 #define PF_SHARED static __attribute__((shared))
 #define PF_GLOBAL __attribute__((address_space(1)))

@@ -74,7 +74,16 @@ mod tests {
                 ([false, false], program(&biased_relu), vec![bias]),
             ] {
                 let accumulation = Accumulation::Ordered;
-                let work = Work::Contract { batch: 0, rows: 1, columns: 1, depth: 1, accumulation, epilogue };
+                let work = Work::Contract {
+                    batch: 0,
+                    rows: 1,
+                    columns: 1,
+                    depth: 1,
+                    accumulation,
+                    padding: None,
+                    convolution: None,
+                    epilogue,
+                };
                 let inputs = turned.map(matrix).into_iter().chain(others).collect();
                 steps.push((tile, step(work, inputs, &[99, 99])));
             }

@@ -1,4 +1,4 @@
-//! Opening of libraries that call the HIP runtime by themselves: rocBLAS, hipBLASLt, RCCL.
+//! Opening of libraries that call the HIP runtime by themselves: rocBLAS, hipBLASLt, MIOpen, RCCL.
 
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) fn open_with_kernels(
 
 /// The address of a function of the library itself.
 fn its_address(library: &libloading::Library) -> Result<*mut c_void, String> {
-    [c"rocblas_create_handle", c"hipblasLtCreate", c"miopenCreateWithStream"]
+    [c"rocblas_create_handle", c"hipblasLtCreate"]
         .into_iter()
         .map(|name: &CStr| address(library, name))
         .find(|address| !address.is_null())

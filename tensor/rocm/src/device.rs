@@ -10,10 +10,12 @@ use tensor_core::device::{Buffer, Device, DeviceInfo};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
-use tensor_core::step::{Operand, Step, Work};
+use tensor_core::program::Program;
+use tensor_core::step::{Fused, Operand, Padding, Step, Work};
 
 use crate::ahead;
 use crate::blas::{Blas, BlasChoice, Gemm, Library as BlasLibrary};
+use crate::conv::{Call, Conv, ConvChoice};
 use crate::faults::Faults;
 use crate::interpret::Interpret;
 use crate::kernels::{KernelStatistics, Kernels};
@@ -25,7 +27,7 @@ use crate::source::Launch;
 use crate::stream::Stream;
 use crate::template::Templates;
 use crate::tuning::tuning_cache;
-use crate::work::{self, Target};
+use crate::work::{self, Folded, Target};
 
 /// Options of a ROCm device.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,8 @@ pub struct RocmOptions {
     pub interpret: bool,
     /// What computes matrix products that may be added in any order.
     pub blas: BlasChoice,
+    /// What computes convolutions that may be added in any order.
+    pub conv: ConvChoice,
     /// Is called once if steps are interpreted because there is no compiler, with the reason. It must not use tensors.
     pub on_interpret: Option<fn(&str)>,
 }
@@ -55,6 +59,7 @@ pub struct RocmDevice {
     pinned: Arc<PinnedPool>,
     faults: Faults,
     blas: Blas,
+    conv: Conv,
     stream: Arc<Stream>,
     /// Set if steps are interpreted.
     interpret: OnceLock<Interpret>,
@@ -67,6 +72,7 @@ enum Alternative {
     /// pyflame's kernel with a tile of this size.
     Tile(usize),
     Library(BlasLibrary),
+    MiOpen,
 }
 
 impl Alternative {
@@ -75,6 +81,7 @@ impl Alternative {
         match self {
             Alternative::Library(BlasLibrary::RocBlas) => 1,
             Alternative::Library(BlasLibrary::HipBlasLt) => 2,
+            Alternative::MiOpen => 3,
             Alternative::Tile(tile) => tile as u32,
         }
     }
@@ -82,7 +89,7 @@ impl Alternative {
     fn of(number: u32, tiles: &[usize]) -> Option<Alternative> {
         let libraries = [BlasLibrary::RocBlas, BlasLibrary::HipBlasLt].map(Alternative::Library);
         let tiles = tiles.iter().map(|&tile| Alternative::Tile(tile));
-        libraries.into_iter().chain(tiles).find(|it| it.number() == number)
+        libraries.into_iter().chain([Alternative::MiOpen]).chain(tiles).find(|it| it.number() == number)
     }
 }
 
@@ -144,6 +151,7 @@ impl RocmDevice {
                 stream.clone(),
                 properties.architecture.split(':').next().unwrap_or_default(),
             ),
+            conv: Conv::new(options.conv, stream.clone()),
             properties,
             stream,
             interpret: OnceLock::new(),
@@ -153,6 +161,7 @@ impl RocmDevice {
             device.interpret("the option `interpret` is set", true)?;
         }
         device.blas.check()?;
+        device.conv.check()?;
         device.set_replaying(!options.without_graphs);
         Ok(Arc::new(device))
     }
@@ -230,7 +239,11 @@ impl RocmDevice {
         if !tuning_cache().is_exhaustive() || self.is_interpreting() {
             return None;
         }
-        let (key, tiles) = work::tuning_key(self.target(), step)?;
+        let (mut key, tiles) = work::tuning_key(self.target(), step)?;
+        if let Some(call) = Call::of(step).filter(|_| self.conv.is_tuned()) {
+            // What a library does depends on more than the sizes of the contraction.
+            key = format!("{key} {}", call.key());
+        }
         let key = format!(
             "{} {} {} {key}",
             env!("CARGO_PKG_VERSION"),
@@ -244,12 +257,16 @@ impl RocmDevice {
     fn tune(&self, step: &Step, key: &str, tiles: &[usize]) -> Result<Alternative, DeviceError> {
         let mut best = (f32::INFINITY, Alternative::Tile(tiles[0]));
         let libraries = if Gemm::of(step).is_some() { self.blas.alternatives() } else { Vec::new() };
-        let tiles = tiles.iter().map(|&tile| Alternative::Tile(tile));
-        for alternative in tiles.chain(libraries.into_iter().map(Alternative::Library)) {
+        let mut alternatives: Vec<Alternative> = tiles.iter().map(|&tile| Alternative::Tile(tile)).collect();
+        alternatives.extend(libraries.into_iter().map(Alternative::Library));
+        if Call::of(step).is_some() && self.conv.is_alternative() {
+            alternatives.push(Alternative::MiOpen);
+        }
+        for alternative in alternatives {
             let once = || self.once(step, alternative);
-            // The first run compiles and loads the kernel. A library that cannot compute this product is no alternative.
+            // The first run compiles and loads the kernel. A library that cannot compute this step is no alternative.
             let time = match (once(), alternative) {
-                (Err(_), Alternative::Library(_)) => continue,
+                (Err(_), Alternative::Library(_) | Alternative::MiOpen) => continue,
                 (Err(error), _) => return Err(error),
                 (Ok(()), _) => self.stream.time(once)?,
             };
@@ -268,6 +285,7 @@ impl RocmDevice {
             Alternative::Library(library) => {
                 self.by_library(library, step, &mut launches, &mut held)?;
             }
+            Alternative::MiOpen => self.by_miopen(step, &mut launches, &mut held)?,
             Alternative::Tile(tile) => {
                 self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
             }
@@ -286,20 +304,56 @@ impl RocmDevice {
         let (Some(gemm), Work::Contract { epilogue, .. }) = (Gemm::of(step), &step.work) else {
             return Err(DeviceError::Unsupported(format!("{library} has no such product")));
         };
+        let (dtype, rest) = (gemm.sum_type(), (!gemm.writes_output()).then_some(epilogue.clone()));
+        self.with_sums(step, dtype, rest, launches, held, |output, _| {
+            self.blas.multiply(library, &gemm, output)
+        })
+    }
+
+    /// Computes a convolution by MIOpen, after the launches before it; adds that of the epilogue.
+    fn by_miopen(
+        &self,
+        step: &Step,
+        launches: &mut Vec<Launch>,
+        held: &mut Vec<Block>,
+    ) -> Result<(), DeviceError> {
+        let Some(call) = Call::of(step) else {
+            return Err(DeviceError::Unsupported(format!(
+                "MIOpen has no such convolution: {:?}; PYFLAME_CONV=auto computes it without MIOpen",
+                step.work
+            )));
+        };
+        self.with_sums(step, call.sizes.dtype, call.epilogue(), launches, held, |output, held| {
+            held.extend(self.conv.convolve(&call, &self.pool, output)?);
+            Ok(())
+        })
+    }
+
+    /// Computes sums of a type by a library, after the launches before it: `compute` writes them to an address. Then computes the
+    /// rest from them; without one they are the output.
+    fn with_sums(
+        &self,
+        step: &Step,
+        dtype: DType,
+        rest: Option<Program>,
+        launches: &mut Vec<Launch>,
+        held: &mut Vec<Block>,
+        compute: impl FnOnce(u64, &mut Vec<Block>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
         self.kernels.run(&std::mem::take(launches))?;
         let output = &step.outputs[0];
-        if gemm.writes_output() {
-            self.blas.multiply(library, &gemm, work::address(output)?.0)?;
+        let Some(rest) = rest else {
+            compute(work::address(output)?.0, held)?;
             self.kernels.count_library_call();
             return Ok(());
-        }
-        let sums: Buffer = Arc::new(self.pool.allocate(gemm.results() * gemm.sum_type().bytes())?);
+        };
         let layout = Layout::contiguous(&output.layout.shape);
-        let sums = Operand { buffer: sums, layout, dtype: gemm.sum_type() };
-        self.blas.multiply(library, &gemm, work::address(&sums)?.0)?;
+        let sums: Buffer = Arc::new(self.pool.allocate(layout.elements() * dtype.bytes())?);
+        let sums = Operand { buffer: sums, layout, dtype };
+        compute(work::address(&sums)?.0, held)?;
         self.kernels.count_library_call();
         let rest = Step {
-            work: Work::Map(epilogue.clone()),
+            work: Work::Map(rest),
             inputs: [sums].iter().chain(&step.inputs[2..]).cloned().collect(),
             outputs: step.outputs.clone(),
         };
@@ -330,8 +384,14 @@ impl RocmDevice {
         step: &Step,
         launches: &mut Vec<Launch>,
     ) -> Result<Option<Alternative>, DeviceError> {
+        if matches!(step.work, Work::Fused(Fused::ConvolutionGradient { .. })) {
+            return Ok(Some(Alternative::MiOpen));
+        }
         if self.is_interpreting() || step.outputs.iter().all(|output| output.layout.elements() == 0) {
             return Ok(None);
+        }
+        if self.conv.is_chosen() && Call::of(step).is_some() {
+            return Ok(Some(Alternative::MiOpen));
         }
         if self.blas.is_tuned()
             && let Some((key, tiles)) = self.tuning_key(step)
@@ -343,6 +403,9 @@ impl RocmDevice {
             if let Some(Alternative::Library(library)) = known
                 && self.blas.alternatives().contains(&library)
             {
+                return Ok(known);
+            }
+            if known == Some(Alternative::MiOpen) && self.conv.is_alternative() {
                 return Ok(known);
             }
             self.kernels.run(&std::mem::take(launches))?;
@@ -358,19 +421,26 @@ impl RocmDevice {
         let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
         for step in steps {
             let mut target = self.target();
-            match self.alternative(step, &mut launches)? {
-                Some(Alternative::Library(library)) => {
-                    match self.by_library(library, step, &mut launches, &mut held) {
-                        Err(DeviceError::Call { .. } | DeviceError::Unsupported(_))
-                            if self.blas.is_tuned() => {}
-                        other => {
-                            other?;
-                            continue;
-                        }
-                    }
+            // A library that was not asked for by name and cannot compute this step is not used for it.
+            let (done, optional) = match self.alternative(step, &mut launches)? {
+                Some(Alternative::Library(library)) => (
+                    self.by_library(library, step, &mut launches, &mut held).map(|()| true),
+                    self.blas.is_tuned(),
+                ),
+                Some(Alternative::MiOpen) => {
+                    (self.by_miopen(step, &mut launches, &mut held).map(|()| true), self.conv.is_tuned())
                 }
-                Some(Alternative::Tile(tile)) => target.tile = Some(tile),
-                None => {}
+                Some(Alternative::Tile(tile)) => {
+                    target.tile = Some(tile);
+                    (Ok(false), true)
+                }
+                None => (Ok(false), true),
+            };
+            match done {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(DeviceError::Call { .. } | DeviceError::Unsupported(_)) if optional => {}
+                Err(error) => return Err(error),
             }
             self.plan(target, step, &mut launches, &mut held)?;
         }
@@ -446,6 +516,10 @@ impl Device for RocmDevice {
     }
 
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
+        if let Work::Fused(Fused::ConvolutionGradient { stride, .. }) = work {
+            let alike = dtypes.iter().all(|&dtype| dtype == dtypes[0] && crate::conv::takes(dtype));
+            return self.conv.is_chosen() && alike && (1..=3).contains(&stride.len());
+        }
         work::supports(work, dtypes)
     }
 
@@ -472,6 +546,12 @@ impl Device for RocmDevice {
 
     fn epilogue_results(&self) -> usize {
         8
+    }
+
+    fn folds_padding(&self, padding: &Padding, layout: &Layout, dtype: DType) -> bool {
+        // A library computes matrix products from memory only, and a padded matrix is read a few times, not by many windows.
+        let windows = layout.elements() > padding.shape.iter().product();
+        windows && work::contracts(dtype) && !self.is_interpreting() && Folded::of(padding, layout).is_some()
     }
 
     fn replays(&self, signatures: &[Vec<u64>]) -> bool {

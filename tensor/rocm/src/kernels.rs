@@ -37,7 +37,7 @@ pub struct KernelStatistics {
     pub launches: u64,
     /// Launches of kernels that interpret steps, because there is no compiler.
     pub interpreted: u64,
-    /// Matrix products that a library computed.
+    /// Matrix products and convolutions that a library computed.
     pub by_library: u64,
     /// Launches that were replayed as graphs.
     pub replays: ReplayStatistics,
@@ -131,7 +131,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Counts a product that a library computes.
+    /// Counts a product or convolution that a library computes.
     pub(crate) fn count_library_call(&self) {
         self.state.lock().statistics.by_library += 1;
     }

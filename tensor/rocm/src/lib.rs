@@ -10,6 +10,7 @@ mod axes;
 mod blas;
 mod cache;
 mod companion;
+mod conv;
 mod device;
 mod exchange;
 mod expression;
@@ -30,6 +31,7 @@ mod tuning;
 mod work;
 
 pub use blas::BlasChoice;
+pub use conv::ConvChoice;
 pub use device::{RocmDevice, RocmOptions, device_count, device_count_with, reset_with};
 pub use exchange::{Lent, User};
 pub use kernels::KernelStatistics;

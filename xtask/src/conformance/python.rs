@@ -99,6 +99,20 @@ const PROGRAMS: &[Program] = &[
         not_on: &[],
     },
     Program {
+        name: "pyflame with MIOpen",
+        source: "pyflame_convolutions",
+        needs: Needs::Comgr,
+        environment: &[("PYFLAME_CONV", "miopen"), ("PYFLAME_CACHE", "0"), ("MIOPEN_LOG_LEVEL", "3")],
+        not_on: &[],
+    },
+    Program {
+        name: "pyflame with tuned convolutions",
+        source: "pyflame_convolutions",
+        needs: Needs::Comgr,
+        environment: &[("PYFLAME_CONV", "auto"), ("PYFLAME_CACHE", "0"), ("MIOPEN_LOG_LEVEL", "3")],
+        not_on: &[],
+    },
+    Program {
         name: "cupy_rocm",
         source: "cupy_rocm",
         needs: Needs::MathematicalLibraries,

@@ -10,11 +10,11 @@ use crate::programs::instruction;
 
 fn plain(groups: [usize; 4], accumulation: Accumulation, epilogue: Program) -> Work {
     let [batch, rows, columns, depth] = groups;
-    Work::Contract { batch, rows, columns, depth, accumulation, epilogue }
+    Work::Contract { batch, rows, columns, depth, accumulation, padding: None, convolution: None, epilogue }
 }
 
 /// Program that rounds the sum to a narrower type.
-fn rounding(sum: DType, to: DType) -> Program {
+pub fn rounding(sum: DType, to: DType) -> Program {
     if sum == to {
         return Program::identity(to);
     }
@@ -25,7 +25,7 @@ fn rounding(sum: DType, to: DType) -> Program {
 }
 
 /// max(sum + bias, 0).
-fn bias_and_relu() -> Program {
+pub fn bias_and_relu() -> Program {
     let f = DType::F32;
     Program {
         instructions: vec![

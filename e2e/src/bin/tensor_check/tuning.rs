@@ -17,6 +17,8 @@ pub fn check(rocm: &RocmDevice) -> Result<(), String> {
         columns: 1,
         depth: 1,
         accumulation,
+        padding: None,
+        convolution: None,
         epilogue: Program::identity(f),
     };
     let case =

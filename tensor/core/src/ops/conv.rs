@@ -4,12 +4,14 @@
 use crate::dtype::Scalar;
 use crate::error::TensorError;
 use crate::layout::{Layout, Shape};
+use crate::node::Op;
 use crate::ops::axes::Axes;
 use crate::ops::elementwise::{add, cast};
-use crate::ops::matmul::{Counts, contract};
+use crate::ops::matmul::{Counts, contract, contract_as, precision};
 use crate::ops::shape::{broadcast_to, contiguous, permuted, sliced, to_shape};
 use crate::ops::strided::written;
 use crate::ops::window::{fold, pad, windows};
+use crate::step::{Accumulation, Convolution, Fused, Work};
 use crate::tensor::{Result, Tensor, same_device};
 
 /// Options of a convolution: one number for each spatial dimension, or one for all.
@@ -124,9 +126,15 @@ impl Geometry {
         pad(x, &sides.collect::<Vec<_>>(), Scalar::Int(0))
     }
 
-    /// `[n, groups, in / groups, out.., kernel..]`, a view of the padded input.
-    fn windows(&self, x: &Tensor, kernel: &[usize]) -> Result<Tensor> {
-        windows(&self.grouped(&self.padded(x)?)?, kernel, &self.stride, &self.dilation)
+    /// `[n, groups, in / groups, out.., kernel..]`, a view of a padded input.
+    fn windows(&self, padded: &Tensor, kernel: &[usize]) -> Result<Tensor> {
+        windows(&self.grouped(padded)?, kernel, &self.stride, &self.dilation)
+    }
+
+    /// What the contraction of windows of a padded input is.
+    fn convolution(&self, padded: &Tensor, of_weight: bool) -> Option<Convolution> {
+        let (stride, dilation) = (self.stride.clone(), self.dilation.clone());
+        Some(Convolution { of_weight, shape: padded.shape().into(), groups: self.groups, stride, dilation })
     }
 
     /// The channels as `[groups, channels / groups]`.
@@ -144,23 +152,24 @@ impl Geometry {
     }
 
     fn forward(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        self.convolved(x, &self.split(weight)?)
+        self.convolved(&self.padded(x)?, &self.split(weight)?)
     }
 
-    /// Contracts with a weight of `[groups, out / groups, in / groups, kernel..]` to `[channels, positions]` for each image and
+    /// Contracts a padded input with a weight of `[groups, out / groups, in / groups, kernel..]` to `[channels, positions]` for each image and
     /// group, so that the result is laid out as `[n, channels, positions..]`.
-    fn convolved(&self, x: &Tensor, split: &Tensor) -> Result<Tensor> {
+    fn convolved(&self, padded: &Tensor, split: &Tensor) -> Result<Tensor> {
         let axes = self.axes;
-        let windows = self.windows(x, &split.shape()[3..])?;
+        let windows = self.windows(padded, &split.shape()[3..])?;
         // [n, g, out.., in, kernel..].
         let order: Axes =
             [0, 1].into_iter().chain(3..3 + axes).chain([2]).chain(3 + axes..3 + 2 * axes).collect();
         let right = permuted(&windows, &order);
-        let mut shape = Shape::from_slice(&[x.shape()[0]]);
+        let mut shape = Shape::from_slice(&[padded.shape()[0]]);
         shape.extend_from_slice(split.shape());
         let left = broadcast_to(split, &shape)?;
-        let y = contract(&left, &right, Counts { batch: 2, rows: 1, columns: axes, depth: 1 + axes })?;
-        let mut shape = Shape::from_slice(&[x.shape()[0], split.shape()[0] * split.shape()[1]]);
+        let counts = Counts { batch: 2, rows: 1, columns: axes, depth: 1 + axes };
+        let y = contract_as(&left, &right, counts, self.convolution(padded, false))?;
+        let mut shape = Shape::from_slice(&[padded.shape()[0], split.shape()[0] * split.shape()[1]]);
         shape.extend_from_slice(&y.shape()[3..]);
         to_shape(&y, &shape)
     }
@@ -173,9 +182,10 @@ impl Geometry {
         let left = permuted(&self.grouped(g)?, &order);
         let order: Axes =
             [1, 2].into_iter().chain(3 + axes..3 + 2 * axes).chain([0]).chain(3..3 + axes).collect();
-        let right = permuted(&self.windows(x, &weight.shape()[2..])?, &order);
-        let product =
-            contract(&left, &right, Counts { batch: 1, rows: 1, columns: 1 + axes, depth: 1 + axes })?;
+        let padded = self.padded(x)?;
+        let right = permuted(&self.windows(&padded, &weight.shape()[2..])?, &order);
+        let counts = Counts { batch: 1, rows: 1, columns: 1 + axes, depth: 1 + axes };
+        let product = contract_as(&left, &right, counts, self.convolution(&padded, true))?;
         to_shape(&product, weight.shape())
     }
 
@@ -183,6 +193,9 @@ impl Geometry {
     /// part of the kernel that reaches them.
     fn of_input(&self, g: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         let (axes, lengths) = (self.axes, &x.shape()[2..]);
+        if let Some(all) = self.of_input_at_once(g, x, weight)? {
+            return Ok(all);
+        }
         let split = self.split(weight)?;
         if (0..axes).any(|n| self.stride[n] > 1 && self.dilation[n] > 1) || weight.shape().contains(&0) {
             // [g, in / groups, kernel.., out / groups].
@@ -238,6 +251,26 @@ impl Geometry {
             all = if phases == 1 { part } else { written(&all, &layout, &part) };
         }
         Ok(all)
+    }
+
+    /// The same as one step of a device that has one, if it may be added in any order and is not differentiated itself.
+    fn of_input_at_once(&self, g: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Option<Tensor>> {
+        let (stride, padding) = (self.stride.clone(), self.padding.clone());
+        let dilation = self.dilation.clone();
+        let work = Work::Fused(Fused::ConvolutionGradient { stride, padding, dilation, groups: self.groups });
+        let is_fast = precision().accumulation(g.dtype()) == Accumulation::Fast;
+        let recorded = crate::grad_mode::is_enabled() && (g.requires_grad() || weight.requires_grad());
+        let is_empty = [g, x, weight].iter().any(|it| it.elements() == 0);
+        if !is_fast
+            || recorded
+            || is_empty
+            || !g.device().supports(&work, &[g.dtype(), weight.dtype(), g.dtype()])
+        {
+            return Ok(None);
+        }
+        let op = Op::Whole(Box::new(work), Vec::new());
+        let (g, weight) = (contiguous(g)?, contiguous(weight)?);
+        Ok(Some(Tensor::make(op, &[&g, &weight], x.shape().into(), g.dtype())))
     }
 
     /// Multiplies every element of `g` by a kernel and adds the products at the positions that the kernel covers: `[n, channels,

@@ -9,7 +9,7 @@ use crate::node::Op;
 use crate::ops::axes::{Axes, broadcast};
 use crate::ops::elementwise::{add, cast, conjugate};
 use crate::ops::shape::{broadcast_to, permuted, to_shape};
-use crate::step::Accumulation;
+use crate::step::{Accumulation, Convolution};
 use crate::tensor::{Result, Tensor, same_device};
 
 /// The order of additions in products.
@@ -41,7 +41,7 @@ pub fn precision() -> Precision {
 
 impl Precision {
     /// How products of a type are added.
-    fn accumulation(self, dtype: DType) -> Accumulation {
+    pub(crate) fn accumulation(self, dtype: DType) -> Accumulation {
         let half = matches!(dtype, DType::F16 | DType::BF16);
         match self {
             Precision::Mixed if half => Accumulation::Fast,
@@ -147,6 +147,16 @@ pub struct Counts {
 
 /// `out[b.., m.., n..] = sum over k.. of left[b.., m.., k..] * right[b.., n.., k..]`, of one type.
 pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor> {
+    contract_as(left, right, counts, None)
+}
+
+/// Like [`contract`], of operands that are those of a convolution.
+pub(crate) fn contract_as(
+    left: &Tensor,
+    right: &Tensor,
+    counts: Counts,
+    convolution: Option<Convolution>,
+) -> Result<Tensor> {
     let Counts { batch, rows, columns, depth } = counts;
     let agree = left.rank() == batch + rows + depth
         && right.rank() == batch + columns + depth
@@ -166,7 +176,8 @@ pub fn contract(left: &Tensor, right: &Tensor, counts: Counts) -> Result<Tensor>
     let mut shape = Shape::from(&left.shape()[..batch + rows]);
     shape.extend_from_slice(&right.shape()[batch..batch + columns]);
     let accumulation = precision().accumulation(left.dtype());
-    let op = Op::Contract { batch, rows, columns, depth, accumulation };
+    let convolution = convolution.map(Box::new);
+    let op = Op::Contract { batch, rows, columns, depth, accumulation, convolution };
     let product = Tensor::make(op, &[&left, &right], shape, left.dtype());
     Ok(product.record("contract", &[&left, &right], |_| {
         let (left, right) = (left.saved(), right.saved());

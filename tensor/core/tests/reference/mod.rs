@@ -14,7 +14,7 @@ use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
 use tensor_core::program::{Binary, Code, Program, Unary};
 use tensor_core::random;
-use tensor_core::step::{Distribution, Operand, Reduction, Step, Work};
+use tensor_core::step::{Distribution, Operand, Padding, Reduction, Step, Work};
 
 #[derive(Debug, Default)]
 pub struct Reference {
@@ -79,6 +79,9 @@ impl Device for Reference {
         let inside =
             programs.iter().flat_map(|program| &program.instructions).map(|instruction| instruction.dtype);
         inside.chain(dtypes.iter().copied()).all(|dtype| !dtype.is_complex())
+    }
+    fn folds_padding(&self, _: &Padding, _: &Layout, _: DType) -> bool {
+        true
     }
     fn epilogue_results(&self) -> usize {
         3

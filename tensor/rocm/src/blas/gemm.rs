@@ -33,8 +33,15 @@ pub(crate) struct Gemm<'a> {
 impl<'a> Gemm<'a> {
     /// Returns the product that a step is before its epilogue; `None` if it is none, or must be added in the fixed order.
     pub(crate) fn of(step: &'a Step) -> Option<Gemm<'a>> {
-        let &Work::Contract { batch, rows, columns, depth, accumulation: Accumulation::Fast, .. } =
-            &step.work
+        let &Work::Contract {
+            batch,
+            rows,
+            columns,
+            depth,
+            accumulation: Accumulation::Fast,
+            padding: None,
+            ..
+        } = &step.work
         else {
             return None;
         };
@@ -120,10 +127,6 @@ impl<'a> Gemm<'a> {
             .fold(1_usize, |all, &size| all.saturating_mul(size))
     }
 
-    pub(crate) fn results(&self) -> usize {
-        self.rows * self.columns * self.batch
-    }
-
     /// The operands in the order of the library.
     pub(crate) fn operands(&self) -> [&'a Operand; 2] {
         [&self.step.inputs[1], &self.step.inputs[0]]
@@ -172,7 +175,16 @@ mod tests {
     fn step(left: Operand, right: Operand, counts: [usize; 4], accumulation: Accumulation) -> Step {
         let [batch, rows, columns, depth] = counts;
         let epilogue = Program::identity(DType::F32);
-        let work = Work::Contract { batch, rows, columns, depth, accumulation, epilogue };
+        let work = Work::Contract {
+            batch,
+            rows,
+            columns,
+            depth,
+            accumulation,
+            padding: None,
+            convolution: None,
+            epilogue,
+        };
         Step { work, inputs: vec![left, right], outputs: vec![operand(&[2, 3], &[3, 1])] }
     }
 

@@ -58,7 +58,8 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
                 reduce::reduce(plan, it, division, &source, output)
             })
         }
-        Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
+        Work::Contract { padding: Some(_), .. } => apart(plan, step),
+        Work::Contract { batch, rows, columns, depth, accumulation, epilogue, padding: None, .. } => {
             let sums = stored(inputs[0].dtype);
             let (left, right) = (alike(plan, &inputs[0], sums)?, alike(plan, &inputs[1], sums)?);
             let groups = [*batch, *rows, *columns, *depth];
@@ -70,6 +71,8 @@ pub(crate) fn add(plan: &mut Plan, with: Interpret, step: &Step) -> Result<(), D
                         columns: *columns,
                         depth: *depth,
                         accumulation: *accumulation,
+                        padding: None,
+                        convolution: None,
                         epilogue: Program::identity(sums),
                     },
                     inputs: vec![left.clone(), right.clone()],

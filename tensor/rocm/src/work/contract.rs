@@ -1,12 +1,16 @@
 //! Contractions: matrix products and convolutions, with an epilogue for each sum.
 
+use std::ops::Range;
+
+use tensor_core::decompose::is_composed;
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 use tensor_core::step::{Accumulation, Operand, PANEL, Step, Work};
 
+use super::folded::Folded;
 use super::map::Elements;
-use super::plan::{Plan, Target, address};
+use super::plan::{Plan, Target, address, apart};
 use super::reduce::After;
 use crate::axes::Axes;
 use crate::expression::{self, cast, load, store};
@@ -31,6 +35,8 @@ pub(crate) struct Problem<'a> {
     pub depth: Axes,
     pub step: &'a Step,
     epilogue: &'a Program,
+    /// Set if zeros around the right operand are not in memory. The last operand of batch, columns and depth are its marks then.
+    folded: Option<Folded>,
     /// Whether indices need 64 bits.
     pub wide: bool,
 }
@@ -51,6 +57,9 @@ pub(super) fn plan(
     step: &Step,
 ) -> Result<(), DeviceError> {
     let it = Problem::new(groups, epilogue, step);
+    if it.folded.is_none() && is_composed(&step.work) {
+        return apart(plan, step);
+    }
     let sums = sum_type(step.inputs[0].dtype);
     let matrix = it.uses_matrix_cores(plan.target, accumulation);
     let division = if matrix { divide_matrix(plan.target, &it) } else { divide(plan.target, &it) };
@@ -70,7 +79,8 @@ pub(super) fn plan(
 
 /// Returns the tuning key of a contraction, and the tile sizes to choose from; `None` for other steps.
 pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<(String, &'static [usize])> {
-    let Work::Contract { batch, rows, columns, depth, accumulation, epilogue } = &step.work else {
+    let Work::Contract { batch, rows, columns, depth, accumulation, epilogue, padding, .. } = &step.work
+    else {
         return None;
     };
     let it = Problem::new([*batch, *rows, *columns, *depth], epilogue, step);
@@ -80,7 +90,8 @@ pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<(String, &'stati
     let near = [it.depth.innermost(0), it.depth.innermost(1)]
         .map(|stride| if stride.abs() == 1 { 'n' } else { 't' });
     let kind = if matrix { "matrix" } else { "contract" };
-    let key = format!("{kind} {} {sizes} {}{}", step.inputs[0].dtype, near[0], near[1]);
+    let padded = if padding.is_some() { " padded" } else { "" };
+    let key = format!("{kind} {} {sizes} {}{}{padded}", step.inputs[0].dtype, near[0], near[1]);
     Some((key, if matrix { &MATRIX_TILES } else { &TILES }))
 }
 
@@ -150,30 +161,43 @@ impl<'a> Problem<'a> {
         step: &'a Step,
     ) -> Problem<'a> {
         let (left, right, others) = (&step.inputs[0].layout, &step.inputs[1].layout, &step.inputs[2..]);
-        let with = |shape: &[usize], mut all: Vec<&'a [isize]>, from: usize, count: usize| {
-            all.extend(others.iter().map(|other| &other.layout.strides[from..from + count]));
-            Axes::new(shape, all.iter().copied())
+        let folded = Folded::of_step(step);
+        let strides = folded.as_ref().map_or(&right.strides, |folded| &folded.strides);
+        // Axes of these operands, of those of the epilogue along the same axes of the result, and of the marks of the right one.
+        let of = |shape: &[usize], own: &[&[isize]], result: Range<usize>, marked: Option<&Range<usize>>| {
+            let mut operands = own.to_vec();
+            if !result.is_empty() {
+                operands.extend(others.iter().map(|other| &other.layout.strides[result.clone()]));
+            }
+            operands.extend(folded.iter().zip(marked).map(|(folded, axes)| &folded.marks[axes.clone()]));
+            Axes::new(shape, operands.iter().copied())
         };
-        let (m, n) = (batch..batch + rows, batch..batch + columns);
+        let (b, m, n) = (0..batch, batch..batch + rows, batch..batch + columns);
         let (left_k, right_k) =
             (batch + rows..batch + rows + depth, batch + columns..batch + columns + depth);
+        let across = batch + rows..batch + rows + columns;
         let mut it = Problem {
-            batch: with(
-                &left.shape[..batch],
-                vec![&left.strides[..batch], &right.strides[..batch]],
-                0,
-                batch,
+            batch: of(
+                &left.shape[b.clone()],
+                &[&left.strides[b.clone()], &strides[b.clone()]],
+                b.clone(),
+                Some(&b),
             ),
-            rows: with(&left.shape[m.clone()], vec![&left.strides[m]], batch, rows),
-            columns: with(&right.shape[n.clone()], vec![&right.strides[n]], batch + rows, columns),
-            depth: Axes::new(
+            rows: of(&left.shape[m.clone()], &[&left.strides[m.clone()]], m, None),
+            columns: of(&right.shape[n.clone()], &[&strides[n.clone()]], across, Some(&n)),
+            depth: of(
                 &left.shape[left_k.clone()],
-                [&left.strides[left_k], &right.strides[right_k]].into_iter(),
+                &[&left.strides[left_k], &strides[right_k.clone()]],
+                0..0,
+                Some(&right_k),
             ),
             step,
             epilogue,
+            folded: None,
             wide: false,
         };
+        let folded_reach = folded.as_ref().map_or(0, |folded| folded.reach(right));
+        it.folded = folded;
         let reaches =
             (0..others.len()).map(|n| it.batch.reach(n + 2) + it.rows.reach(n + 1) + it.columns.reach(n + 1));
         it.wide = Writer::needs_wide(reaches.chain([
@@ -181,6 +205,7 @@ impl<'a> Problem<'a> {
             it.batch.reach(1) + it.columns.reach(0) + it.depth.reach(1),
             it.results(),
             it.depth.elements(),
+            folded_reach,
         ]));
         it
     }
@@ -218,20 +243,64 @@ impl<'a> Problem<'a> {
             let (length, magic) = (writer.word(length as u64), writer.word(crate::axes::magic(length)));
             writer.line(&format!("const I {name} = pf::split(g, {length}, {magic});"));
         }
-        let operands: Vec<usize> = (0..2 + self.others().len()).collect();
+        let operands: Vec<usize> =
+            (0..2 + self.others().len() + usize::from(self.folded.is_some())).collect();
         (started, writer.offsets(&self.batch, &operands, "g", "b"))
     }
 
-    /// Writes the functions from an index to an offset: `row`, `column` and `depth`.
-    fn places(&self, writer: &mut Writer) {
-        for (name, axes) in [("row", &self.rows), ("column", &self.columns)] {
-            writer.line(&format!("const auto {name} = [&](I i) {{"));
-            let offset = writer.offsets(axes, &[0], "i", "p");
+    /// Writes the functions from an index to an offset: `row`, `column` and `depth`. Offsets of a folded operand have marks.
+    fn places(&self, writer: &mut Writer, batch: &[String]) {
+        writer.line("const auto row = [&](I i) {");
+        let offset = writer.offsets(&self.rows, &[0], "i", "p");
+        writer.line(&format!("return (I)({});\n}};", offset[0]));
+        writer.line("const auto column = [&](I i) {");
+        let Some(folded) = &self.folded else {
+            let offset = writer.offsets(&self.columns, &[0], "i", "p");
             writer.line(&format!("return (I)({});\n}};", offset[0]));
+            writer.line("const auto depth = [&](I i, I& l, I& r) {");
+            let offsets = writer.offsets(&self.depth, &[0, 1], "i", "d");
+            writer.line(&format!("l = {};\nr = {};\n}};", offsets[0], offsets[1]));
+            return;
+        };
+        let marks = 1 + self.others().len();
+        let offsets = writer.offsets(&self.columns, &[0, marks], "i", "p");
+        let (shift, first) = (writer.index(folded.shift), writer.index(folded.first));
+        writer.line(&format!(
+            "return pf::Spot<I>{{{} + {shift} + {}, (pf::u32)({} + {first} + {})}};\n}};",
+            batch[1],
+            offsets[0],
+            batch[1 + marks],
+            offsets[1]
+        ));
+        writer.line("const auto depth = [&](I i, I& l, pf::Spot<I>& r) {");
+        let offsets = writer.offsets(&self.depth, &[0, 1, 2], "i", "d");
+        writer.line(&format!(
+            "l = {};\nr = pf::Spot<I>{{{}, (pf::u32)({})}};\n}};",
+            offsets[0], offsets[1], offsets[2]
+        ));
+    }
+
+    /// Writes the function `right` of a folded operand: the element at a spot, or zero. `read` is the expression of the element at
+    /// `from`, of this type.
+    fn folded_right(&self, writer: &mut Writer, folded: &Folded, value: &str, read: &str) {
+        let (lengths, limits) = (writer.word(folded.lengths.into()), writer.word(folded.limits.into()));
+        writer.line("const auto right = [&](pf::Spot<I> spot) {");
+        writer
+            .line(&format!("const bool in = pf::inside(spot.mark, (pf::u32){lengths}, (pf::u32){limits});"));
+        // The first element within is read for those outside, so that no branch is needed.
+        writer.line("const I from = in ? spot.at : (I)0;");
+        writer.line(&format!("const {value} there = {read};\nreturn in ? there : ({value})0;\n}};"));
+    }
+
+    /// The address of an operand's first element in memory.
+    fn base(&self, number: usize) -> Result<Address, DeviceError> {
+        let operand = &self.step.inputs[number];
+        match &self.step.work {
+            Work::Contract { padding: Some(padding), .. } if number == 1 => {
+                address(&Operand { layout: padding.within.clone(), ..operand.clone() })
+            }
+            _ => address(operand),
         }
-        writer.line("const auto depth = [&](I i, I& l, I& r) {");
-        let offsets = writer.offsets(&self.depth, &[0, 1], "i", "d");
-        writer.line(&format!("l = {};\nr = {};\n}};", offsets[0], offsets[1]));
     }
 
     /// Writes the function `store`, which applies the epilogue or writes to a workspace.
@@ -298,11 +367,15 @@ impl<'a> Problem<'a> {
         let Division { tile, pieces } = division;
         let mut writer = Writer::new(self.wide);
         let (groups, batch) = self.open(&mut writer, tile, pieces);
-        self.places(&mut writer);
-        for (name, operand, batch) in
-            [("left", &self.step.inputs[0], &batch[0]), ("right", &self.step.inputs[1], &batch[1])]
-        {
-            let base = writer.address(address(operand)?);
+        self.places(&mut writer, &batch);
+        for (number, name) in ["left", "right"].into_iter().enumerate() {
+            let (operand, batch) = (&self.step.inputs[number], &batch[number]);
+            let base = writer.address(self.base(number)?);
+            if let Some(folded) = self.folded.as_ref().filter(|_| number == 1) {
+                let value = cast(sums, operand.dtype, &load(operand.dtype, &base, "from"));
+                self.folded_right(&mut writer, folded, value_type(sums), &value);
+                continue;
+            }
             let value = cast(sums, operand.dtype, &load(operand.dtype, &base, &format!("{batch} + at")));
             writer.line(&format!("const auto {name} = [&](I at) {{ return {value}; }};"));
         }
@@ -348,13 +421,17 @@ impl<'a> Problem<'a> {
         let dtype = self.step.inputs[0].dtype;
         let mut writer = Writer::new(self.wide);
         let (groups, batch) = self.open(&mut writer, tile, pieces);
-        self.places(&mut writer);
+        self.places(&mut writer, &batch);
         let storage = format!("{}::S", element(dtype));
         writer.line(&format!("typedef {storage} Quad __attribute__((ext_vector_type(4)));"));
-        for (name, operand, batch) in
-            [("left", &self.step.inputs[0], &batch[0]), ("right", &self.step.inputs[1], &batch[1])]
-        {
-            let base = writer.address(address(operand)?);
+        for (number, name) in ["left", "right"].into_iter().enumerate() {
+            let (base, batch) = (writer.address(self.base(number)?), &batch[number]);
+            if let Some(folded) = self.folded.as_ref().filter(|_| number == 1) {
+                let read = format!("((const PF_GLOBAL {storage}*){base})[from]");
+                self.folded_right(&mut writer, folded, &storage, &read);
+                writer.line("const auto right4 = right;");
+                continue;
+            }
             writer.line(&format!(
                 "const auto {name} = [&](I at) {{ return ((const PF_GLOBAL {storage}*){base})[{batch} + at]; }};"
             ));
@@ -366,7 +443,12 @@ impl<'a> Problem<'a> {
         self.piece(&mut writer, pieces);
         let [left, right] = [&self.step.inputs[0], &self.step.inputs[1]];
         let left = reading(left, &self.rows, &self.depth, 0, &self.batch);
-        let right = reading(right, &self.columns, &self.depth, 1, &self.batch);
+        let right = match self.folded {
+            None => reading(right, &self.columns, &self.depth, 1, &self.batch),
+            // Groups of four may be partly outside.
+            Some(_) if self.depth.innermost(1).abs() == 1 => "pf::DEPTH",
+            Some(_) => "pf::ROWS",
+        };
         writer.line(&format!(
             "pf::contract_matrix<{}, {tile}, {left}, {right}>(rows, columns, from, to, tile_row * {tile}, tile_column * {tile}, row, column, depth, left, left4, right, right4, store);\npf::barrier();\n}}",
             element(dtype),

@@ -3,6 +3,7 @@
 mod arrange;
 mod attention;
 mod contract;
+mod folded;
 mod lines;
 mod map;
 mod plan;
@@ -12,6 +13,7 @@ mod sort;
 
 pub(crate) use arrange::{padded, pattern, reach, without};
 pub(crate) use contract::{Problem, tuning_key};
+pub(crate) use folded::Folded;
 pub(crate) use lines::threads_of_line;
 pub(crate) use plan::{Plan, Target, address, apart, merged};
 pub(crate) use reduce::{Division, Reduce};
@@ -45,7 +47,7 @@ impl Plan {
                 reduce::Reduce { program, reduction: *reduction, axes, mapped: *mapped, epilogue },
                 step,
             ),
-            Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
+            Work::Contract { batch, rows, columns, depth, accumulation, epilogue, .. } => {
                 let groups = [*batch, *rows, *columns, *depth];
                 contract::plan(self, groups, *accumulation, epilogue, step)
             }
@@ -66,6 +68,11 @@ impl Plan {
             Work::Fused(fused) => Err(DeviceError::Unsupported(fused.name().to_owned())),
         }
     }
+}
+
+/// Whether contractions of a type can be planned.
+pub(crate) fn contracts(dtype: DType) -> bool {
+    dtype != DType::Bool && !dtype.is_complex()
 }
 
 /// Whether such a step can be planned.

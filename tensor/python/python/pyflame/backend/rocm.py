@@ -27,7 +27,8 @@ class TuningCache:
     def enable_exhaustive_search(self, enabled: bool = True) -> None:
         """Enables trying all alternatives of unknown steps, which takes a while the first time.
 
-        For products that may be added in any order (`pf.set_matmul_precision`), these include rocBLAS and hipBLASLt."""
+        For products and convolutions that may be added in any order (`pf.set_matmul_precision`), these include rocBLAS, hipBLASLt
+        and MIOpen."""
         _pf.rocm_exhaustive_search(bool(enabled))
 
     def set_cache_file(self, path: Any) -> None:
@@ -52,8 +53,8 @@ class KernelCache(_OfDevice):
 
     def get_stats(self) -> Any:
         """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `interpreted_launches`: those that
-        interpret a step because there is no compiler; `library_calls`: matrix products by rocBLAS or hipBLASLt; `replayed_launches`: those replayed by `graph_launches` launches of `graphs`
-        captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
+        interpret a step because there is no compiler; `library_calls`: matrix products by rocBLAS or hipBLASLt, and convolutions by
+        MIOpen; `replayed_launches`: those replayed by `graph_launches` launches of `graphs` captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
         return _pf.rocm_kernel_stats(self._name())
 
 
