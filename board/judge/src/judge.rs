@@ -290,7 +290,7 @@ impl Judge<'_> {
             solution.session.allow(seconds(self.context.job.limits.run_s));
             // The last case, which is the largest, runs twice to detect nondeterminism.
             let twice = index + 1 == total_tests;
-            let started = Instant::now();
+            let started = self.begin_times(solution);
             let checked = self.check_case(solution, case, launch, index + 1, twice);
             self.show_times(solution, started, &format!("check: {}", case.name));
             let (result, debug) = self.survived(checked, solution)?;
@@ -333,6 +333,12 @@ impl Judge<'_> {
         Ok(found)
     }
 
+    /// Begins a case.
+    fn begin_times(&self, solution: &Solution) -> Instant {
+        solution.session.times().clear();
+        Instant::now()
+    }
+
     /// Shows where the time of a case went.
     fn show_times(&self, solution: &Solution, started: Instant, case: &str) {
         if let Some(show) = self.context.tools.show_times {
@@ -373,7 +379,7 @@ impl Judge<'_> {
                 time: seconds(self.context.job.limits.run_s),
                 most_flops: self.context.job.limits.reference_flops,
             };
-            let started = Instant::now();
+            let started = self.begin_times(solution);
             let measured = measurement.run(&mut solution.session);
             self.show_times(solution, started, &format!("measurement: {}", case.name));
             let measured = match measured {

@@ -48,19 +48,24 @@ impl Times {
         timed(&self.others, body)
     }
 
-    /// Returns a line for a case that took so long, and begins the next one. There is a heading before the first line.
+    /// Begins a case.
+    pub fn clear(&self) {
+        self.parts.iter().chain([&self.others]).for_each(|sum| sum.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns a line for a case that took so long. There is a heading before the first line.
     pub fn line(&self, whole: Duration, case: &str) -> String {
         let mut text = String::new();
         if !self.has_heading.swap(true, Ordering::Relaxed) {
-            let names = NAMES.map(|name| format!("{name:>10}")).concat();
-            let _ = writeln!(text, "{:>10}{names}{:>10}{:>15}  case", "seconds", "rest", "other threads");
+            let names = NAMES.map(|name| format!("{name:>11}")).concat();
+            let _ = writeln!(text, "{:>10}{names}{:>11}{:>15}  case", "seconds", "rest", "other threads");
         }
-        let seconds = |nanoseconds: &AtomicU64| nanoseconds.swap(0, Ordering::Relaxed) as f64 / 1e9;
+        let seconds = |nanoseconds: &AtomicU64| nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
         let parts: Vec<f64> = self.parts.iter().map(seconds).collect();
         let rest = (whole.as_secs_f64() - parts.iter().sum::<f64>()).max(0.0);
         let _ = write!(text, "{:10.2}", whole.as_secs_f64());
         parts.iter().chain([&rest]).for_each(|part| {
-            let _ = write!(text, "{part:10.2}");
+            let _ = write!(text, "{part:11.2}");
         });
         let _ = writeln!(text, "{:15.2}  {case}", seconds(&self.others));
         text
@@ -92,6 +97,8 @@ mod tests {
         assert!((0.03..1.0).contains(&column("reference")), "{text}");
         assert!((column("rest") + column("reference") - 2.0).abs() < 0.011, "{text}");
         assert!(line.ends_with("  measured n=4\n"), "{text}");
-        assert!(!times.line(Duration::ZERO, "next").contains("reference"));
+        times.clear();
+        let next = times.line(Duration::ZERO, "next");
+        assert!(next.split_whitespace().all(|word| ["0.00", "next"].contains(&word)), "{next}");
     }
 }

@@ -1,6 +1,7 @@
 //! Times what the host does to verify one sample of each measured case whole: inputs, reference, comparison. It needs no device.
 //!
-//! Arguments, all optional: `--threads 1,2` (one run for each number, in alternation), `--only TEXT` (problems whose slug contains it),
+//! Arguments, all optional: `--threads 1,2` (one run for each number, in alternation), `--only TEXT` (cases whose names contain it, like
+//! `softmax: m=8192`),
 //! `--type float16` (instead of each problem's default), `--most-mib 2000` (leave out cases with larger arguments), `--place emulated`,
 //! `--slowest 20` (lines of the summary).
 
@@ -33,12 +34,16 @@ struct Measured {
 fn main() {
     let options = options();
     let mut results: Vec<Measured> = Vec::new();
-    for problem in all().iter().filter(|problem| problem.slug.contains(&options.only)) {
+    for problem in all() {
         let dtype = options.dtype.unwrap_or(problem.dtypes[0]);
         if !problem.dtypes.contains(&dtype) {
             continue;
         }
         for case in problem.cases(Set::Bench, options.place) {
+            let name = format!("{}: {}", problem.slug, case.name);
+            if !name.contains(&options.only) {
+                continue;
+            }
             let bytes = problem.bytes_of_arguments(case, dtype);
             if bytes > options.most_bytes || problem.flops(case).unwrap_or(0.0) > MOST_OPERATIONS {
                 continue;
@@ -50,7 +55,6 @@ fn main() {
                 seconds.push(parts);
                 hash = of_all;
             }
-            let name = format!("{}: {}", problem.slug, case.name);
             let measured = Measured { name, mib: bytes >> 20, seconds, hash };
             println!("{}", line(&measured));
             results.push(measured);

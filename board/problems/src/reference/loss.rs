@@ -3,7 +3,7 @@
 use super::matmul::dot;
 use super::real::{Mode, Real, real};
 use super::row::{Call, Row, WORK, each, floats, rows};
-use crate::maker::Maker;
+use crate::maker::{Maker, Random};
 use crate::threads::fill;
 use crate::values::Values;
 
@@ -83,21 +83,16 @@ fn triplet<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 /// Generates targets of 1 or -1.
 fn signs(maker: &mut Maker<'_>) {
     let n = maker.size("n");
-    let mut random = maker.random("targets");
-    let targets: Vec<f64> = (0..n).map(|_| (2 * random.integer(0, 1) - 1) as f64).collect();
-    maker.floats("targets", targets);
+    maker.random_numbers("targets", n, 1, |_, random| (2 * random.integer(0, 1) - 1) as f64);
 }
 
 /// Generates distributions that sum to about one; one target in ten is zero.
 fn distributions(maker: &mut Maker<'_>) {
     let n = maker.size("n");
-    for name in ["predictions", "targets"] {
-        let mut random = maker.random(name);
-        let mut element = || {
-            let value = random.uniform(0.1, 1.9) / n as f64;
-            if name == "targets" && random.integer(0, 9) == 0 { 0.0 } else { value }
-        };
-        let values: Vec<f64> = (0..n).map(|_| element()).collect();
-        maker.floats(name, values);
-    }
+    let value = |random: &mut Random| random.uniform(0.1, 1.9) / n as f64;
+    maker.random_numbers("predictions", n, 1, |_, random| value(random));
+    maker.random_numbers("targets", n, 2, |_, random| {
+        let value = value(random);
+        if random.integer(0, 9) == 0 { 0.0 } else { value }
+    });
 }

@@ -232,13 +232,10 @@ fn upper_factors(maker: &mut Maker<'_>) {
 fn masked(maker: &mut Maker<'_>, mask: fn(usize, usize) -> bool) {
     let n = maker.size("n");
     for name in ["input_a", "input_b"] {
-        let mut random = maker.random(name);
-        let mut element = |index: usize| {
+        maker.random_numbers(name, n * n, 1, |index, random| {
             let value = random.uniform(-1.0, 1.0);
             if mask(index / n, index % n) { value } else { 0.0 }
-        };
-        let matrix: Vec<f64> = (0..n * n).map(&mut element).collect();
-        maker.floats(name, matrix);
+        });
     }
 }
 
@@ -260,7 +257,5 @@ fn symmetric_factors(maker: &mut Maker<'_>) {
 fn contraction(maker: &mut Maker<'_>) {
     let size = maker.size("size");
     let bound = (3.0 / size as f64).sqrt();
-    let mut random = maker.random("input_matrix");
-    let matrix: Vec<f64> = (0..size * size).map(|_| random.uniform(-bound, bound)).collect();
-    maker.floats("input_matrix", matrix);
+    maker.random_numbers("input_matrix", size * size, 1, |_, random| random.uniform(-bound, bound));
 }

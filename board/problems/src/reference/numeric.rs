@@ -9,7 +9,7 @@ use super::reduction::first_best;
 use super::row::{Call, Row, WORK, floats, rows};
 use super::wide::wide;
 use crate::maker::Maker;
-use crate::threads::{each, fill, fill_two, parts};
+use crate::threads::{each, fill, parts};
 use crate::values::Values;
 use std::ops::Range;
 
@@ -57,63 +57,80 @@ fn jacobi<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 fn fft<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let input = call.floats("real_in").into_iter().zip(call.floats("imag_in")).collect::<Vec<_>>();
     let n = input.len();
-    let turns = fill(n / 2, 1, 4 * WORK, |range, part| {
-        part.iter_mut().zip(range).for_each(|(turn, k)| *turn = turned_by(k, n));
-    });
+    assert!(n.is_power_of_two(), "{n} elements are no power of two");
+    let turns = turns(n);
     // Transforms of every `count`-th element, each on a thread, are combined in pairs.
-    let count = if n.is_power_of_two() { TRANSFORMS.min(n) } else { 1 };
+    let count = TRANSFORMS.min(n);
     let mut transforms = parts(count, 1, |part| {
-        transform(&input[part.start..].iter().copied().step_by(count).collect::<Vec<_>>(), &turns)
+        let own: Vec<Complex<M>> = input[part.start..].iter().copied().step_by(count).collect();
+        let mut output = own.clone();
+        transform(&own, 1, &mut output, &turns);
+        output
     });
     while transforms.len() > 1 {
         let odd = transforms.split_off(transforms.len() / 2);
-        transforms = transforms.iter().zip(&odd).map(|(even, odd)| combined(even, odd, &turns)).collect();
+        let pairs = transforms.into_iter().zip(odd);
+        transforms = pairs
+            .map(|(mut even, mut odd)| {
+                let turns = &turns[even.len().ilog2() as usize];
+                let parts = even.chunks_mut(PAIRS).zip(odd.chunks_mut(PAIRS)).zip(turns.chunks(PAIRS));
+                each(parts, |((even, odd), turns)| combine(even, odd, turns));
+                even.extend(odd);
+                even
+            })
+            .collect();
     }
     let (re, im): (Vec<_>, Vec<_>) = transforms.into_iter().flatten().unzip();
     [re, im].into_iter().flat_map(floats).collect()
 }
 
-/// Transforms of parts that are computed at the same time.
+/// Transforms of parts that are computed at the same time, and elements of two transforms that are combined at a time.
 const TRANSFORMS: usize = 16;
+const PAIRS: usize = 1 << 14;
 
 type Complex<M> = (Real<M>, Real<M>);
 
-/// The factor of element `k` of `n`.
-fn turned_by<M: Mode>(k: usize, n: usize) -> Complex<M> {
-    let angle = -2.0 * std::f64::consts::PI * k as f64 / n as f64;
-    (real(angle.cos()), real(angle.sin()))
-}
-
-/// `turns` has the factors of a whole transform.
-fn transform<M: Mode>(input: &[Complex<M>], turns: &[Complex<M>]) -> Vec<Complex<M>> {
-    if input.len() == 1 {
-        return input.to_vec();
+/// Computes the twiddle factors that combine transforms of 1, 2, 4, ... elements, up to half of `n`.
+fn turns<M: Mode>(n: usize) -> Vec<Vec<Complex<M>>> {
+    let whole = fill(n / 2, 1, 4 * WORK, |range, part: &mut [Complex<M>]| {
+        for (turn, k) in part.iter_mut().zip(range) {
+            let angle = -2.0 * std::f64::consts::PI * k as f64 / n as f64;
+            *turn = (real(angle.cos()), real(angle.sin()));
+        }
+    });
+    let mut turns = vec![whole];
+    while let Some(last) = turns.last().filter(|last| last.len() > 1) {
+        // The angles of half as many elements are every second one, without another rounding.
+        turns.push(last.iter().copied().step_by(2).collect());
     }
-    let half =
-        |start: usize| transform(&input[start..].iter().copied().step_by(2).collect::<Vec<_>>(), turns);
-    let mut output = combined(&half(0), &half(1), turns);
-    // What is left of a size that is no power of two.
-    output.resize(input.len(), (Real::zero(), Real::zero()));
-    output
+    turns.reverse();
+    turns
 }
 
-/// Combines the transforms of even and odd elements.
-fn combined<M: Mode>(even: &[Complex<M>], odd: &[Complex<M>], turns: &[Complex<M>]) -> Vec<Complex<M>> {
-    let half = odd.len();
-    // Angles of halves are those of every second element of the whole, without another rounding.
-    let stride = turns.len() / half;
-    let is_part = even.len() == half && turns.len() == stride * half;
-    let (mut first, second) =
-        fill_two(half, (1, 1), WORK, |range, first: &mut [Complex<M>], second: &mut [Complex<M>]| {
-            for ((k, first), second) in range.zip(first).zip(second) {
-                let (cos, sin) = if is_part { turns[k * stride] } else { turned_by(k, even.len() + half) };
-                let turned = (odd[k].0 * cos - odd[k].1 * sin, odd[k].0 * sin + odd[k].1 * cos);
-                *first = (even[k].0 + turned.0, even[k].1 + turned.1);
-                *second = (even[k].0 - turned.0, even[k].1 - turned.1);
-            }
-        });
-    first.extend(second);
-    first
+/// Transforms every `stride`-th element.
+fn transform<M: Mode>(
+    input: &[Complex<M>],
+    stride: usize,
+    output: &mut [Complex<M>],
+    turns: &[Vec<Complex<M>>],
+) {
+    if output.len() == 1 {
+        output[0] = input[0];
+        return;
+    }
+    let (even, odd) = output.split_at_mut(output.len() / 2);
+    transform(input, 2 * stride, even, turns);
+    transform(&input[stride..], 2 * stride, odd, turns);
+    combine(even, odd, &turns[even.len().ilog2() as usize]);
+}
+
+/// Combines the transforms of even and odd elements to the two halves of a transform.
+fn combine<M: Mode>(even: &mut [Complex<M>], odd: &mut [Complex<M>], turns: &[Complex<M>]) {
+    for ((even, odd), (cos, sin)) in even.iter_mut().zip(odd).zip(turns) {
+        let turned = (odd.0 * *cos - odd.1 * *sin, odd.0 * *sin + odd.1 * *cos);
+        *odd = (even.0 - turned.0, even.1 - turned.1);
+        *even = (even.0 + turned.0, even.1 + turned.1);
+    }
 }
 
 /// Computes the lower triangular factor.

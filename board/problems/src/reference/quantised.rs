@@ -174,10 +174,9 @@ fn int4_matmul<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 
 /// Generates random elements except the two NaN encodings.
 fn e4m3(maker: &mut Maker<'_>, name: &str, count: usize) {
-    let mut random = maker.random(name);
-    let elements: Vec<i64> =
-        (0..count).map(|_| random.integer(0, 0x7e) | random.integer(0, 1) << 7).collect();
-    maker.integers(name, elements);
+    maker.random_numbers(name, count, 2, |_, random| {
+        (random.integer(0, 0x7e) | random.integer(0, 1) << 7) as f64
+    });
 }
 
 fn e4m3_q(maker: &mut Maker<'_>) {
