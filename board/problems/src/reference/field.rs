@@ -24,7 +24,8 @@ fn polynomials<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let coefficient = |power: usize| {
         let first = power.saturating_sub(b.len() - 1);
         let pairs = a[first..a.len().min(power + 1)].iter().enumerate();
-        pairs.fold(0, |sum, (i, x)| (sum + *x as u64 * b[power - first - i] as u64) % PRIME)
+        // Remainders do not wait for each other, and their sum has 64 bits.
+        pairs.map(|(i, x)| *x as u64 * b[power - first - i] as u64 % PRIME).sum::<u64>() % PRIME
     };
     vec![Values::Integers(fill(a.len() + b.len() - 1, 1, WORK * b.len(), |range, part| {
         part.iter_mut().zip(range).for_each(|(element, power)| *element = coefficient(power) as i64);
