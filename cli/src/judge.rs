@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Run user code even if the machine supports no sandbox and only resource limits apply
     #[arg(long)]
     unconfined: bool,
+    /// Print where the time of the judge goes to standard error: a line of a table for each case
+    #[arg(long)]
+    times: bool,
     /// Run as the device runner of a judge, with this client library
     #[arg(long, value_name = "LIBRARY", hide = true)]
     runner: Option<PathBuf>,
@@ -36,7 +39,8 @@ pub fn judge(arguments: &Arguments, environment: &Environment) -> Result<()> {
         // SAFETY: the judge that started this process passed its socket, and no other code of this process has used it.
         return unsafe { board_judge::runner::serve(library) }.context("the runner failed");
     }
-    let tools = tools(environment, arguments.unconfined)?;
+    let mut tools = tools(environment, arguments.unconfined)?;
+    tools.show_times = arguments.times.then_some(|text| eprint!("{text}"));
     if let Some(name) = &arguments.warm_up {
         let gpu = Gpu::find(name).with_context(|| format!("unknown GPU {name:?}"))?;
         let limit = std::time::Duration::from_secs(300);
@@ -85,5 +89,6 @@ pub fn tools(environment: &Environment, unconfined: bool) -> Result<Tools> {
         runner: vec![program.clone(), "judge".into(), "--runner".into()],
         worker: vec![program, "worker".into(), "--no-config".into()],
         isolation: IsolationRange { least, most: Level::Namespaces },
+        show_times: None,
     })
 }

@@ -56,6 +56,15 @@ pub struct TestArguments {
     /// Run only this kind of test. Repeatable
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
+    /// Of the judge's solutions, only every Nth, from the Kth on: --share 2/5
+    #[arg(long, value_name = "K/N")]
+    share: Option<String>,
+    /// Of the judge, only this test program: exploits or solutions
+    #[arg(long, value_name = "NAME")]
+    judge_program: Option<String>,
+    /// Of the models that the GPU imitates for the judge, only this one: mi300x or mi210
+    #[arg(long, value_name = "MODEL")]
+    judge_model: Option<String>,
     /// An argument for `remora worker`, such as --worker=--unconfined-compiler. Repeatable
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     worker: Vec<String>,
@@ -226,7 +235,13 @@ fn test(folder: &Path, arguments: &TestArguments) -> Result<()> {
                 (!right).then(|| "tests of rocPRIM".to_owned())
             }
             Kind::Judge => {
-                let failed = judge::run(&folder, &logs, arguments.backend)?;
+                let choice = judge::Choice {
+                    program: arguments.judge_program.as_deref(),
+                    model: arguments.judge_model.as_deref(),
+                    only,
+                    share: arguments.share.as_deref(),
+                };
+                let failed = judge::run(&folder, &logs, arguments.backend, choice)?;
                 (failed > 0).then(|| format!("{failed} tests of the judge"))
             }
         };

@@ -26,6 +26,7 @@ fn main() {
         // Observed runs need the `remora` command.
         worker: Vec::new(),
         isolation: IsolationRange::default(),
+        show_times: None,
     };
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).expect("a job");

@@ -1,12 +1,14 @@
 //! Device buffers for the arguments of a case: payloads between guard regions, poisoned outputs, and the checks of both after a call.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use board_problems::{Generator, Prepared, Value};
 
 use crate::generator;
 use crate::message::{Fill, Slot};
 use crate::session::{Fault, Session};
+use crate::times::Step;
 
 /// Size in bytes of the guard region on each side of a payload. A solution must not write there.
 pub(crate) const GUARD: u64 = 4096;
@@ -83,10 +85,8 @@ enum Kind {
 pub(crate) struct Buffers {
     places: Vec<Place>,
     names: Vec<String>,
-    /// Contents of inputs, and initial contents of in-out arguments, as far as they are known.
-    contents: Vec<Option<Vec<u8>>>,
-    /// What the device has generated the contents from, and the seed.
-    sources: Vec<Option<(Generator, u64)>>,
+    /// Whether the contents of an input, or the initial ones of an in-out argument, are those of the prepared arguments.
+    known: Vec<bool>,
     /// Whether it has generated them since the last call.
     generated: bool,
     guard: u32,
@@ -108,8 +108,7 @@ impl Buffers {
         let mut it = Buffers {
             places: Vec::new(),
             names: Vec::new(),
-            contents: Vec::new(),
-            sources: Vec::new(),
+            known: Vec::new(),
             generated: false,
             guard,
             margin,
@@ -121,7 +120,7 @@ impl Buffers {
                     let mut slot = [0; 8];
                     slot[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
                     it.places.push(Place::Scalar(slot));
-                    it.contents.push(None);
+                    it.known.push(false);
                     continue;
                 }
                 Value::Input { .. } => Kind::Input,
@@ -138,9 +137,10 @@ impl Buffers {
                 pattern: guard,
             }])?;
             it.places.push(Place::Buffer { id, bytes, kind });
-            it.contents.push(argument.value.bytes().filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec));
+            let content = argument.value.bytes().filter(|bytes| !bytes.is_empty());
+            it.known.push(content.is_some());
             if kind == Kind::Input
-                && let Some(content) = it.contents[index].as_deref()
+                && let Some(content) = content
             {
                 session.write(id, margin, content)?;
             }
@@ -152,46 +152,46 @@ impl Buffers {
     pub fn rewrite(&mut self, session: &mut Session, prepared: &Prepared) -> Result<(), Fault> {
         for (index, argument) in prepared.arguments.iter().enumerate() {
             let Place::Buffer { id, kind, .. } = self.places[index] else { continue };
-            let content = argument.value.bytes().map(<[u8]>::to_vec);
-            if let (Kind::Input, Some(content)) = (kind, content.as_deref()) {
+            let content = argument.value.bytes();
+            if let (Kind::Input, Some(content)) = (kind, content) {
                 session.write(id, self.margin, content)?;
             }
-            self.contents[index] = content;
+            self.known[index] = content.is_some();
         }
         self.generated = false;
         Ok(())
     }
 
-    /// Has the device generate new inputs from a seed. They are unknown to the host until [`Buffers::learn`].
+    /// Has the device generate new inputs from a seed. They are unknown to the host until [`Buffers::know`].
     pub fn generate(
         &mut self,
         session: &mut Session,
         generators: &[Option<Generator>],
         seed: u64,
     ) -> Result<(), Fault> {
-        self.sources = vec![None; generators.len()];
         for (index, generator) in generators.iter().enumerate() {
             let (Place::Buffer { id, .. }, Some(generator)) = (&self.places[index], generator) else {
                 continue;
             };
             let own = seed_of_argument(seed, index);
             session.generate(generator::request(generator, *id, self.margin, own))?;
-            self.contents[index] = None;
-            self.sources[index] = Some((*generator, own));
+            self.known[index] = false;
         }
         self.generated = true;
         Ok(())
     }
 
-    /// Generates on the host what the device has generated, and stores it in `prepared`. Reading it back would believe the device, whose
-    /// memory and code the solution may have changed.
-    pub fn learn(&mut self, prepared: &mut Prepared) {
-        for (index, source) in self.sources.iter().enumerate() {
-            let Some((generator, seed)) = source else { continue };
-            let content = generator.elements(*seed);
-            prepared.arguments[index].value.set_bytes(content.clone());
-            self.contents[index] = Some(content);
+    /// Notes that the host has generated what the device has. Reading it back would believe the device, whose memory and code the solution
+    /// may have changed.
+    pub fn know(&mut self, prepared: &Prepared) {
+        for (known, argument) in self.known.iter_mut().zip(&prepared.arguments) {
+            *known = argument.value.bytes().is_some_and(|bytes| !bytes.is_empty());
         }
+    }
+
+    /// Notes that the prepared arguments have no contents any more.
+    pub fn forget(&mut self) {
+        self.known.fill(false);
     }
 
     pub fn free(&self, session: &mut Session) -> Result<(), Fault> {
@@ -210,7 +210,12 @@ impl Buffers {
     }
 
     /// Returns the fills that poison the outputs. Restores the contents of in-out arguments first, unless they are new.
-    pub fn poison(&mut self, session: &mut Session, pattern: u32) -> Result<Vec<Fill>, Fault> {
+    pub fn poison(
+        &mut self,
+        session: &mut Session,
+        prepared: &Prepared,
+        pattern: u32,
+    ) -> Result<Vec<Fill>, Fault> {
         let mut fills = Vec::new();
         let generated = std::mem::take(&mut self.generated);
         for (index, (id, bytes, kind)) in self.buffers() {
@@ -220,38 +225,59 @@ impl Buffers {
                     fills.push(Fill { buffer: id, offset: self.margin, words: bytes / 4, pattern });
                 }
                 Kind::InOut if generated => {}
-                Kind::InOut => {
-                    session.write(id, self.margin, self.contents[index].as_deref().unwrap_or_default())?
-                }
+                Kind::InOut => session.write(id, self.margin, self.content(index, prepared))?,
             }
         }
         Ok(fills)
     }
 
     /// Returns the outputs in the order of the signature, and the first forbidden write if there was one.
-    pub fn outputs(&self, session: &mut Session) -> Result<(Vec<Vec<u8>>, Option<ForbiddenWrite>), Fault> {
+    pub fn outputs(
+        &self,
+        session: &mut Session,
+        prepared: &Prepared,
+    ) -> Result<(Vec<Vec<u8>>, Option<ForbiddenWrite>), Fault> {
+        let times = Arc::clone(session.times());
         let mut outputs = Vec::new();
         let mut forbidden = None;
         for (index, (id, bytes, kind)) in self.buffers() {
-            let all = session.read(id, 0, self.region(bytes))?;
-            let payload = &all[self.margin as usize..(self.margin + bytes) as usize];
-            forbidden = forbidden.or_else(|| self.guards(index, bytes, &all));
-            if kind == Kind::Input {
-                // Of contents that are not known, nothing can be compared.
-                let expected = self.contents[index].as_deref().unwrap_or_default();
-                // Whole first, which is as fast as memory.
-                let changed = match payload == expected {
-                    true => None,
-                    false => payload.iter().zip(expected).position(|(found, expected)| found != expected),
-                };
-                let name = || self.names[index].clone();
-                forbidden =
-                    forbidden.or_else(|| changed.map(|index| ForbiddenWrite::Input { name: name(), index }));
-            } else {
-                outputs.push(payload.to_vec());
+            let before = session.read(id, 0, self.margin)?;
+            let mut output = Vec::with_capacity(if kind == Kind::Input { 0 } else { bytes as usize });
+            // Of contents that are not known, nothing can be compared.
+            let expected = self.content(index, prepared);
+            let (mut start, mut changed) = (0, None);
+            session.read_each(id, self.margin, bytes, |part| {
+                times.of(Step::Guards, || {
+                    if kind != Kind::Input {
+                        output.extend_from_slice(part);
+                    } else if let Some(expected) = expected.get(start..start + part.len())
+                        && changed.is_none()
+                        && part != expected
+                    {
+                        let place = part.iter().zip(expected).position(|(found, right)| found != right);
+                        changed = place.map(|place| start + place);
+                    }
+                });
+                start += part.len();
+            })?;
+            let after = session.read(id, self.margin + bytes, self.region(bytes) - self.margin - bytes)?;
+            forbidden = forbidden.or_else(|| self.guards(index, bytes, &before, &after));
+            let name = || self.names[index].clone();
+            match kind {
+                Kind::Input => {
+                    let input = changed.map(|index| ForbiddenWrite::Input { name: name(), index });
+                    forbidden = forbidden.or(input);
+                }
+                Kind::Output | Kind::InOut => outputs.push(output),
             }
         }
         Ok((outputs, forbidden))
+    }
+
+    /// The contents of an argument, if they are known.
+    fn content<'a>(&self, index: usize, prepared: &'a Prepared) -> &'a [u8] {
+        let content = prepared.arguments[index].value.bytes().filter(|_| self.known[index]);
+        content.unwrap_or_default()
     }
 
     /// Reads ascending ranges of bytes of an argument.
@@ -273,20 +299,19 @@ impl Buffers {
         Ok(bytes)
     }
 
-    fn guards(&self, index: usize, bytes: u64, all: &[u8]) -> Option<ForbiddenWrite> {
+    /// Checks what is before and after a payload of so many bytes.
+    fn guards(&self, index: usize, bytes: u64, before: &[u8], after: &[u8]) -> Option<ForbiddenWrite> {
         let pattern = self.guard.to_le_bytes();
-        let name = || self.names[index].clone();
-        let whole = |position: usize| all[position] == pattern[position % 4];
-        let (start, end) = (self.margin as usize, (self.margin + bytes) as usize);
-        if let Some(position) = (0..start).rev().find(|&position| !whole(position)) {
-            return Some(ForbiddenWrite::Guard {
-                name: name(),
-                before: true,
-                distance: (start - position) as u64,
-            });
+        let name = self.names[index].clone();
+        // The pattern begins with the region.
+        let end = self.margin as usize + bytes as usize;
+        let is_whole = |first: usize, (index, byte): (usize, &u8)| *byte == pattern[(first + index) % 4];
+        if let Some(position) = before.iter().enumerate().rposition(|byte| !is_whole(0, byte)) {
+            let distance = (before.len() - position) as u64;
+            return Some(ForbiddenWrite::Guard { name, before: true, distance });
         }
-        let position = (end..all.len()).find(|&position| !whole(position))?;
-        Some(ForbiddenWrite::Guard { name: name(), before: false, distance: (position - end) as u64 })
+        let position = after.iter().enumerate().position(|byte| !is_whole(end, byte))?;
+        Some(ForbiddenWrite::Guard { name, before: false, distance: position as u64 })
     }
 
     /// Returns the bytes of a buffer with its guards, rounded up to whole words.

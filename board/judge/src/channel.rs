@@ -53,13 +53,26 @@ impl Channel {
 
     /// Sends a request and returns the reply.
     pub fn ask(&mut self, request: &[u8]) -> Result<Vec<u8>, Fault> {
+        self.post(&[request])?;
+        let mut reply = Vec::new();
+        self.reply(&mut reply)?;
+        reply.remove(0);
+        Ok(reply)
+    }
+
+    /// Sends a request that consists of these parts. There must be a call of [`Channel::reply`] for each, in the same order.
+    pub fn post(&mut self, request: &[&[u8]]) -> Result<(), Fault> {
         self.set_timeout()?;
-        message::send(&mut self.stream, request).map_err(|error| fault(&error))?;
+        message::send_parts(&mut self.stream, request).map_err(|error| fault(&error))
+    }
+
+    /// Receives a reply in the memory of another one, and returns what follows its first byte.
+    pub fn reply<'a>(&mut self, reply: &'a mut Vec<u8>) -> Result<&'a [u8], Fault> {
         self.set_timeout()?;
         let mut limited = Limited { stream: &self.stream, until: self.until };
-        let reply = message::receive(&mut limited).map_err(|error| fault(&error))?;
+        message::receive_into(&mut limited, reply).map_err(|error| fault(&error))?;
         match reply.split_first() {
-            Some((&DONE, rest)) => Ok(rest.to_vec()),
+            Some((&DONE, rest)) => Ok(rest),
             Some((&HIP_ERROR, rest)) if rest.len() >= 4 => {
                 let code = i32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
                 Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })

@@ -5,11 +5,14 @@ use board_problems::{
     Case, Comparison, Dtype, Expected, Launch, Mismatch, Prepared, Problem, Value, ValueKind,
 };
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 use crate::buffers::{self, Buffers, ForbiddenWrite};
 use crate::host_solution::HostWork;
 use crate::message::{Call, CallReport, Preparation};
 use crate::session::{Called, Fault, Session};
+use crate::times::{Step, Times};
+use crate::whole::Sample;
 
 /// So many bytes may be copied between host and device: a count, a flag, a small table.
 const SMALL_BYTES: u64 = 4096;
@@ -38,6 +41,22 @@ impl CheckSpec<'_> {
         let digest = hasher.finalize();
         u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| digest[index]))
     }
+
+    /// Returns the arguments of a round of a measurement: what the device generates, if it can, and otherwise what the host makes.
+    pub fn inputs(&self, case: &Case, round: u64) -> Prepared {
+        let CheckSpec { problem, dtype, .. } = *self;
+        let seed = self.seed(case, round);
+        let Some(generators) = problem.generators(case, dtype) else {
+            return problem.prepare(case, dtype, seed);
+        };
+        let mut prepared = problem.outline(case, dtype);
+        for (index, (argument, generator)) in prepared.arguments.iter_mut().zip(generators).enumerate() {
+            if let Some(generator) = generator {
+                argument.value.set_bytes(generator.elements(buffers::seed_of_argument(seed, index)));
+            }
+        }
+        prepared
+    }
 }
 
 /// A case with its inputs on the device.
@@ -50,6 +69,7 @@ pub(crate) struct PlacedCase<'a> {
     pub buffers: Buffers,
     /// Expected outputs, computed on first use. They never leave this process.
     expected: Option<Vec<Expected>>,
+    times: Arc<Times>,
 }
 
 /// Result of one call.
@@ -70,9 +90,10 @@ impl<'a> PlacedCase<'a> {
         place: u32,
     ) -> Result<PlacedCase<'a>, Fault> {
         let seed = spec.seed(case, round);
-        let prepared = spec.problem.prepare(case, spec.dtype, seed);
+        let times = Arc::clone(session.times());
+        let prepared = times.of(Step::Inputs, || spec.problem.prepare(case, spec.dtype, seed));
         let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
     }
 
     /// Places a case in buffers without guard regions, for a device that checks accesses.
@@ -85,7 +106,8 @@ impl<'a> PlacedCase<'a> {
         let seed = spec.seed(case, 0);
         let prepared = spec.problem.prepare(case, spec.dtype, seed);
         let buffers = Buffers::place(session, &prepared, 0, seed, 0)?;
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+        let times = Arc::clone(session.times());
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
     }
 
     /// Places a case whose arguments and expected outputs are known.
@@ -98,7 +120,8 @@ impl<'a> PlacedCase<'a> {
     ) -> Result<PlacedCase<'a>, Fault> {
         let seed = spec.seed(case, 0);
         let buffers = Buffers::place(session, &prepared, 0, seed, buffers::GUARD)?;
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: Some(expected) })
+        let (expected, times) = (Some(expected), Arc::clone(session.times()));
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected, times })
     }
 
     /// Places a case on the device, for inputs that [`PlacedCase::renew`] provides.
@@ -112,31 +135,48 @@ impl<'a> PlacedCase<'a> {
         let seed = spec.seed(case, round);
         let prepared = spec.problem.outline(case, spec.dtype);
         let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None })
+        let times = Arc::clone(session.times());
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
     }
 
     /// Gives the case inputs that no call has seen: the device generates them if it can. They are known, so that a call can be verified,
-    /// if `known` is set.
-    pub fn renew(&mut self, session: &mut Session, round: u64, known: bool) -> Result<(), Fault> {
+    /// if `known` is set. `ahead` has what was computed before.
+    pub fn renew(
+        &mut self,
+        session: &mut Session,
+        round: u64,
+        known: bool,
+        ahead: Option<Sample>,
+    ) -> Result<(), Fault> {
         let CheckSpec { problem, dtype, .. } = self.spec;
-        let seed = self.spec.seed(self.case, round);
+        let inputs = || self.times.of(Step::Inputs, || self.spec.inputs(self.case, round));
         let Some(generators) = problem.generators(self.case, dtype) else {
-            return self.refresh(session, problem.prepare(self.case, dtype, seed));
+            let sample = ahead.unwrap_or_else(|| Sample { prepared: inputs(), expected: None });
+            return self.refresh(session, sample);
         };
-        self.expected = None;
-        self.buffers.generate(session, &generators, seed)?;
+        self.buffers.generate(session, &generators, self.spec.seed(self.case, round))?;
         if known {
-            self.buffers.learn(&mut self.prepared);
+            let sample = ahead.unwrap_or_else(|| Sample { prepared: inputs(), expected: None });
+            (self.prepared, self.expected) = (sample.prepared, sample.expected);
+            self.buffers.know(&self.prepared);
+        } else {
+            self.forget();
         }
         Ok(())
     }
 
     /// Gives the case other inputs, which are secret until the call.
-    pub fn refresh(&mut self, session: &mut Session, prepared: Prepared) -> Result<(), Fault> {
-        self.buffers.rewrite(session, &prepared)?;
-        self.prepared = prepared;
-        self.expected = None;
+    pub fn refresh(&mut self, session: &mut Session, sample: Sample) -> Result<(), Fault> {
+        self.buffers.rewrite(session, &sample.prepared)?;
+        (self.prepared, self.expected) = (sample.prepared, sample.expected);
         Ok(())
+    }
+
+    /// Frees the memory for inputs and expected outputs, and returns them.
+    pub fn forget(&mut self) -> Sample {
+        let outline = self.spec.problem.outline(self.case, self.spec.dtype);
+        self.buffers.forget();
+        Sample { prepared: std::mem::replace(&mut self.prepared, outline), expected: self.expected.take() }
     }
 
     /// Calls the solution. Each round uses another poison pattern for the outputs.
@@ -148,7 +188,7 @@ impl<'a> PlacedCase<'a> {
         count: bool,
     ) -> Result<CallReport, Fault> {
         let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let fills = self.buffers.poison(session, pattern)?;
+        let fills = self.buffers.poison(session, &self.prepared, pattern)?;
         let call = Call {
             grid: self.launch.grid,
             block: self.launch.block,
@@ -185,6 +225,11 @@ impl<'a> PlacedCase<'a> {
         Ok(())
     }
 
+    /// Returns where the time of the judge goes.
+    pub fn times(&self) -> &Times {
+        &self.times
+    }
+
     /// Size of all outputs.
     pub fn output_bytes(&self) -> u64 {
         self.size_of(|value| matches!(value, Value::Output { .. } | Value::InOut { .. }))
@@ -198,26 +243,27 @@ impl<'a> PlacedCase<'a> {
     /// Calls the solution and reads its outputs.
     pub fn answer(&mut self, session: &mut Session, round: u64) -> Result<CallOutput, Fault> {
         let called = self.call(session, round, 0, false)?;
-        let (outputs, forbidden) = self.buffers.outputs(session)?;
+        let (outputs, forbidden) = self.buffers.outputs(session, &self.prepared)?;
         Ok(CallOutput { called, outputs, forbidden })
     }
 
     pub fn expected(&mut self) -> &[Expected] {
         let CheckSpec { problem, dtype, .. } = self.spec;
         let (case, prepared) = (self.case, &self.prepared);
-        self.expected.get_or_insert_with(|| problem.expected(case, dtype, prepared))
+        let times = &self.times;
+        self.expected
+            .get_or_insert_with(|| times.of(Step::Reference, || problem.expected(case, dtype, prepared)))
     }
 
     /// Compares every output with the expected one.
     pub fn compare(&mut self, outputs: &[Vec<u8>]) -> Vec<Comparison> {
         let CheckSpec { problem, dtype, .. } = self.spec;
         let case = self.case;
-        let expected = self.expected();
-        expected
-            .iter()
-            .zip(outputs)
-            .map(|(expected, found)| problem.compare(case, dtype, expected, found))
-            .collect()
+        let times = Arc::clone(&self.times);
+        let pairs = self.expected().iter().zip(outputs);
+        times.of(Step::Comparison, || {
+            pairs.map(|(expected, found)| problem.compare(case, dtype, expected, found)).collect()
+        })
     }
 
     /// Returns whether the outputs of two calls agree within the tolerance.

@@ -2,6 +2,8 @@
 
 mod inspect;
 
+use std::time::Instant;
+
 use board_contract::{
     BenchmarkResult, DebugInfo, Endpoint, Event, SampleArray, SampleNumber, SampleResult, SampleValue,
     SampleValues, TestResult, Verdict,
@@ -288,7 +290,9 @@ impl Judge<'_> {
             solution.session.allow(seconds(self.context.job.limits.run_s));
             // The last case, which is the largest, runs twice to detect nondeterminism.
             let twice = index + 1 == total_tests;
+            let started = self.begin_times(solution);
             let checked = self.check_case(solution, case, launch, index + 1, twice);
+            self.show_times(solution, started, &format!("check: {}", case.name));
             let (result, debug) = self.survived(checked, solution)?;
             (self.context.emit)(Event::TestResult { result: result.clone(), total_tests });
             results.push(result);
@@ -329,6 +333,20 @@ impl Judge<'_> {
         Ok(found)
     }
 
+    /// Begins a case.
+    fn begin_times(&self, solution: &Solution) -> Instant {
+        solution.session.times().clear();
+        Instant::now()
+    }
+
+    /// Shows where the time of a case went.
+    fn show_times(&self, solution: &Solution, started: Instant, case: &str) {
+        if let Some(show) = self.context.tools.show_times {
+            let name = format!("{}, {case}", solution.problem.slug);
+            show(&solution.session.times().line(started.elapsed(), &name));
+        }
+    }
+
     fn device_words(&self, gpu: &Gpu) -> String {
         match gpu.imitator {
             _ if self.context.job.emulated => format!("a software {}", gpu.name),
@@ -361,7 +379,10 @@ impl Judge<'_> {
                 time: seconds(self.context.job.limits.run_s),
                 most_flops: self.context.job.limits.reference_flops,
             };
-            let measured = match measurement.run(&mut solution.session) {
+            let started = self.begin_times(solution);
+            let measured = measurement.run(&mut solution.session);
+            self.show_times(solution, started, &format!("measurement: {}", case.name));
+            let measured = match measured {
                 Ok(measured) => measured,
                 Err(MeasureError::Fault(fault)) => return Err(self.ending(fault, solution)),
                 Err(MeasureError::Wrong(wrong)) => {

@@ -34,7 +34,9 @@ mod sample;
 mod session;
 mod software_gpu;
 mod statistics;
+mod times;
 mod tools;
+mod whole;
 
 pub use compile::{CompileError, Compiled, Compiler};
 pub use custom::custom_case;

@@ -1,5 +1,6 @@
 //! Measures the run time of a solution: samples with new inputs at changing addresses, verified, and summarised by their median.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use board_contract::{BenchmarkResult, Counters, DebugInfo, Roofline, TestResult};
@@ -10,6 +11,8 @@ use crate::gpu::Gpu;
 use crate::sample::{Ahead, Rows, Sampler};
 use crate::session::{Fault, Session};
 use crate::statistics;
+use crate::times::Step;
+use crate::whole::{SamplesAhead, Wanted};
 
 /// Number of sets of addresses that samples choose from.
 const SETS: u32 = 3;
@@ -35,6 +38,10 @@ const FIRST_VERIFIED_ONE_IN: u64 = 2;
 /// Size of the arguments above which fewer of the other samples are verified, because that takes the host seconds.
 const LARGE_BYTES: usize = 64 << 20;
 const LARGE_VERIFIED_ONE_IN: u64 = 32;
+/// Time for whole verifications of the samples of a case whose rows are verified in every sample. After that few are verified whole, but
+/// a solution never knows that none will be.
+const ENOUGH_VERIFYING: Duration = Duration::from_secs(3);
+const RARELY_VERIFIED_ONE_IN: u64 = 128;
 /// Most operations of one instruction of a wave: packed multiply-add in 64 lanes, and the largest matrix instruction.
 const FLOPS_PER_VECTOR: f64 = 256.0;
 const FLOPS_PER_MATRIX: f64 = 65_536.0;
@@ -84,18 +91,53 @@ impl Measurement<'_> {
             true => None,
             false => Sampler::new(self.spec, self.case),
         };
+        let times = Arc::clone(session.times());
         std::thread::scope(|scope| {
             let rounds = SAMPLES..SAMPLES + MOST_SAMPLES as u64;
-            let ahead = sampler.as_ref().and_then(|sampler| sampler.ahead(scope, rounds));
-            self.sample(session, sampler.as_ref(), ahead)
+            let rows = sampler.as_ref().and_then(|sampler| sampler.ahead(scope, &times, rounds));
+            let ahead = match self.emulated {
+                true => None,
+                false => {
+                    SamplesAhead::start(scope, &times, self.spec, self.case, self.wanted(sampler.is_some()))
+                }
+            };
+            self.sample(session, sampler.as_ref(), rows, ahead)
         })
+    }
+
+    /// Returns the samples that the host computes something for: all if it makes the inputs, and those that may be verified whole.
+    fn wanted(&self, has_rows: bool) -> Vec<Wanted> {
+        let CheckSpec { problem, dtype, .. } = self.spec;
+        let makes_inputs = problem.generators(self.case, dtype).is_none();
+        let sample = |index: usize| {
+            let verified = |is_spent| self.is_verified(index, has_rows, is_spent) && self.has_reference();
+            Wanted {
+                round: SAMPLES + index as u64,
+                inputs: makes_inputs,
+                whole: verified(false),
+                rarely: verified(has_rows),
+            }
+        };
+        (0..MOST_SAMPLES).map(sample).collect()
+    }
+
+    /// The secret seed decides whether all outputs of a sample are verified. `is_spent`: enough time was spent on that.
+    fn is_verified(&self, index: usize, has_rows: bool, is_spent: bool) -> bool {
+        let large = self.spec.problem.bytes_of_arguments(self.case, self.spec.dtype) > LARGE_BYTES;
+        let few = index < FIRST_SAMPLES && !has_rows;
+        self.emulated || (self.chance(index) >> 32).is_multiple_of(verified_one_in(few, large, is_spent))
+    }
+
+    fn chance(&self, index: usize) -> u64 {
+        self.spec.seed(self.case, 2000 + index as u64)
     }
 
     fn sample<'r>(
         &self,
         session: &mut Session,
         sampler: Option<&'r Sampler<'r>>,
-        mut ahead: Option<Ahead<'r>>,
+        mut rows_ahead: Option<Ahead<'r>>,
+        mut ahead: Option<SamplesAhead>,
     ) -> Result<Measured, MeasureError> {
         session.allow(self.time);
         let start = Instant::now();
@@ -107,49 +149,68 @@ impl Measurement<'_> {
             sets.push(PlacedCase::outline(session, self.spec, self.case, self.launch, place)?);
         }
         // Verify before anything is timed.
-        sets[0].renew(session, 1100, true)?;
+        sets[0].renew(session, 1100, true, None)?;
         let answer = sets[0].answer(session, 0)?;
         self.require_correct(&mut sets[0], &answer)?;
+        drop(answer);
         self.require_rows(session, &sets[0], sampler.map(|it| it.known(1100, &sets[0].prepared)))?;
+        sets[0].forget();
         if !self.emulated {
             for round in 0..WARM_UPS {
                 let set = &mut sets[(round % u64::from(SETS)) as usize];
-                set.renew(session, 1200 + round, false)?;
+                set.renew(session, 1200 + round, false, None)?;
                 set.call(session, 1 + round, 0, false)?;
+                set.forget();
             }
         }
+        // The limit is the solution's. What the judge computed until now took it no time.
+        session.allow(self.time);
         // The call that is counted is a sample like the others, and verified like them: a solution that does less in it is wrong.
         let mut counts = None;
         let counted = (self.spec.seed(self.case, 1500) % EMULATED_SAMPLES as u64) as usize;
         let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
-        let large = self.spec.problem.bytes_of_arguments(self.case, self.spec.dtype) > LARGE_BYTES;
         let mut samples = Vec::new();
+        let mut verifying = Duration::ZERO;
         while !self.is_enough(&samples, start.elapsed()) {
-            let round = samples.len() as u64;
-            // The secret seed decides which addresses are used and whether the outputs are verified whole.
-            let chance = self.spec.seed(self.case, 2000 + round);
-            let counting = self.emulated && samples.len() == counted;
-            // An estimate repeats exactly at the same addresses.
-            let set = if counting { 0 } else { (chance % u64::from(SETS)) as usize };
+            let index = samples.len();
+            let round = index as u64;
+            let counting = self.emulated && index == counted;
+            // The secret seed decides which addresses are used. An estimate repeats exactly at the same addresses.
+            let set = if counting { 0 } else { (self.chance(index) % u64::from(SETS)) as usize };
             let set = &mut sets[set];
-            let few = samples.len() < FIRST_SAMPLES && sampler.is_none();
-            let verified = self.emulated || (chance >> 32).is_multiple_of(verified_one_in(few, large));
-            set.renew(session, SAMPLES + round, verified)?;
+            let is_spent = sampler.is_some() && verifying > ENOUGH_VERIFYING;
+            if is_spent && let Some(ahead) = &ahead {
+                ahead.be_rare();
+            }
+            let verified = self.is_verified(index, sampler.is_some(), is_spent);
+            let begun = Instant::now();
+            let ahead = ahead.as_mut();
+            let sample = session.times().of(Step::Ahead, || ahead?.take(SAMPLES + round));
+            set.renew(session, SAMPLES + round, verified, sample)?;
+            if verified {
+                verifying += begun.elapsed();
+            }
             let called = set.call(session, 100 + round, flush, counting)?;
             if counting {
                 counts = called.counts.map(Counters::from_array);
             }
             samples.push(called.device_ms);
             if verified {
+                let begun = Instant::now();
                 self.verify(session, set)?;
+                verifying += begun.elapsed();
             }
-            let rows = match &mut ahead {
-                Some(ahead) => ahead.take(SAMPLES + round),
+            let rows = match &mut rows_ahead {
+                Some(ahead) => session.times().of(Step::Ahead, || ahead.take(SAMPLES + round)),
                 // The host made these inputs, so it knows them.
                 None => sampler.map(|sampler| sampler.known(SAMPLES + round, &set.prepared)),
             };
             self.require_rows(session, set, rows)?;
+            set.forget();
         }
+        // What was computed for further samples is not needed.
+        drop((rows_ahead, ahead));
+        session.allow(self.time);
         let deterministic = self.repeats(session, &mut sets, sampler)?;
         for set in &sets {
             set.buffers.free(session)?;
@@ -177,15 +238,26 @@ impl Measurement<'_> {
 
     /// Verifies the outputs of the last call.
     fn verify(&self, session: &mut Session, set: &mut PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
-        let (outputs, forbidden) = set.buffers.outputs(session)?;
-        if let Some(forbidden) = forbidden {
-            return Err(MeasureError::Inconsistent(forbidden.message()));
+        let outputs = self.download(session, set)?;
+        self.require_right(set, &outputs)?;
+        Ok(outputs)
+    }
+
+    /// Reads the outputs of the last call.
+    fn download(&self, session: &mut Session, set: &PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
+        let (outputs, forbidden) = set.buffers.outputs(session, &set.prepared)?;
+        match forbidden {
+            Some(forbidden) => Err(MeasureError::Inconsistent(forbidden.message())),
+            None => Ok(outputs),
         }
-        if self.has_reference() && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
+    }
+
+    fn require_right(&self, set: &mut PlacedCase, outputs: &[Vec<u8>]) -> Result<(), MeasureError> {
+        if self.has_reference() && !set.compare(outputs).iter().all(|comparison| comparison.passed) {
             let text = "outputs were correct in the check and wrong during the measurement";
             return Err(MeasureError::Inconsistent(text.to_owned()));
         }
-        Ok(outputs)
+        Ok(())
     }
 
     /// Calls the solution twice with the same inputs, at different addresses. Returns whether all bits of the outputs are the same. If
@@ -197,18 +269,20 @@ impl Measurement<'_> {
         sampler: Option<&Sampler<'_>>,
     ) -> Result<bool, MeasureError> {
         let set = &mut sets[0];
-        set.renew(session, 9000, true)?;
+        set.renew(session, 9000, true, None)?;
         set.call(session, 9000, 0, false)?;
         let outputs = self.verify(session, set)?;
         self.require_rows(session, set, sampler.map(|sampler| sampler.known(9000, &set.prepared)))?;
-        let inputs = set.prepared.clone();
+        let sample = set.forget();
         let set = &mut sets[1];
-        set.refresh(session, inputs)?;
+        set.refresh(session, sample)?;
         set.call(session, 10_000, 0, false)?;
-        let again = self.verify(session, set)?;
+        let again = self.download(session, set)?;
+        // The same bits are right again.
         if again == outputs {
             return Ok(true);
         }
+        self.require_right(set, &again)?;
         if !self.has_reference() && !set.agree(&outputs, &again) {
             let text = "two calls with the same inputs gave different outputs";
             return Err(MeasureError::Inconsistent(text.to_owned()));
@@ -333,11 +407,13 @@ impl Measurement<'_> {
     }
 }
 
-/// On a GPU one sample in so many is verified whole. `few`: the others may be few, and nothing else verifies them.
-fn verified_one_in(few: bool, large: bool) -> u64 {
-    match (few, large) {
-        (true, _) => FIRST_VERIFIED_ONE_IN,
-        (false, true) => LARGE_VERIFIED_ONE_IN,
-        (false, false) => VERIFIED_ONE_IN,
+/// On a GPU one sample in so many is verified whole. `few`: the others may be few, and nothing else verifies them. `is_spent`: rows are
+/// verified, and enough time was spent on more. Each number divides the next one, so that what may be verified is known ahead.
+fn verified_one_in(few: bool, large: bool, is_spent: bool) -> u64 {
+    match (few, large, is_spent) {
+        (true, _, _) => FIRST_VERIFIED_ONE_IN,
+        (_, _, true) => RARELY_VERIFIED_ONE_IN,
+        (_, true, _) => LARGE_VERIFIED_ONE_IN,
+        _ => VERIFIED_ONE_IN,
     }
 }

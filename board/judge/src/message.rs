@@ -9,8 +9,10 @@ use board_contract::Counters;
 
 /// Largest frame in bytes.
 pub(crate) const MOST: usize = 72 << 20;
-/// Most bytes of a buffer in one frame.
-pub(crate) const CHUNK: usize = 64 << 20;
+/// Most bytes of a buffer in one frame. Of larger buffers one part is read from the device while the one before is processed.
+pub(crate) const CHUNK: usize = 8 << 20;
+/// Memory for a frame before any of it was received.
+const FIRST_BYTES: usize = 64 << 10;
 /// File descriptor of the socket in the runner process.
 pub(crate) const DESCRIPTOR: i32 = 3;
 
@@ -188,10 +190,8 @@ impl Request {
                 out.extend(buffer.to_le_bytes());
             }
             Request::Write { buffer, offset, bytes } => {
-                out.push(WRITE);
-                out.extend(buffer.to_le_bytes());
-                out.extend(offset.to_le_bytes());
-                put_bytes(&mut out, bytes);
+                out.extend(write_head(*buffer, *offset, bytes.len()));
+                out.extend(bytes);
             }
             Request::Read { buffer, offset, bytes } => {
                 out.push(READ);
@@ -305,6 +305,15 @@ impl Request {
     }
 }
 
+/// Returns what precedes the contents in a [`Request::Write`].
+pub(crate) fn write_head(buffer: u32, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut out = vec![WRITE];
+    out.extend(buffer.to_le_bytes());
+    out.extend(offset.to_le_bytes());
+    out.extend((bytes as u32).to_le_bytes());
+    out
+}
+
 impl HostRequest<'_> {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -359,22 +368,33 @@ impl CallReport {
 }
 
 pub(crate) fn send(stream: &mut impl Write, frame: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(frame.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    stream.write_all(&length.to_le_bytes())?;
-    stream.write_all(frame)
+    send_parts(stream, &[frame])
 }
 
-pub(crate) fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+/// Sends a frame that consists of these parts.
+pub(crate) fn send_parts(stream: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    stream.write_all(&length.to_le_bytes())?;
+    parts.iter().try_for_each(|part| stream.write_all(part))
+}
+
+/// Receives a frame in the memory of another one.
+pub(crate) fn receive_into(stream: &mut impl Read, frame: &mut Vec<u8>) -> io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > MOST {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // The buffer grows with the received data, not with the announced length.
-    let mut frame = Vec::new();
-    stream.take(length as u64).read_to_end(&mut frame)?;
-    if frame.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(frame) }
+    frame.clear();
+    // The memory grows with the received data, not with the announced length.
+    while frame.len() < length {
+        let (start, room) = (frame.len(), frame.capacity().max(FIRST_BYTES));
+        frame.resize(length.min((2 * start).max(room)), 0);
+        stream.read_exact(&mut frame[start..])?;
+    }
+    Ok(())
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {

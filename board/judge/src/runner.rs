@@ -46,13 +46,16 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
         generator: Vec::new(),
         generators: HashMap::new(),
     };
+    // The memory of both is used again: system calls for new pages take longer than to copy what is in them.
+    let (mut frame, mut reply) = (Vec::new(), Vec::new());
     loop {
-        let frame = match message::receive(&mut stream) {
-            Ok(frame) => frame,
+        match message::receive_into(&mut stream, &mut frame) {
+            Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let mut reply = vec![DONE];
+        reply.clear();
+        reply.push(DONE);
         let done = match Request::decode(&frame) {
             Some(request) => runner.serve(request, &mut reply),
             None => Err(Refusal::Other("invalid request from the judge".to_owned())),

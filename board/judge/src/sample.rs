@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Scope;
 
-use board_problems::{Case, Expected, Generator, Part, Prepared, Source};
+use board_problems::{Case, Expected, Generator, Part, Prepared, Source, mixed, with_threads};
 
 use crate::buffers;
 use crate::check::{CheckSpec, PlacedCase};
 use crate::session::{Fault, Session};
+use crate::times::{Step, Times};
 
 /// Most indices along an axis.
 const MOST: usize = 16;
@@ -82,7 +83,7 @@ impl<'a> Sampler<'a> {
         let CheckSpec { problem, dtype, .. } = self.spec;
         let axes = problem.axes(self.case);
         let part = |counts: &[usize], run: usize| {
-            let mut random = Random(seed);
+            let mut random = Random { seed, drawn: 0 };
             let last = axes.len() - 1;
             let run_of = |axis: usize| if axis == last { run } else { 1 };
             let each = axes.iter().zip(counts).enumerate();
@@ -126,7 +127,12 @@ impl<'a> Sampler<'a> {
     }
 
     /// Starts threads that compute the rows of the samples of these rounds, in about this order. `None` if the host makes the inputs.
-    pub fn ahead<'scope>(&'a self, scope: &'scope Scope<'scope, '_>, rounds: Range<u64>) -> Option<Ahead<'a>>
+    pub fn ahead<'scope>(
+        &'a self,
+        scope: &'scope Scope<'scope, '_>,
+        times: &'scope Times,
+        rounds: Range<u64>,
+    ) -> Option<Ahead<'a>>
     where
         'a: 'scope,
     {
@@ -140,10 +146,13 @@ impl<'a> Sampler<'a> {
             scope.spawn(move || {
                 loop {
                     let round = next.fetch_add(1, Ordering::Relaxed);
+                    if !rounds.contains(&round) {
+                        return;
+                    }
+                    let rows =
+                        times.of_another_thread(|| with_threads(1, || self.generated(round, generators)));
                     // The receiver is gone when there are enough samples.
-                    if !rounds.contains(&round)
-                        || sender.send((round, self.generated(round, generators))).is_err()
-                    {
+                    if sender.send((round, rows)).is_err() {
                         return;
                     }
                 }
@@ -184,7 +193,8 @@ impl Rows<'_> {
         let Sampler { spec, case, .. } = self.sampler;
         for ((index, bytes), expected) in self.part.outputs().zip(&self.expected) {
             let found = placed.buffers.read(session, index, &bytes)?;
-            let comparison = spec.problem.compare(case, spec.dtype, expected, &found);
+            let compare = || spec.problem.compare(case, spec.dtype, expected, &found);
+            let comparison = placed.times().of(Step::Comparison, compare);
             if let Some(wrong) = comparison.samples.first() {
                 let coordinates: Vec<String> =
                     self.part.coordinates(index, &wrong.index).iter().map(usize::to_string).collect();
@@ -198,14 +208,15 @@ impl Rows<'_> {
 }
 
 /// Random numbers from a secret seed.
-struct Random(u64);
+struct Random {
+    seed: u64,
+    drawn: u64,
+}
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * limit as u128) >> 64) as usize
+        self.drawn += 1;
+        ((u128::from(mixed(self.seed, self.drawn)) * limit as u128) >> 64) as usize
     }
 
     /// Chooses so many runs of neighbours, in ascending order and without repetition.
@@ -286,8 +297,9 @@ mod tests {
         let case = problem.cases(Set::Bench, Place::Emulated).next().unwrap();
         let spec = CheckSpec { problem, dtype: Dtype::Float32, seed: 5 };
         let sampler = Sampler::new(spec, case).unwrap();
+        let times = Times::default();
         std::thread::scope(|scope| {
-            let mut ahead = sampler.ahead(scope, 10..40).unwrap();
+            let mut ahead = sampler.ahead(scope, &times, 10..40).unwrap();
             let generators = sampler.generators.as_deref().unwrap();
             for round in [12, 10, 11, 39] {
                 let (found, alone) = (ahead.take(round).unwrap(), sampler.generated(round, generators));

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use worker_client::{Observer, WorkerAddress};
 use crate::channel::Channel;
 pub(crate) use crate::channel::Fault;
 use crate::host_solution::{HostSolution, HostWork};
-use crate::message::{CHUNK, Call, CallReport, DESCRIPTOR, Fill, Generate, Preparation, Request};
+use crate::message::{self, CHUNK, Call, CallReport, DESCRIPTOR, Fill, Generate, Preparation, Request};
+use crate::times::{Step, Times};
 use crate::tools::Tools;
 
 /// Timeout for connecting to the worker.
@@ -50,6 +52,10 @@ pub(crate) struct Session {
     worker: Option<WorkerAddress>,
     /// Observer of the runner's session.
     observer: Option<Observer>,
+    /// Where the time of the judge goes.
+    times: Arc<Times>,
+    /// Memory for replies with contents of buffers.
+    received: Vec<u8>,
 }
 
 struct RunnerProcess {
@@ -94,7 +100,20 @@ impl Session {
         let output = drain(child.stdout.take(), limit);
         let error = drain(child.stderr.take(), limit);
         let process = Some(RunnerProcess { child, output, error });
-        Ok(Session { channel, process, solution: None, worker: address(worker, token), observer: None })
+        Ok(Session {
+            channel,
+            process,
+            solution: None,
+            worker: address(worker, token),
+            observer: None,
+            times: Arc::default(),
+            received: Vec::new(),
+        })
+    }
+
+    /// Returns where the time of the judge goes.
+    pub fn times(&self) -> &Arc<Times> {
+        &self.times
     }
 
     /// Has calls go to a solution of the host shape.
@@ -143,26 +162,58 @@ impl Session {
     }
 
     pub fn write(&mut self, buffer: u32, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
-        for (index, part) in bytes.chunks(CHUNK).enumerate() {
-            let offset = offset + (index * CHUNK) as u64;
-            self.ask(&Request::Write { buffer, offset, bytes: part.to_vec() })?;
-        }
-        Ok(())
+        let times = Arc::clone(&self.times);
+        times.of(Step::Upload, || {
+            for (index, part) in bytes.chunks(CHUNK).enumerate() {
+                let offset = offset + (index * CHUNK) as u64;
+                self.channel.post(&[&message::write_head(buffer, offset, part.len()), part])?;
+                self.channel.reply(&mut self.received)?;
+            }
+            Ok(())
+        })
     }
 
     pub fn read(&mut self, buffer: u32, offset: u64, bytes: u64) -> Result<Vec<u8>, Fault> {
-        let mut all = Vec::new();
-        while (all.len() as u64) < bytes {
-            let part = (bytes - all.len() as u64).min(CHUNK as u64);
-            let got = self.ask(&Request::Read { buffer, offset: offset + all.len() as u64, bytes: part })?;
-            if got.len() as u64 != part {
-                return Err(Fault::InvalidReply(
-                    "a part of a buffer does not have the requested size".to_owned(),
-                ));
-            }
-            all.extend(got);
-        }
+        let mut all = Vec::with_capacity(bytes as usize);
+        self.read_each(buffer, offset, bytes, |part| all.extend_from_slice(part))?;
         Ok(all)
+    }
+
+    /// Reads a range of a buffer in parts, in ascending order. While one is processed the next one is read.
+    pub fn read_each(
+        &mut self,
+        buffer: u32,
+        offset: u64,
+        bytes: u64,
+        mut process: impl FnMut(&[u8]),
+    ) -> Result<(), Fault> {
+        let times = Arc::clone(&self.times);
+        let size = |start: u64| (bytes - start).min(CHUNK as u64);
+        let request =
+            |start: u64| Request::Read { buffer, offset: offset + start, bytes: size(start) }.encode();
+        let mut received = std::mem::take(&mut self.received);
+        let mut failed = None;
+        // The end of what was requested, and of what was received.
+        let (mut requested, mut start) = (0, 0);
+        while start < requested || (requested < bytes && failed.is_none()) {
+            while requested < bytes.min(start + 2 * CHUNK as u64) && failed.is_none() {
+                self.channel.post(&[&request(requested)])?;
+                requested += size(requested);
+            }
+            match times.of(Step::Download, || self.channel.reply(&mut received)) {
+                Ok(part) if part.len() as u64 == size(start) => process(part),
+                Ok(_) => {
+                    let text = "a part of a buffer does not have the requested size";
+                    failed = Some(Fault::InvalidReply(text.to_owned()));
+                }
+                // A reply to the next request follows.
+                Err(fault @ Fault::Hip { .. }) => failed = failed.or(Some(fault)),
+                Err(fault) => return Err(fault),
+            }
+            start += size(start);
+        }
+        self.received = received;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Loads the kernel that generates inputs.
@@ -185,7 +236,7 @@ impl Session {
         let start = Instant::now();
         let elapsed_ms = || start.elapsed().as_secs_f64() * 1e3;
         if let Some(solution) = &mut self.solution {
-            let work = solution.call(&call.slots, call.count)?;
+            let work = self.times.of(Step::Device, || solution.call(&call.slots, call.count))?;
             let counts = counts(&work.counters);
             let report = CallReport { device_ms: work.time_ns as f64 / 1e6, host_ms: elapsed_ms(), counts };
             return Ok(Called { report, work: Some(work) });
@@ -260,7 +311,8 @@ impl Session {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
-        self.channel.ask(&request.encode())
+        let times = Arc::clone(&self.times);
+        times.of(Step::Device, || self.channel.ask(&request.encode()))
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Tools {
     pub worker: Vec<OsString>,
     /// Isolation that untrusted commands require.
     pub isolation: sandbox::IsolationRange,
+    /// Shows where the time of the judge goes: lines of a table, one for each case.
+    pub show_times: Option<fn(&str)>,
 }
 
 /// File name of the client library, for the current HIP major version.

@@ -2,8 +2,10 @@
 
 use crate::argument::Value;
 use crate::dtype::Dtype;
+use crate::threads;
 use crate::values::Values;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Number of largest differences that are reported.
 const WORST: usize = 5;
@@ -132,120 +134,170 @@ struct Element {
     difference: f64,
 }
 
+impl Element {
+    const MISSING: Element = Element { wrong: true, kind: ValueKind::Missing, difference: f64::INFINITY };
+
+    fn of_floats(tolerance: Tolerance, right: f64, found: f64) -> Element {
+        Element {
+            wrong: !tolerance.accepts(right, found),
+            kind: ValueKind::of(found),
+            difference: (found - right).abs(),
+        }
+    }
+
+    fn of_integers(tolerance: Tolerance, right: i128, found: i128) -> Element {
+        let difference = (found - right).abs() as f64;
+        let allowed = tolerance.atol + tolerance.rtol * right.abs() as f64;
+        Element { wrong: difference > allowed, kind: ValueKind::Number, difference }
+    }
+}
+
+/// Elements that are compared at a time. Means are sums of these sums, so they do not depend on the number of threads.
+const BLOCK: usize = 1 << 15;
+
 /// Compares an output with its expected contents.
 pub(crate) fn compare(tolerance: Tolerance, expected: &Expected, actual: &[u8]) -> Comparison {
     let total = expected.values.len();
-    match &expected.values {
-        Values::Floats(values) => {
-            let actual = expected.element.decode(actual);
-            let judge = |index: usize| {
-                let (right, found) = (values[index], *actual.get(index)?);
-                Some(Element {
-                    wrong: !tolerance.accepts(right, found),
-                    kind: ValueKind::of(found),
-                    difference: (found - right).abs(),
-                })
-            };
-            let show = |index: usize| (number(values[index]), actual.get(index).map(|found| number(*found)));
-            summarise(expected, total, judge, show)
-        }
-        Values::Integers(values) => {
-            integers(tolerance, expected, actual, &|index| values[index].into(), total)
-        }
-        Values::Naturals(values) => {
-            integers(tolerance, expected, actual, &|index| values[index].into(), total)
-        }
+    let blocks = threads::parts(total, BLOCK, |range| {
+        let mut found = Found::default();
+        let first = range.start;
+        elements(tolerance, expected, actual, range, |offset, element, _| found.add(first + offset, element));
+        found
+    });
+    let mut all = Found::default();
+    blocks.into_iter().for_each(|block| all.append(block));
+    let mut shown: Vec<usize> = all.worst.into_iter().map(|(_, index)| index).chain(all.first).collect();
+    shown.sort_unstable();
+    shown.dedup();
+    let mut samples = Vec::new();
+    for index in shown {
+        elements(tolerance, expected, actual, index..index + 1, |_, element, show| {
+            let missing = element.kind == ValueKind::Missing;
+            let (right, found) = show();
+            samples.push(Mismatch {
+                index: coordinates(index, &expected.shape),
+                expected: right,
+                actual: found,
+                difference: if missing { MISSING.to_owned() } else { number(element.difference) },
+                kind: element.kind,
+            });
+        });
+    }
+    Comparison {
+        passed: all.mismatches == 0,
+        max_difference: all.max,
+        mean_difference: if total == 0 { 0.0 } else { all.sum / total as f64 },
+        mismatches: all.mismatches,
+        total: total as u64,
+        not_a_number: all.not_a_number,
+        infinite: all.infinite,
+        samples,
     }
 }
 
-fn integers(
+/// What is shown of an element that the output does not have.
+const MISSING: &str = "missing";
+
+/// Compares some elements: calls `visit` with the offset of each, its comparison, and what shows its expected and its actual value.
+fn elements(
     tolerance: Tolerance,
     expected: &Expected,
     actual: &[u8],
-    right: &dyn Fn(usize) -> i128,
-    total: usize,
-) -> Comparison {
-    if expected.element.is_float() {
-        // Integers expected in a floating-point output: compare as floats, so that fractions are not cut off.
-        let values = Values::Floats((0..total).map(|index| right(index) as f64).collect());
-        return compare(tolerance, &Expected { values, ..expected.clone() }, actual);
-    }
-    let actual = expected.element.decode_integers(actual);
-    let judge = |index: usize| {
-        let difference = (actual.get(index)? - right(index)).abs();
-        let allowed = tolerance.atol + tolerance.rtol * right(index).abs() as f64;
-        Some(Element {
-            wrong: difference as f64 > allowed,
-            kind: ValueKind::Number,
-            difference: difference as f64,
-        })
+    range: Range<usize>,
+    mut visit: impl FnMut(usize, Element, &dyn Fn() -> (String, String)),
+) {
+    let element = expected.element;
+    let bytes = |index: usize| (index * element.size()).min(actual.len());
+    let present = &actual[bytes(range.start)..bytes(range.end)];
+    let mut floats = |right: &dyn Fn(usize) -> f64| {
+        let found = element.decode(present);
+        for (offset, &found) in found.iter().enumerate() {
+            let right = right(range.start + offset);
+            let compared = Element::of_floats(tolerance, right, found);
+            visit(offset, compared, &|| (number(right), number(found)));
+        }
+        for offset in found.len()..range.len() {
+            let right = right(range.start + offset);
+            visit(offset, Element::MISSING, &|| (number(right), MISSING.to_owned()));
+        }
     };
-    let show = |index: usize| (right(index).to_string(), actual.get(index).map(i128::to_string));
-    summarise(expected, total, judge, show)
+    // Integers expected in a floating-point output are compared as floats, so that fractions are not cut off.
+    match &expected.values {
+        Values::Floats(values) => return floats(&|index| values[index]),
+        Values::Integers(values) if element.is_float() => return floats(&|index| values[index] as f64),
+        Values::Naturals(values) if element.is_float() => return floats(&|index| values[index] as f64),
+        Values::Integers(_) | Values::Naturals(_) => {}
+    }
+    let right = |index: usize| match &expected.values {
+        Values::Naturals(values) => i128::from(values[index]),
+        Values::Integers(values) => i128::from(values[index]),
+        Values::Floats(values) => values[index] as i128,
+    };
+    let found = element.decode_integers(present);
+    for (offset, &found) in found.iter().enumerate() {
+        let right = right(range.start + offset);
+        let compared = Element::of_integers(tolerance, right, found);
+        visit(offset, compared, &|| (right.to_string(), found.to_string()));
+    }
+    for offset in found.len()..range.len() {
+        let right = right(range.start + offset);
+        visit(offset, Element::MISSING, &|| (right.to_string(), MISSING.to_owned()));
+    }
 }
 
-fn summarise(
-    expected: &Expected,
-    total: usize,
-    judge: impl Fn(usize) -> Option<Element>,
-    show: impl Fn(usize) -> (String, Option<String>),
-) -> Comparison {
-    let (mut mismatches, mut not_a_number, mut infinite, mut sum, mut max) = (0, 0, 0, 0.0, 0.0f64);
-    let judge = |index: usize| {
-        judge(index).unwrap_or(Element { wrong: true, kind: ValueKind::Missing, difference: f64::INFINITY })
-    };
-    let mut first: Vec<usize> = Vec::new();
-    // The largest differences, largest first. NaN counts as larger than any difference.
-    let mut worst: Vec<(f64, usize)> = Vec::new();
-    for index in 0..total {
-        let element = judge(index);
-        not_a_number += u64::from(element.kind == ValueKind::NotANumber);
-        infinite += u64::from(element.kind == ValueKind::Infinite);
+/// What a comparison found in some elements.
+#[derive(Default)]
+struct Found {
+    mismatches: u64,
+    not_a_number: u64,
+    infinite: u64,
+    sum: f64,
+    max: f64,
+    /// The first wrong elements.
+    first: Vec<usize>,
+    /// The largest differences, largest first, and the first ones among equals. NaN counts as larger than any difference.
+    worst: Vec<(f64, usize)>,
+}
+
+impl Found {
+    fn add(&mut self, index: usize, element: Element) {
+        self.not_a_number += u64::from(element.kind == ValueKind::NotANumber);
+        self.infinite += u64::from(element.kind == ValueKind::Infinite);
         if element.difference.is_finite() {
-            sum += element.difference;
-            max = max.max(element.difference);
+            self.sum += element.difference;
+            self.max = self.max.max(element.difference);
         }
-        if !element.wrong {
-            continue;
-        }
-        mismatches += 1;
-        if first.len() < FIRST {
-            first.push(index);
-        }
-        let rank = if element.difference.is_nan() { f64::INFINITY } else { element.difference };
-        if worst.len() < WORST || worst.last().is_some_and(|(least, _)| rank > *least) {
-            let place = worst.partition_point(|(other, _)| *other >= rank);
-            worst.insert(place, (rank, index));
-            worst.truncate(WORST);
+        if element.wrong {
+            self.mismatches += 1;
+            self.add_first(index);
+            let rank = if element.difference.is_nan() { f64::INFINITY } else { element.difference };
+            self.add_worst(rank, index);
         }
     }
-    let mut shown: Vec<usize> = worst.into_iter().map(|(_, index)| index).chain(first).collect();
-    shown.sort_unstable();
-    shown.dedup();
-    let sample = |index: usize| {
-        let (right, found) = show(index);
-        let element = judge(index);
-        let missing = || "missing".to_owned();
-        Mismatch {
-            index: coordinates(index, &expected.shape),
-            expected: right,
-            actual: found.unwrap_or_else(missing),
-            difference: match element.kind {
-                ValueKind::Missing => missing(),
-                _ => number(element.difference),
-            },
-            kind: element.kind,
+
+    fn add_first(&mut self, index: usize) {
+        if self.first.len() < FIRST {
+            self.first.push(index);
         }
-    };
-    Comparison {
-        passed: mismatches == 0,
-        max_difference: max,
-        mean_difference: if total == 0 { 0.0 } else { sum / total as f64 },
-        mismatches,
-        total: total as u64,
-        not_a_number,
-        infinite,
-        samples: shown.into_iter().map(sample).collect(),
+    }
+
+    fn add_worst(&mut self, rank: f64, index: usize) {
+        if self.worst.len() < WORST || self.worst.last().is_some_and(|(least, _)| rank > *least) {
+            let place = self.worst.partition_point(|(other, _)| *other >= rank);
+            self.worst.insert(place, (rank, index));
+            self.worst.truncate(WORST);
+        }
+    }
+
+    /// Adds what was found in the elements that follow.
+    fn append(&mut self, next: Found) {
+        self.mismatches += next.mismatches;
+        self.not_a_number += next.not_a_number;
+        self.infinite += next.infinite;
+        self.sum += next.sum;
+        self.max = self.max.max(next.max);
+        next.first.into_iter().for_each(|index| self.add_first(index));
+        next.worst.into_iter().for_each(|(rank, index)| self.add_worst(rank, index));
     }
 }
 
@@ -359,6 +411,26 @@ mod tests {
             found.samples[..FIRST].iter().map(|s| s.index[0]).collect::<Vec<_>>(),
             (0..20).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn blocks_and_threads_find_what_one_pass_finds() {
+        let total = 3 * BLOCK + 17;
+        let right = floats(&vec![0.0; total], &[total]);
+        let mut wrong = vec![0.0; total];
+        for (index, value) in [(5, 2.0), (BLOCK - 1, 7.0), (BLOCK, 7.0), (2 * BLOCK + 3, f32::NAN)] {
+            wrong[index] = value;
+        }
+        wrong[3 * BLOCK..].fill(1.0);
+        let compared =
+            |threads| threads::with_small_parts(threads, || compare(TOLERANCE, &right, &bytes(&wrong)));
+        let found = compared(3);
+        assert_eq!(found, compared(1));
+        assert_eq!((found.mismatches, found.not_a_number, found.max_difference), (21, 1, 7.0));
+        assert_eq!(found.mean_difference, (2.0 + 14.0 + 17.0) / total as f64);
+        let shown: Vec<usize> = found.samples.iter().map(|sample| sample.index[0]).collect();
+        let expected = [5, BLOCK - 1, BLOCK, 2 * BLOCK + 3].into_iter().chain(3 * BLOCK..3 * BLOCK + 16);
+        assert!(shown.iter().copied().eq(expected), "{shown:?}");
     }
 
     #[test]

@@ -140,25 +140,55 @@ impl Dtype {
 
     /// Decodes all complete elements of `bytes` to floating-point numbers.
     pub fn decode(self, bytes: &[u8]) -> Vec<f64> {
+        let mut numbers = vec![0.0; bytes.len() / self.size()];
+        self.decode_into(bytes, &mut numbers);
+        numbers
+    }
+
+    /// Decodes elements of `bytes` to floating-point numbers, until there are no more of either.
+    pub(crate) fn decode_into(self, bytes: &[u8], numbers: &mut [f64]) {
         match self {
-            Self::Float16 => elements(bytes, |b| f16::from_le_bytes(b).to_f64()),
-            Self::Bfloat16 => elements(bytes, |b| bf16::from_le_bytes(b).to_f64()),
-            Self::Float32 => elements(bytes, |b| f32::from_le_bytes(b).into()),
-            Self::Float64 => elements(bytes, f64::from_le_bytes),
-            _ => self.decode_integers(bytes).into_iter().map(|value| value as f64).collect(),
+            Self::Float16 => elements(bytes, numbers, |b| f16::from_le_bytes(b).to_f64()),
+            Self::Bfloat16 => elements(bytes, numbers, |b| bf16::from_le_bytes(b).to_f64()),
+            Self::Float32 => elements(bytes, numbers, |b| f32::from_le_bytes(b).into()),
+            Self::Float64 => elements(bytes, numbers, f64::from_le_bytes),
+            Self::Int8 => elements(bytes, numbers, |b| i8::from_le_bytes(b).into()),
+            Self::Uint8 => elements(bytes, numbers, |b| u8::from_le_bytes(b).into()),
+            Self::Int32 => elements(bytes, numbers, |b| i32::from_le_bytes(b).into()),
+            Self::Uint32 => elements(bytes, numbers, |b| u32::from_le_bytes(b).into()),
+            Self::Int64 => elements(bytes, numbers, |b| i64::from_le_bytes(b) as f64),
+            Self::Uint64 => elements(bytes, numbers, |b| u64::from_le_bytes(b) as f64),
         }
     }
 
     /// Decodes all complete elements of `bytes` to integers; floating-point elements are truncated.
     pub fn decode_integers(self, bytes: &[u8]) -> Vec<i128> {
+        if self == Self::Uint64 {
+            let mut numbers = vec![0; bytes.len() / self.size()];
+            elements(bytes, &mut numbers, |b| u64::from_le_bytes(b).into());
+            return numbers;
+        }
+        if self.is_float() {
+            return self.decode(bytes).into_iter().map(|value| value as i128).collect();
+        }
+        let mut numbers = vec![0; bytes.len() / self.size()];
+        self.decode_low_bits_into(bytes, &mut numbers);
+        numbers.into_iter().map(i128::from).collect()
+    }
+
+    /// Decodes elements of `bytes` to integers, until there are no more of either. Of larger numbers it takes the low 64 bits.
+    pub(crate) fn decode_low_bits_into(self, bytes: &[u8], numbers: &mut [i64]) {
         match self {
-            Self::Int8 => elements(bytes, |b| i8::from_le_bytes(b).into()),
-            Self::Uint8 => elements(bytes, |b| u8::from_le_bytes(b).into()),
-            Self::Int32 => elements(bytes, |b| i32::from_le_bytes(b).into()),
-            Self::Uint32 => elements(bytes, |b| u32::from_le_bytes(b).into()),
-            Self::Int64 => elements(bytes, |b| i64::from_le_bytes(b).into()),
-            Self::Uint64 => elements(bytes, |b| u64::from_le_bytes(b).into()),
-            _ => self.decode(bytes).into_iter().map(|value| value as i128).collect(),
+            Self::Int8 => elements(bytes, numbers, |b| i8::from_le_bytes(b).into()),
+            Self::Uint8 => elements(bytes, numbers, |b| u8::from_le_bytes(b).into()),
+            Self::Int32 => elements(bytes, numbers, |b| i32::from_le_bytes(b).into()),
+            Self::Uint32 => elements(bytes, numbers, |b| u32::from_le_bytes(b).into()),
+            Self::Int64 => elements(bytes, numbers, i64::from_le_bytes),
+            Self::Uint64 => elements(bytes, numbers, |b| u64::from_le_bytes(b) as i64),
+            _ => {
+                let whole = self.decode_integers(bytes);
+                numbers.iter_mut().zip(whole).for_each(|(number, value)| *number = value as i64);
+            }
         }
     }
 }
@@ -169,9 +199,9 @@ impl fmt::Display for Dtype {
     }
 }
 
-fn elements<const N: usize, T>(bytes: &[u8], decode: impl Fn([u8; N]) -> T) -> Vec<T> {
+fn elements<const N: usize, T>(bytes: &[u8], numbers: &mut [T], decode: impl Fn([u8; N]) -> T) {
     let (whole, _) = bytes.as_chunks::<N>();
-    whole.iter().map(|chunk| decode(*chunk)).collect()
+    numbers.iter_mut().zip(whole).for_each(|(number, chunk)| *number = decode(*chunk));
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod reference;
 mod rows;
 mod set;
 mod shape;
+mod threads;
 #[cfg(test)]
 mod tolerance;
 mod values;
@@ -35,7 +36,7 @@ pub use custom::{Custom, CustomCase, CustomError, CustomFill, MOST_CUSTOM_ELEMEN
 pub use definition::DefinitionError;
 pub use dtype::Dtype;
 pub use expression::{Expression, ExpressionError, Sizes};
-pub use generator::{Generator, Numbers};
+pub use generator::{Generator, Numbers, mixed};
 pub use harness::harness;
 pub use launch::{Formula, Launch, LaunchError};
 pub use parameter::{Direction, Element, Fill, Parameter};
@@ -44,4 +45,5 @@ pub use problem::{Difficulty, Problem};
 pub use rows::{Part, Source};
 pub use set::{all, find};
 pub use shape::Shape;
+pub use threads::with_threads;
 pub use values::Values;

@@ -3,11 +3,18 @@
 use crate::case::Case;
 use crate::dtype::Dtype;
 use crate::parameter::Parameter;
+use crate::threads;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
 
+/// Words of a stream that a random number takes.
+const WORDS_OF_A_NUMBER: u128 = 2;
+/// Operations for a byte, roughly.
+const WORK: usize = 8;
+
 /// Random numbers of one input: a separate stream for every seed, problem, case and name.
+#[derive(Clone)]
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
@@ -25,6 +32,30 @@ impl Random {
     pub(crate) fn named(seed: u64, names: &[&str]) -> Self {
         let names = names.iter().fold(seed, |sum, name| sum.rotate_left(17) ^ hash(name));
         Self(ChaCha8Rng::seed_from_u64(names))
+    }
+
+    /// Returns the stream after so many more numbers.
+    fn after(&self, numbers: usize) -> Self {
+        let mut later = self.0.clone();
+        later.set_word_pos(later.get_word_pos() + WORDS_OF_A_NUMBER * numbers as u128);
+        Self(later)
+    }
+
+    /// Encodes elements, each from as many random numbers of this stream, on several threads.
+    pub(crate) fn elements(
+        &self,
+        element: Dtype,
+        count: usize,
+        numbers: usize,
+        encode: impl Fn(usize, &mut Random, &mut Vec<u8>) + Sync,
+    ) -> Vec<u8> {
+        let size = element.size();
+        threads::fill(count * size, size, WORK, |range, part| {
+            let (range, mut bytes) = (range.start / size..range.end / size, Vec::with_capacity(part.len()));
+            let mut random = self.after(range.start * numbers);
+            range.for_each(|index| encode(index, &mut random, &mut bytes));
+            part.copy_from_slice(&bytes);
+        })
     }
 
     /// Fills bytes with random bits.
@@ -102,6 +133,21 @@ impl<'a> Maker<'a> {
         self.made.insert(name.to_owned(), bytes);
     }
 
+    /// Makes an input of numbers that depend on their position and on so many random numbers.
+    pub(crate) fn random_numbers(
+        &mut self,
+        name: &str,
+        count: usize,
+        numbers: usize,
+        number: impl Fn(usize, &mut Random) -> f64 + Sync,
+    ) {
+        let element = self.element(name);
+        let bytes = self.random(name).elements(element, count, numbers, |index, random, bytes| {
+            element.encode(number(index, random), bytes);
+        });
+        self.made.insert(name.to_owned(), bytes);
+    }
+
     pub(crate) fn integers(&mut self, name: &str, values: impl IntoIterator<Item = i64>) {
         let element = self.element(name);
         let mut bytes = Vec::new();
@@ -112,5 +158,28 @@ impl<'a> Maker<'a> {
     fn element(&self, name: &str) -> Dtype {
         let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
         parameter.unwrap_or_else(|| panic!("no parameter {name}")).element.dtype(self.dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_stream_has_the_numbers_that_follow() {
+        let random = Random::named(7, &["numbers"]);
+        let mut one_by_one = random.clone();
+        let numbers: Vec<i64> = (0..100).map(|_| one_by_one.integer(i64::MIN, i64::MAX)).collect();
+        for start in [0, 1, 7, 8, 9, 63, 99] {
+            assert_eq!(random.after(start).integer(i64::MIN, i64::MAX), numbers[start], "{start}");
+        }
+        let bytes = threads::with_small_parts(3, || {
+            random.elements(Dtype::Int64, 50, 2, |_, random, bytes| {
+                let (one, two) = (random.integer(i64::MIN, i64::MAX), random.integer(i64::MIN, i64::MAX));
+                Dtype::Int64.encode_integer((one ^ two).into(), bytes);
+            })
+        });
+        let expected = numbers.chunks_exact(2).map(|pair| i128::from(pair[0] ^ pair[1]));
+        assert!(Dtype::Int64.decode_integers(&bytes).into_iter().eq(expected));
     }
 }

@@ -76,27 +76,30 @@ fn scalar(parameter: &Parameter, case: &Case, element: Dtype) -> Vec<u8> {
 }
 
 fn fill(fill: &Fill, case: &Case, element: Dtype, count: usize, random: &mut Random) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(count * element.size());
     match fill {
         // For an integer type, integers with about as many digits.
         Fill::Uniform { low, high } if !element.is_float() => {
             let (low, high) = ((low * 1000.0) as i64, (high * 1000.0) as i64);
-            (0..count).for_each(|_| element.encode_integer(random.integer(low, high).into(), &mut bytes));
+            random.elements(element, count, 1, |_, random, bytes| {
+                element.encode_integer(random.integer(low, high).into(), bytes);
+            })
         }
-        Fill::Uniform { low, high } => {
-            (0..count).for_each(|_| element.encode(random.uniform(*low, *high), &mut bytes));
-        }
+        Fill::Uniform { low, high } => random.elements(element, count, 1, |_, random, bytes| {
+            element.encode(random.uniform(*low, *high), bytes);
+        }),
         Fill::Integers { low, high } => {
             let (low, high) = (known(low.integer(&case.sizes)), known(high.integer(&case.sizes)));
-            (0..count).for_each(|_| element.encode_integer(random.integer(low, high).into(), &mut bytes));
+            random.elements(element, count, 1, |_, random, bytes| {
+                element.encode_integer(random.integer(low, high).into(), bytes);
+            })
         }
         Fill::Bits => {
-            bytes.resize(count * element.size(), 0);
+            let mut bytes = vec![0; count * element.size()];
             random.fill(&mut bytes);
+            bytes
         }
         Fill::Made => panic!("the maker did not fill this input"),
     }
-    bytes
 }
 
 #[cfg(test)]

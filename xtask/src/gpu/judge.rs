@@ -6,10 +6,11 @@ use crate::client_libs;
 use crate::demo::Backend;
 use crate::repo::Repo;
 use crate::step;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Test programs, and why the others are not here: they test the judge's messages and the software GPU's reports.
@@ -38,15 +39,29 @@ pub fn collect(repo: &Repo, folder: &Path, copy_stripped: impl Fn(&Path, &Path) 
     Ok(())
 }
 
-/// Runs the tests; returns how many failed. What they print is in the logs.
-pub fn run(bundle: &Path, logs: &Path, backend: Backend) -> Result<usize> {
+/// What is run of the judge's tests. Everything if nothing is chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// One of the test programs.
+    pub program: Option<&'a str>,
+    /// One of the imitated models.
+    pub model: Option<&'a str>,
+    /// Solutions whose name contains this text.
+    pub only: &'a str,
+    /// A share of the solutions, such as 2/5.
+    pub share: Option<&'a str>,
+}
+
+/// Runs the tests; returns how many failed. What they print is in the logs, and progress is shown at once.
+pub fn run(bundle: &Path, logs: &Path, backend: Backend, choice: Choice<'_>) -> Result<usize> {
     step::heading("the board's judge");
     let folder = Part::Judge.folder(bundle);
+    let tests = chosen(TESTS, choice.program)?;
     let mut failed = 0;
-    for model in MODELS {
-        for test in TESTS {
+    for model in chosen(MODELS, choice.model)? {
+        for test in &tests {
             let log = logs.join(format!("judge-{test}-{model}.log"));
-            let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+            let mut file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
             let mut command = Command::new(folder.join(test));
             command.args(["--nocapture", "--test-threads=1"]);
             command.env("REMORA_BIN", bundle.join("remora")).env("REMORA_LIB_DIR", folder.join("lib"));
@@ -55,11 +70,26 @@ pub fn run(bundle: &Path, logs: &Path, backend: Backend) -> Result<usize> {
             if backend == Backend::Cuda {
                 command.env("REMORA_JUDGE_AS", model);
             }
+            if !choice.only.is_empty() {
+                command.env("REMORA_BOARD_ONLY", choice.only);
+            }
+            if let Some(share) = choice.share {
+                command.env("REMORA_BOARD_SHARE", share);
+            }
             let started = Instant::now();
-            let status =
-                command.stdout(file.try_clone()?).stderr(file).status().with_context(|| {
+            let mut running =
+                command.stdout(file.try_clone()?).stderr(Stdio::piped()).spawn().with_context(|| {
                     format!("cannot start the tests {test}; has the bundle the part judge?")
                 })?;
+            // The judge's table and finished solutions.
+            let progress = running.stderr.take().context("the tests have no standard error")?;
+            for line in BufReader::new(progress).split(b'\n') {
+                let line =
+                    String::from_utf8_lossy(&line.context("cannot read what the tests print")?).into_owned();
+                writeln!(file, "{line}").with_context(|| format!("cannot write {}", log.display()))?;
+                println!("{line}");
+            }
+            let status = running.wait().context("cannot wait for the tests")?;
             let word = if status.success() { "passed" } else { "FAILED" };
             let seconds = step::seconds(started.elapsed());
             step::progress(&format!("{word}  {test}, {model}  {seconds}  {}", log.display()));
@@ -67,4 +97,26 @@ pub fn run(bundle: &Path, logs: &Path, backend: Backend) -> Result<usize> {
         }
     }
     Ok(failed)
+}
+
+/// All names, or the chosen one.
+fn chosen<'a>(names: &[&'a str], choice: Option<&str>) -> Result<Vec<&'a str>> {
+    let found: Vec<&str> = names.iter().copied().filter(|name| choice.is_none_or(|it| it == *name)).collect();
+    if found.is_empty() {
+        bail!("the judge has no test {}, only {}", choice.unwrap_or_default(), names.join(", "));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_test_program_can_be_chosen_and_a_wrong_name_is_an_error() {
+        assert_eq!(chosen(TESTS, None).unwrap(), TESTS);
+        assert_eq!(chosen(TESTS, Some("solutions")).unwrap(), ["solutions"]);
+        let error = chosen(MODELS, Some("mi100")).unwrap_err().to_string();
+        assert!(error.contains("mi100") && error.contains("mi300x, mi210"), "{error}");
+    }
 }

@@ -43,6 +43,7 @@ pub fn rig() -> &'static Rig {
             runner: vec![remora.clone().into(), "judge".into(), "--runner".into()],
             worker: vec![remora.into(), "worker".into(), "--no-config".into()],
             isolation: IsolationRange::default(),
+            show_times: imitated().map(|_| show as fn(&str)),
         };
         let gpu = match imitated() {
             None => "MI300X".to_owned(),
@@ -57,6 +58,11 @@ pub fn rig() -> &'static Rig {
         };
         Rig { worker, tools, gpu, emulated: imitated().is_none() }
     })
+}
+
+/// Shows text at once, whether a test fails or not: what a run shows that is cut short is all that is left of it.
+pub fn show(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }
 
 /// The model that this machine's NVIDIA GPU imitates, if the tests judge on it.

@@ -1,7 +1,7 @@
 //! Activation functions: element by element.
 
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Row, each, each_row, rows, write};
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -21,8 +21,8 @@ pub(super) const ROWS: &[Row] = rows! {
 };
 
 /// Applies `f` to every element of `input`.
-fn map<M: Mode>(call: &Call<'_, M>, f: impl Fn(Real<M>) -> Real<M>) -> Vec<Values> {
-    floats(call.floats("input").into_iter().map(f))
+fn map<M: Mode>(call: &Call<'_, M>, f: impl Fn(Real<M>) -> Real<M> + Sync) -> Vec<Values> {
+    each(call, ["input"], |[x]| f(x))
 }
 
 fn relu<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
@@ -73,16 +73,16 @@ fn mish<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 }
 
 fn swiglu<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("gate").into_iter().zip(call.floats("up")).map(|(gate, up)| swish_of(gate) * up))
+    each(call, ["gate", "up"], |[gate, up]| swish_of(gate) * up)
 }
 
 /// Each row contains its gates first, then the gated values.
 fn geglu<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let m = call.size("m");
-    floats(call.floats("input").chunks_exact(2 * m).flat_map(|row| {
+    each_row(call, "input", 2 * m, m, |_, row, to| {
         let (gates, values) = row.split_at(m);
-        gates.iter().zip(values).map(|(gate, value)| gelu_of(*gate) * *value).collect::<Vec<_>>()
-    }))
+        write(to, gates.iter().zip(values).map(|(gate, value)| gelu_of(*gate) * *value));
+    })
 }
 
 pub(super) fn leaky_of<M: Mode>(x: Real<M>, alpha: Real<M>) -> Real<M> {

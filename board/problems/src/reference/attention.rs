@@ -1,11 +1,14 @@
 //! Attention variants and rotary position embedding (RoPE).
 
-use super::matmul::dot;
+use super::matmul::{dot, dot_each};
+use super::product::Panels;
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Reals, Row, each_row, rows, write};
 use super::softmax::softmax_of;
 use crate::maker::Maker;
+use crate::threads::fill;
 use crate::values::Values;
+use std::ops::Range;
 
 pub(super) const ROWS: &[Row] = rows! {
     "causal-attention" => causal;
@@ -15,32 +18,83 @@ pub(super) const ROWS: &[Row] = rows! {
     "scaled-dot-attention" => full;
 };
 
-/// Computes the attention output of one query over its keys and values.
-fn attend<M: Mode>(query: &[Real<M>], keys: &[&[Real<M>]], values: &[&[Real<M>]]) -> Vec<Real<M>> {
-    let scale = real::<M>(query.len() as f64).sqrt();
-    let scores: Vec<Real<M>> = keys.iter().map(|key| dot(query, key) / scale).collect();
-    let shares = softmax_of(&scores);
-    let element = |e: usize| shares.iter().zip(values).map(|(share, value)| *share * value[e]).sum();
-    (0..query.len()).map(element).collect()
+/// Positions of a cache that are decoded at a time.
+const PLACES: usize = 256;
+/// Queries whose scores are computed together.
+const QUERIES: usize = 16;
+
+/// Keys and values of one head.
+struct Head<'a, M> {
+    keys: &'a [Real<M>],
+    values: &'a [Real<M>],
+    /// The same, for products.
+    packed: Option<(Panels<M>, Panels<M>)>,
+    e: usize,
+}
+
+impl<'a, M: Mode> Head<'a, M> {
+    fn new(keys: &'a [Real<M>], values: &'a [Real<M>], e: usize) -> Self {
+        let pack = || (Panels::of_columns(keys, e), Panels::of_rows(values, keys.len() / e, e));
+        Self { keys, values, packed: (!M::pairwise()).then(pack), e }
+    }
+
+    /// Computes the outputs of some queries over as many keys as each of them sees.
+    fn attend(&self, queries: &[Real<M>], seen: &[usize], to: &mut [f64]) {
+        let (e, scale) = (self.e, real::<M>(self.e as f64).sqrt());
+        let Some((keys, values)) = &self.packed else {
+            for ((query, seen), to) in queries.chunks_exact(e).zip(seen).zip(to.chunks_exact_mut(e)) {
+                write(to, self.attend_one_by_one(query, *seen, scale));
+            }
+            return;
+        };
+        let most = seen.iter().copied().max().unwrap_or(0);
+        let mut scores = vec![Real::zero(); seen.len() * most];
+        keys.multiply(queries, e, most, &mut scores);
+        let mut outputs = vec![Real::zero(); queries.len()];
+        for (index, seen) in seen.iter().enumerate() {
+            let scores = &mut scores[index * most..index * most + seen];
+            scores.iter_mut().for_each(|score| *score = *score / scale);
+            let shares = softmax_of(scores);
+            scores.copy_from_slice(&shares);
+            if *seen != most {
+                values.multiply(&shares, *seen, e, &mut outputs[index * e..(index + 1) * e]);
+            }
+        }
+        // The last of a causal block, and all of others.
+        let whole = seen.iter().position(|seen| *seen == most).unwrap_or(seen.len());
+        values.multiply(&scores[whole * most..], most, e, &mut outputs[whole * e..]);
+        write(to, outputs);
+    }
+
+    fn attend_one_by_one(&self, query: &[Real<M>], seen: usize, scale: Real<M>) -> Vec<Real<M>> {
+        let keys = self.keys.chunks_exact(self.e).take(seen);
+        let scores: Vec<Real<M>> = keys.map(|key| dot(query, key) / scale).collect();
+        let shares = softmax_of(&scores);
+        let values = || shares.iter().zip(self.values.chunks_exact(self.e));
+        (0..self.e).map(|e| values().map(|(share, value)| *share * value[e]).sum()).collect()
+    }
 }
 
 /// Computes all query heads in order, each with its key/value head.
 fn heads<M: Mode>(call: &Call<'_, M>, sharing: usize, causal: bool) -> Vec<Values> {
     let (s, e) = (call.size("S"), call.size("E"));
-    let (q, k, v) = (call.floats("Q"), call.floats("K"), call.floats("V"));
+    let (q, k, v) = (call.reals("Q"), call.reals("K"), call.reals("V"));
     // A part of the case has fewer queries.
     let places = call.places("Q", s);
-    let mut output = Vec::with_capacity(q.len());
-    for (head, queries) in q.chunks_exact(places.len() * e).enumerate() {
-        let start = head / sharing * s * e;
-        let keys: Vec<&[Real<M>]> = k[start..start + s * e].chunks_exact(e).collect();
-        let values: Vec<&[Real<M>]> = v[start..start + s * e].chunks_exact(e).collect();
-        for (query, place) in queries.chunks_exact(e).zip(&places) {
-            let seen = if causal { place + 1 } else { s };
-            output.extend(attend(query, &keys[..seen], &values[..seen]));
+    let seen: Vec<usize> = places.iter().map(|place| if causal { place + 1 } else { s }).collect();
+    let unit = places.len() * e;
+    vec![Values::Floats(fill(q.len(), unit, 4 * s, |range, part| {
+        for (head, to) in (range.start / unit..range.end / unit).zip(part.chunks_exact_mut(unit)) {
+            let start = head / sharing * s * e;
+            let (keys, values) = (k.range(start..start + s * e), v.range(start..start + s * e));
+            let queries = q.range(head * unit..(head + 1) * unit);
+            let head = Head::new(&keys, &values, e);
+            let blocks = queries.chunks(QUERIES * e).zip(seen.chunks(QUERIES));
+            blocks
+                .zip(to.chunks_mut(QUERIES * e))
+                .for_each(|((queries, seen), to)| head.attend(queries, seen, to));
         }
-    }
-    floats(output)
+    }))]
 }
 
 fn full<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
@@ -58,30 +112,50 @@ fn grouped<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 /// One query per head; keys and values are ordered by position.
 fn decode<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (h, s, e) = (call.size("H"), call.size("S"), call.size("E"));
-    let (q, k, v) = (call.floats("q"), call.floats("K"), call.floats("V"));
-    floats((0..h).flat_map(|head| {
-        let of_head = |cache: &'_ [Real<M>]| -> Vec<Vec<Real<M>>> {
-            (0..s).map(|place| cache[(place * h + head) * e..(place * h + head + 1) * e].to_vec()).collect()
-        };
-        let (keys, values) = (of_head(&k), of_head(&v));
-        let keys: Vec<&[Real<M>]> = keys.iter().map(Vec::as_slice).collect();
-        let values: Vec<&[Real<M>]> = values.iter().map(Vec::as_slice).collect();
-        attend(&q[head * e..(head + 1) * e], &keys, &values)
-    }))
+    let (q, k, v) = (call.floats("q"), call.reals("K"), call.reals("V"));
+    let scale = real::<M>(e as f64).sqrt();
+    vec![Values::Floats(fill(h * e, e, 4 * s, |range, part| {
+        for (head, to) in (range.start / e..range.end / e).zip(part.chunks_exact_mut(e)) {
+            let query = &q[head * e..(head + 1) * e];
+            let some = |cache: &Reals<'_, M>, places: Range<usize>| -> Vec<Real<M>> {
+                let of_place = |place| cache.range((place * h + head) * e..(place * h + head + 1) * e);
+                places.flat_map(of_place).collect()
+            };
+            let blocks = || (0..s).step_by(PLACES).map(|first| first..(first + PLACES).min(s));
+            let scores: Vec<Real<M>> = blocks()
+                .flat_map(|places| dot_each(&some(&k, places), query))
+                .map(|dot| dot / scale)
+                .collect();
+            let shares = softmax_of(&scores);
+            if M::pairwise() {
+                let values = some(&v, 0..s);
+                let terms = |i: usize| shares.iter().zip(values.chunks_exact(e)).map(move |(a, b)| *a * b[i]);
+                write(to, (0..e).map(|i| terms(i).sum::<Real<M>>()));
+                continue;
+            }
+            let mut sums = vec![Real::zero(); e];
+            for places in blocks() {
+                for (share, value) in shares[places.clone()].iter().zip(some(&v, places).chunks_exact(e)) {
+                    sums.iter_mut().zip(value).for_each(|(sum, value)| *sum += *share * *value);
+                }
+            }
+            write(to, sums);
+        }
+    }))]
 }
 
 /// Rotates element `i` of the first half with element `i` of the second.
 fn rope<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (h, e) = (call.size("H"), call.size("E"));
     let half = e / 2;
-    let (x, cos, sin) = (call.floats("x"), call.floats("cos"), call.floats("sin"));
-    floats(x.chunks_exact(e).enumerate().flat_map(|(row, head)| {
+    let (cos, sin) = (call.floats("cos"), call.floats("sin"));
+    each_row(call, "x", e, e, |row, head, to| {
         let start = row / h * half;
         let (cos, sin) = (&cos[start..start + half], &sin[start..start + half]);
         let first = (0..half).map(|i| head[i] * cos[i] - head[half + i] * sin[i]);
         let second = (0..half).map(|i| head[half + i] * cos[i] + head[i] * sin[i]);
-        first.chain(second).collect::<Vec<_>>()
-    }))
+        write(to, first.chain(second));
+    })
 }
 
 fn angles(maker: &mut Maker<'_>) {

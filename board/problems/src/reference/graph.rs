@@ -1,10 +1,12 @@
 //! Graph algorithms, on weight matrices (zero means no edge) and on adjacency lists.
 
 use super::real::{Mode, Real};
-use super::row::{Call, Row, floats, integers, rows};
+use super::row::{Call, Row, WORK, floats, integers, rows, write};
 use crate::maker::Maker;
+use crate::threads::{fill, parts};
 use crate::values::Values;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 pub(super) const ROWS: &[Row] = rows! {
     "all-pairs-shortest-path" => all_pairs, ring;
@@ -13,34 +15,98 @@ pub(super) const ROWS: &[Row] = rows! {
     "shortest-path" => from_source, ring;
 };
 
-/// Computes the distances from one vertex, by Dijkstra's algorithm on a matrix.
-fn distances<M: Mode>(weights: &[Real<M>], source: usize, n: usize) -> Vec<Real<M>> {
-    let mut distance: Vec<Option<Real<M>>> = vec![None; n];
-    let mut done = vec![false; n];
-    distance[source] = Some(Real::zero());
-    loop {
-        let open = (0..n).filter(|v| !done[*v]).filter_map(|v| distance[v].map(|d| (v, d)));
-        let Some((nearest, near)) = open.reduce(|a, b| if b.1 < a.1 { b } else { a }) else { break };
-        done[nearest] = true;
-        for (to, weight) in weights[nearest * n..(nearest + 1) * n].iter().enumerate() {
-            if *weight > Real::zero() && !done[to] {
+/// The edges of a graph, by the vertex that they start from.
+struct Edges<M> {
+    /// Where the edges of each vertex begin, and their end.
+    starts: Vec<usize>,
+    edges: Vec<(usize, Real<M>)>,
+}
+
+impl<M: Mode> Edges<M> {
+    /// Reads a matrix of weights.
+    fn of(call: &Call<'_, M>, name: &str, n: usize) -> Self {
+        let weights = call.reals(name);
+        let of_vertices = parts(n, LINES, |vertices| {
+            let rows = weights.range(vertices.start * n..vertices.end * n);
+            let edges = |row: &[Real<M>]| -> Vec<(usize, Real<M>)> {
+                row.iter().copied().enumerate().filter(|(_, weight)| *weight > Real::zero()).collect()
+            };
+            rows.chunks_exact(n).map(edges).collect::<Vec<_>>()
+        });
+        let mut it = Self { starts: vec![0], edges: Vec::new() };
+        for edges in of_vertices.into_iter().flatten() {
+            it.edges.extend(edges);
+            it.starts.push(it.edges.len());
+        }
+        it
+    }
+
+    fn from(&self, vertex: usize) -> &[(usize, Real<M>)] {
+        &self.edges[self.starts[vertex]..self.starts[vertex + 1]]
+    }
+
+    /// Computes the distances from one vertex, by Dijkstra's algorithm. A distance is the least sum along any path, whatever the order of
+    /// equally near vertices: rounded sums grow with their terms.
+    fn distances(&self, source: usize) -> Vec<Real<M>> {
+        let n = self.starts.len() - 1;
+        let mut distance: Vec<Option<Real<M>>> = vec![None; n];
+        let mut done = vec![false; n];
+        distance[source] = Some(Real::zero());
+        // The bits of numbers that are not negative have the order of the numbers.
+        let mut open = BinaryHeap::from([Reverse((0, source))]);
+        while let Some(Reverse((_, nearest))) = open.pop() {
+            if std::mem::replace(&mut done[nearest], true) {
+                continue;
+            }
+            let Some(near) = distance[nearest] else { continue };
+            for (to, weight) in self.from(nearest) {
                 let through = near + *weight;
-                distance[to] = Some(distance[to].map_or(through, |known| known.min(through)));
+                if !done[*to] && distance[*to].is_none_or(|known| through < known) {
+                    distance[*to] = Some(through);
+                    open.push(Reverse((through.output().to_bits(), *to)));
+                }
             }
         }
+        // The input makers include a ring through all vertices, so every vertex is reached.
+        distance.into_iter().map(|distance| distance.unwrap_or(Real::zero())).collect()
     }
-    // The input makers include a ring through all vertices, so every vertex is reached.
-    distance.into_iter().map(|distance| distance.unwrap_or(Real::zero())).collect()
 }
+
+/// The lower half of a pair.
+pub(super) const LOW: u64 = u32::MAX as u64;
+
+/// Sorts pairs of numbers below 2^32. Each is one number, the first in its upper half.
+pub(super) fn sorted_pairs(pairs: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
+    let mut pairs: Vec<u64> = pairs.map(|(first, second)| first << 32 | second).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// Returns where the pairs of each first number below `count` begin, and the end.
+pub(super) fn starts(pairs: &[u64], count: usize) -> Vec<i64> {
+    let mut starts = vec![0; count + 1];
+    pairs.iter().for_each(|pair| starts[(pair >> 32) as usize + 1] += 1);
+    starts.iter_mut().fold(0, |sum, start| {
+        *start += sum;
+        *start
+    });
+    starts
+}
+
+/// Rows of a matrix that are read at a time.
+const LINES: usize = 16;
 
 fn all_pairs<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let n = call.size("n");
-    let weights = call.floats("adj_matrix");
-    floats((0..n).flat_map(|source| distances(&weights, source, n)))
+    let edges = Edges::of(call, "adj_matrix", n);
+    vec![Values::Floats(fill(n * n, n, 8 * WORK, |range, part| {
+        let sources = range.start / n..range.end / n;
+        sources.zip(part.chunks_exact_mut(n)).for_each(|(source, to)| write(to, edges.distances(source)));
+    }))]
 }
 
 fn from_source<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(distances(&call.floats("adj_matrix"), call.size("source"), call.size("n")))
+    floats(Edges::of(call, "adj_matrix", call.size("n")).distances(call.size("source")))
 }
 
 /// Computes the weight of the minimum spanning tree, by Prim's algorithm.
@@ -123,11 +189,8 @@ fn neighbours(maker: &mut Maker<'_>) {
     let (n, e) = (maker.size("n"), maker.size("e"));
     let mut random = maker.random("edges");
     let last = n as i64 - 1;
-    let mut edges: Vec<(i64, i64)> =
-        (0..e).map(|_| (random.integer(0, last), random.integer(0, last))).collect();
-    edges.sort_unstable();
-    let offsets: Vec<i64> =
-        (0..=n as i64).map(|v| edges.partition_point(|(from, _)| *from < v) as i64).collect();
-    maker.integers("row_offsets", offsets);
-    maker.integers("columns", edges.into_iter().map(|(_, to)| to));
+    let mut vertex = || random.integer(0, last) as u64;
+    let edges = sorted_pairs((0..e).map(|_| (vertex(), vertex())));
+    maker.integers("row_offsets", starts(&edges, n));
+    maker.integers("columns", edges.into_iter().map(|edge| (edge & LOW) as i64));
 }

@@ -2,8 +2,9 @@
 
 use super::matmul::dot;
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
-use crate::maker::Maker;
+use super::row::{Call, Row, WORK, each, floats, rows};
+use crate::maker::{Maker, Random};
+use crate::threads::fill;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -15,40 +16,55 @@ pub(super) const ROWS: &[Row] = rows! {
     "triplet-margin" => triplet;
 };
 
-/// Applies `f` to each prediction and its target.
-fn each<M: Mode>(call: &Call<'_, M>, f: impl Fn(Real<M>, Real<M>) -> Real<M>) -> Vec<Real<M>> {
-    let pairs = call.floats("predictions").into_iter().zip(call.floats("targets"));
-    pairs.map(|(prediction, target)| f(prediction, target)).collect()
-}
+const PAIRS: [&str; 2] = ["predictions", "targets"];
 
 fn mse<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let squares = each(call, |prediction, target| (prediction - target).square());
-    floats([Real::sum_of(&squares) / real(squares.len() as f64)])
+    let (predictions, targets) = (call.reals("predictions"), call.reals("targets"));
+    let squares =
+        predictions.iter().zip(targets.iter()).map(|(prediction, target)| (prediction - target).square());
+    floats([squares.sum::<Real<M>>() / real(predictions.len() as f64)])
 }
 
 fn huber<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(each(call, |prediction, target| {
+    each(call, PAIRS, |[prediction, target]| {
         let distance = (prediction - target).abs();
         let (half, one) = (real::<M>(0.5), real::<M>(1.0));
         if distance < one { half * distance * distance } else { distance - half }
-    }))
+    })
 }
 
 fn hinge<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(each(call, |prediction, target| (real::<M>(1.0) - prediction * target).max(Real::zero())))
+    each(call, PAIRS, |[prediction, target]| (real::<M>(1.0) - prediction * target).max(Real::zero()))
 }
 
 fn kl<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(each(call, |prediction, target| {
+    each(call, PAIRS, |[prediction, target]| {
         if target > Real::zero() { target * (target.ln() - prediction.ln()) } else { Real::zero() }
-    }))
+    })
 }
 
 fn cosine<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let d = call.size("d");
-    let (predictions, targets) = (call.floats("predictions"), call.floats("targets"));
-    let pairs = predictions.chunks_exact(d).zip(targets.chunks_exact(d));
-    floats(pairs.map(|(a, b)| dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt())))
+    let (predictions, targets) = (call.reals("predictions"), call.reals("targets"));
+    vec![Values::Floats(fill(predictions.len() / d, 1, WORK * d, |range, part| {
+        let range = range.start * d..range.end * d;
+        let (a, b) = (predictions.range(range.clone()), targets.range(range));
+        for ((a, b), to) in a.chunks_exact(d).zip(b.chunks_exact(d)).zip(part) {
+            let (ab, aa, bb) = products(a, b);
+            *to = (ab / (aa.sqrt() * bb.sqrt())).output();
+        }
+    }))]
+}
+
+/// The dot products of a and b, of a and itself, and of b and itself.
+fn products<M: Mode>(a: &[Real<M>], b: &[Real<M>]) -> (Real<M>, Real<M>, Real<M>) {
+    if M::pairwise() {
+        return (dot(a, b), dot(a, a), dot(b, b));
+    }
+    let zero = Real::zero();
+    a.iter()
+        .zip(b)
+        .fold((zero, zero, zero), |(ab, aa, bb), (x, y)| (ab + *x * *y, aa + *x * *x, bb + *y * *y))
 }
 
 fn triplet<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
@@ -67,21 +83,16 @@ fn triplet<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 /// Generates targets of 1 or -1.
 fn signs(maker: &mut Maker<'_>) {
     let n = maker.size("n");
-    let mut random = maker.random("targets");
-    let targets: Vec<f64> = (0..n).map(|_| (2 * random.integer(0, 1) - 1) as f64).collect();
-    maker.floats("targets", targets);
+    maker.random_numbers("targets", n, 1, |_, random| (2 * random.integer(0, 1) - 1) as f64);
 }
 
 /// Generates distributions that sum to about one; one target in ten is zero.
 fn distributions(maker: &mut Maker<'_>) {
     let n = maker.size("n");
-    for name in ["predictions", "targets"] {
-        let mut random = maker.random(name);
-        let mut element = || {
-            let value = random.uniform(0.1, 1.9) / n as f64;
-            if name == "targets" && random.integer(0, 9) == 0 { 0.0 } else { value }
-        };
-        let values: Vec<f64> = (0..n).map(|_| element()).collect();
-        maker.floats(name, values);
-    }
+    let value = |random: &mut Random| random.uniform(0.1, 1.9) / n as f64;
+    maker.random_numbers("predictions", n, 1, |_, random| value(random));
+    maker.random_numbers("targets", n, 2, |_, random| {
+        let value = value(random);
+        if random.integer(0, 9) == 0 { 0.0 } else { value }
+    });
 }

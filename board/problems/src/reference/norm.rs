@@ -1,7 +1,8 @@
 //! Normalisation of rows, channels and groups.
 
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Row, each_row, rows, write};
+use crate::threads::{fill, parts};
 use crate::values::Values;
 
 /// Added to the variance, to avoid division by zero.
@@ -31,67 +32,75 @@ fn standardised<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
 
 fn batch<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (features, area) = (call.size("F"), call.size("D1") * call.size("D2"));
-    let x = call.floats("X");
-    let mut y = x.clone();
-    for feature in 0..features {
-        let places: Vec<usize> = x
-            .chunks_exact(features * area)
-            .enumerate()
-            .flat_map(|(sample, _)| {
-                let start = (sample * features + feature) * area;
-                start..start + area
-            })
-            .collect();
-        let values: Vec<Real<M>> = places.iter().map(|place| x[*place]).collect();
-        for (place, value) in places.into_iter().zip(standardised(&values)) {
-            y[place] = value;
+    let x = call.reals("X");
+    let samples = x.len() / (features * area);
+    let place = |sample: usize, feature: usize| (sample * features + feature) * area;
+    let normal = parts(features, 1, |feature| {
+        let lines = (0..samples).flat_map(|sample| {
+            let start = place(sample, feature.start);
+            x.range(start..start + area)
+        });
+        standardised(&lines.collect::<Vec<_>>())
+    });
+    vec![Values::Floats(fill(x.len(), area, 1, |range, part| {
+        for (line, to) in (range.start / area..).zip(part.chunks_exact_mut(area)) {
+            let (sample, feature) = (line / features, line % features);
+            write(to, normal[feature][sample * area..(sample + 1) * area].iter().copied());
         }
-    }
-    floats(y)
+    }))]
 }
 
 fn layer<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let length = call.size("F") * call.size("D1") * call.size("D2");
     let (gamma, beta) = (call.floats("gamma"), call.floats("beta"));
-    floats(call.floats("X").chunks_exact(length).flat_map(|row| {
+    each_row(call, "X", length, length, |_, row, to| {
         let rows = standardised(row).into_iter().zip(&gamma).zip(&beta);
-        rows.map(|((x, gamma), beta)| x * *gamma + *beta).collect::<Vec<_>>()
-    }))
+        write(to, rows.map(|((x, gamma), beta)| x * *gamma + *beta));
+    })
 }
 
 fn instance<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("X").chunks_exact(call.size("S")).flat_map(standardised))
+    let length = call.size("S");
+    each_row(call, "X", length, length, |_, row, to| write(to, standardised(row)))
 }
 
 fn group<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (channels, area, groups) = (call.size("C"), call.size("S"), call.size("G"));
     let (gamma, beta) = (call.floats("gamma"), call.floats("beta"));
-    let normal: Vec<Real<M>> =
-        call.floats("X").chunks_exact(channels / groups * area).flat_map(standardised).collect();
-    floats(normal.into_iter().enumerate().map(|(index, x)| {
-        let channel = index / area % channels;
-        x * gamma[channel] + beta[channel]
-    }))
+    let length = channels / groups * area;
+    each_row(call, "X", length, length, |row, elements, to| {
+        let elements = standardised(elements).into_iter().enumerate();
+        write(
+            to,
+            elements.map(|(index, x)| {
+                let channel = (row * length + index) / area % channels;
+                x * gamma[channel] + beta[channel]
+            }),
+        );
+    })
 }
 
 fn rms<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("X").chunks_exact(call.size("N")).flat_map(|row| {
+    let length = call.size("N");
+    each_row(call, "X", length, length, |_, row, to| {
         let squares: Vec<Real<M>> = row.iter().copied().map(Real::square).collect();
         let root = (mean(&squares) + real(EPSILON)).sqrt();
-        row.iter().map(|x| *x / root).collect::<Vec<_>>()
-    }))
+        write(to, row.iter().map(|x| *x / root));
+    })
 }
 
 fn l1<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("X").chunks_exact(call.size("D")).flat_map(|row| {
+    let length = call.size("D");
+    each_row(call, "X", length, length, |_, row, to| {
         let norm: Real<M> = row.iter().copied().map(Real::abs).sum();
-        row.iter().map(|x| *x / norm).collect::<Vec<_>>()
-    }))
+        write(to, row.iter().map(|x| *x / norm));
+    })
 }
 
 fn l2<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("X").chunks_exact(call.size("D")).flat_map(|row| {
+    let length = call.size("D");
+    each_row(call, "X", length, length, |_, row, to| {
         let norm = row.iter().copied().map(Real::square).sum::<Real<M>>().sqrt();
-        row.iter().map(|x| *x / norm).collect::<Vec<_>>()
-    }))
+        write(to, row.iter().map(|x| *x / norm));
+    })
 }

@@ -1,7 +1,8 @@
 //! Pooling over one, two and three axes, with the same window along each axis.
 
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Row, WORK, rows};
+use crate::threads::fill;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -40,13 +41,13 @@ fn max_3d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 /// Padding counts as zeros.
 fn average<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Values> {
     let count = real::<M>(call.size("kernel_size").pow(axes) as f64);
-    floats(windows(call, size, axes, 1, |window| Real::sum_of(window) / count))
+    windows(call, size, axes, 1, |window| Real::sum_of(window) / count)
 }
 
 /// Padding is ignored.
 fn max<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Values> {
     let largest = |window: &[Real<M>]| window.iter().copied().reduce(Real::max).unwrap_or(Real::zero());
-    floats(windows(call, size, axes, call.size("dilation"), largest))
+    windows(call, size, axes, call.size("dilation"), largest)
 }
 
 /// Applies `pool` to the input elements of every window. Only the last `axes` of the three have windows wider than one.
@@ -55,8 +56,8 @@ fn windows<M: Mode>(
     size: [usize; 3],
     axes: u32,
     dilation: usize,
-    pool: impl Fn(&[Real<M>]) -> Real<M>,
-) -> Vec<Real<M>> {
+    pool: impl Fn(&[Real<M>]) -> Real<M> + Sync,
+) -> Vec<Values> {
     let (kernel, stride, padding) = (call.size("kernel_size"), call.size("stride"), call.size("padding"));
     let input = call.floats("input");
     // For each axis and output index, the input indices that its window covers.
@@ -71,20 +72,20 @@ fn windows<M: Mode>(
         (0..count).map(|at| (0..kernel).filter_map(|tap| place(at, tap)).collect()).collect()
     };
     let [zs, ys, xs] = [covered(0), covered(1), covered(2)];
-    let mut output = Vec::with_capacity(zs.len() * ys.len() * xs.len());
-    let mut window = Vec::new();
-    for z in &zs {
-        for y in &ys {
-            for x in &xs {
-                window.clear();
-                for pz in z {
-                    for py in y {
-                        window.extend(x.iter().map(|px| input[(pz * size[1] + py) * size[2] + px]));
-                    }
+    let (lines, length) = (zs.len() * ys.len(), xs.len());
+    // Whole lines, unless there is one.
+    let unit = if lines == 1 { 1 } else { length };
+    vec![Values::Floats(fill(lines * length, unit, WORK * kernel.pow(axes), |range, part| {
+        let mut window = Vec::new();
+        for (index, to) in range.zip(part) {
+            let (line, x) = (index / length, &xs[index % length]);
+            window.clear();
+            for pz in &zs[line / ys.len()] {
+                for py in &ys[line % ys.len()] {
+                    window.extend(x.iter().map(|px| input[(pz * size[1] + py) * size[2] + px]));
                 }
-                output.push(pool(&window));
             }
+            *to = pool(&window).output();
         }
-    }
-    output
+    }))]
 }

@@ -2,8 +2,9 @@
 
 use super::matmul::product_transposed;
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Reals, Row, WORK, floats, rows};
 use crate::maker::Maker;
+use crate::threads::{fill, fill_two};
 use crate::values::Values;
 
 /// Elements that share a scale.
@@ -47,18 +48,21 @@ impl Format {
         if bits & self.sign != 0 { -value } else { value }
     }
 
-    /// Rounds to the nearest number, ties to even; saturates at the largest number.
-    fn bits(self, value: f64) -> u8 {
+    /// Rounds to the nearest number, ties to even; saturates at the largest number. `values` are those of the numbers that are not negative.
+    fn bits(self, values: &[f64], value: f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign } else { 0 };
         let magnitude = value.abs();
-        let (mut best, mut distance) = (0, f64::INFINITY);
-        for bits in 0..=self.largest {
-            let here = (self.value(bits) - magnitude).abs();
-            if here < distance || (here == distance && bits & 1 == 0) {
-                (best, distance) = (bits, here);
-            }
-        }
-        best | sign
+        let above = values.partition_point(|value| *value < magnitude).min(values.len() - 1);
+        let below = above.saturating_sub(1);
+        let distance = |bits: usize| (values[bits] - magnitude).abs();
+        let (down, up) = (distance(below), distance(above));
+        let nearest = if up < down || (up == down && above.is_multiple_of(2)) { above } else { below };
+        nearest as u8 | sign
+    }
+
+    /// Returns the numbers that are not negative, in ascending order.
+    fn values(self) -> Vec<f64> {
+        (0..=self.largest).map(|bits| self.value(bits)).collect()
     }
 
     /// Returns the scale byte of a block: the power of two that brings the largest element near the format's largest number.
@@ -70,19 +74,50 @@ impl Format {
         (largest.log2().floor() as i32 - self.largest_exponent + 127).clamp(0, 254) as u8
     }
 
-    fn quantise(self, values: &[f64]) -> (Vec<i64>, Vec<i64>) {
-        let (mut elements, mut scales) = (Vec::new(), Vec::new());
-        for block in values.chunks_exact(BLOCK) {
-            let scale = self.scale(block);
-            scales.push(scale.into());
-            elements.extend(block.iter().map(|value| i64::from(self.bits(value / power(scale)))));
-        }
-        (elements, scales)
+    /// Quantises an input. A byte has so many elements.
+    fn quantise<M: Mode>(self, input: &Reals<'_, M>, of_a_byte: usize) -> Vec<Values> {
+        let (values, width) = (self.values(), BLOCK / of_a_byte);
+        let blocks = input.len() / BLOCK;
+        let (elements, scales) = fill_two(blocks, (width, 1), WORK * BLOCK, |range, elements, scales| {
+            let numbers: Vec<f64> =
+                input.range(range.start * BLOCK..range.end * BLOCK).into_iter().map(Real::output).collect();
+            let outputs = elements.chunks_exact_mut(width).zip(scales);
+            for (block, (bytes, to)) in numbers.chunks_exact(BLOCK).zip(outputs) {
+                let scale = self.scale(block);
+                *to = i64::from(scale);
+                let power = power(scale);
+                for (byte, elements) in bytes.iter_mut().zip(block.chunks_exact(of_a_byte)) {
+                    let bits = elements.iter().map(|value| i64::from(self.bits(&values, value / power)));
+                    *byte = bits.rev().fold(0, |byte, bits| byte << 4 | bits);
+                }
+            }
+        });
+        vec![Values::Integers(elements), Values::Integers(scales)]
     }
 
-    fn dequantise<M: Mode>(self, elements: &[u8], scales: &[i64]) -> Vec<Real<M>> {
-        let value = |(index, bits): (usize, &u8)| self.value(*bits) * power(scales[index / BLOCK] as u8);
-        elements.iter().enumerate().map(value).map(real).collect()
+    /// Computes the numbers of blocks. A byte has so many elements, the first in the low bits.
+    fn dequantise<M: Mode>(
+        self,
+        call: &Call<'_, M>,
+        (q, scale): (&str, &str),
+        of_a_byte: usize,
+    ) -> Vec<Real<M>> {
+        let (bytes, scales, width) = (call.whole(q), call.integers(scale), BLOCK / of_a_byte);
+        let values: Vec<f64> = (0..=u8::MAX).map(|bits| self.value(bits)).collect();
+        fill(bytes.len() * of_a_byte, BLOCK, WORK, |range, part| {
+            let blocks = range.start / BLOCK..range.end / BLOCK;
+            let bytes = bytes.range(blocks.start * width..blocks.end * width);
+            let numbers = bytes.chunks_exact(width).zip(&scales[blocks]).zip(part.chunks_exact_mut(BLOCK));
+            for ((bytes, scale), numbers) in numbers {
+                let power = power(*scale as u8);
+                for (byte, numbers) in bytes.iter().zip(numbers.chunks_exact_mut(of_a_byte)) {
+                    let mask = if of_a_byte == 1 { 0xff } else { 0xf };
+                    for (place, number) in numbers.iter_mut().enumerate() {
+                        *number = real(values[(byte >> (4 * place) & mask) as usize] * power);
+                    }
+                }
+            }
+        })
     }
 }
 
@@ -96,47 +131,33 @@ fn unpacked(bytes: &[i64]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| [(byte & 15) as u8, (byte >> 4) as u8]).collect()
 }
 
-fn packed(elements: &[i64]) -> Vec<i64> {
-    let (pairs, _) = elements.as_chunks::<2>();
-    pairs.iter().map(|[low, high]| low | high << 4).collect()
-}
-
-fn bytes(elements: Vec<i64>) -> Vec<u8> {
-    elements.into_iter().map(|element| element as u8).collect()
-}
-
-fn input<M: Mode>(call: &Call<'_, M>) -> Vec<f64> {
-    call.floats("a").into_iter().map(Real::output).collect()
-}
-
 fn mxfp4_quantize<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let (elements, scales) = E2M1.quantise(&input(call));
-    vec![Values::Integers(packed(&elements)), Values::Integers(scales)]
+    E2M1.quantise(&call.reals("a"), 2)
 }
 
 fn mxfp8_quantize<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let (elements, scales) = E4M3.quantise(&input(call));
-    vec![Values::Integers(elements), Values::Integers(scales)]
+    E4M3.quantise(&call.reals("a"), 1)
 }
 
 fn mxfp4_dequantize<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(E2M1.dequantise::<M>(&unpacked(&call.integers("q")), &call.integers("scale")))
+    floats(E2M1.dequantise(call, ("q", "scale"), 2))
 }
 
 fn mxfp8_dequantize<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(E4M3.dequantise::<M>(&bytes(call.integers("q")), &call.integers("scale")))
+    floats(E4M3.dequantise(call, ("q", "scale"), 1))
 }
 
 fn mxfp4_gemm<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let factor =
-        |q: &str, scale: &str| E2M1.dequantise::<M>(&unpacked(&call.integers(q)), &call.integers(scale));
-    let (a, b) = (factor("q_a", "scale_a"), factor("q_b", "scale_b"));
-    floats(product_transposed(&a, &b, call.size("m"), call.size("k")))
+    gemm(call, E2M1, 2)
 }
 
 fn mxfp8_gemm<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let factor = |q: &str, scale: &str| E4M3.dequantise::<M>(&bytes(call.integers(q)), &call.integers(scale));
-    let (a, b) = (factor("q_a", "scale_a"), factor("q_b", "scale_b"));
+    gemm(call, E4M3, 1)
+}
+
+fn gemm<M: Mode>(call: &Call<'_, M>, format: Format, of_a_byte: usize) -> Vec<Values> {
+    let a = format.dequantise(call, ("q_a", "scale_a"), of_a_byte);
+    let b = format.dequantise(call, ("q_b", "scale_b"), of_a_byte);
     floats(product_transposed(&a, &b, call.size("m"), call.size("k")))
 }
 
@@ -153,10 +174,9 @@ fn int4_matmul<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 
 /// Generates random elements except the two NaN encodings.
 fn e4m3(maker: &mut Maker<'_>, name: &str, count: usize) {
-    let mut random = maker.random(name);
-    let elements: Vec<i64> =
-        (0..count).map(|_| random.integer(0, 0x7e) | random.integer(0, 1) << 7).collect();
-    maker.integers(name, elements);
+    maker.random_numbers(name, count, 2, |_, random| {
+        (random.integer(0, 0x7e) | random.integer(0, 1) << 7) as f64
+    });
 }
 
 fn e4m3_q(maker: &mut Maker<'_>) {
@@ -189,12 +209,14 @@ mod tests {
     #[test]
     fn numbers_round_to_the_nearest_and_to_even_between() {
         for bits in (0..=0x7e).chain(0x80..=0xfe) {
-            assert_eq!(E4M3.bits(E4M3.value(bits)), bits);
+            assert_eq!(E4M3.bits(&E4M3.values(), E4M3.value(bits)), bits);
         }
-        assert_eq!(E2M1.bits(2.5), E2M1.bits(2.0));
-        assert_eq!(E2M1.bits(5.0), E2M1.bits(4.0));
-        assert_eq!(E2M1.bits(0.25), 0);
-        assert_eq!(E2M1.bits(0.75), E2M1.bits(1.0));
-        assert_eq!(E2M1.bits(-100.0), 0xf);
+        let values = E2M1.values();
+        let bits = |value: f64| E2M1.bits(&values, value);
+        assert_eq!(bits(2.5), bits(2.0));
+        assert_eq!(bits(5.0), bits(4.0));
+        assert_eq!(bits(0.25), 0);
+        assert_eq!(bits(0.75), bits(1.0));
+        assert_eq!(bits(-100.0), 0xf);
     }
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 /// Rounding mode of an arithmetic.
-pub trait Mode: Copy + std::fmt::Debug + 'static {
+pub trait Mode: Copy + std::fmt::Debug + Send + Sync + 'static {
     /// Rounds the result of an operation.
     fn round(value: f64) -> f64;
     /// Rounds an input.
@@ -46,6 +46,12 @@ impl<M> Clone for Real<M> {
 }
 
 impl<M> Copy for Real<M> {}
+
+impl<M> Default for Real<M> {
+    fn default() -> Self {
+        Self(0.0, PhantomData)
+    }
+}
 
 impl<M> PartialEq for Real<M> {
     fn eq(&self, other: &Self) -> bool {
@@ -134,6 +140,7 @@ macro_rules! operator {
     ($($trait:ident $method:ident $sign:tt;)*) => {
         $(impl<M: Mode> $trait for Real<M> {
             type Output = Self;
+            #[inline]
             fn $method(self, other: Self) -> Self {
                 real(self.0 $sign other.0)
             }

@@ -1,7 +1,8 @@
 //! Reductions along the middle of three axes, and over all elements.
 
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, integers, rows};
+use super::row::{Call, Row, WORK, floats, integers, rows};
+use crate::threads::fill;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -17,20 +18,39 @@ pub(super) const ROWS: &[Row] = rows! {
 };
 
 /// Applies `reduce` to every line along the middle axis.
-fn along<M: Mode, T>(call: &Call<'_, M>, reduce: impl Fn(&[Real<M>]) -> T) -> Vec<T> {
+fn along<M: Mode, T: Copy + Default + Send>(
+    call: &Call<'_, M>,
+    reduce: impl Fn(&[Real<M>]) -> T + Sync,
+) -> Vec<T> {
     let (outer, length, inner) = (call.size("outer"), call.size("length"), call.size("inner"));
-    let input = call.floats("input");
-    let mut line = Vec::with_capacity(length);
-    let mut results = Vec::with_capacity(outer * inner);
-    for slab in input.chunks_exact(length * inner) {
-        for column in 0..inner {
-            line.clear();
-            line.extend(slab[column..].iter().step_by(inner));
-            results.push(reduce(&line));
+    let input = call.reals("input");
+    fill(outer * inner, 1, WORK * length, |range, part| {
+        let (mut at, mut rest) = (range.start, part);
+        while !rest.is_empty() {
+            let (slab, column) = (at / inner, at % inner);
+            // Neighbours are read together.
+            let count = rest.len().min(inner - column).min(NEIGHBOURS);
+            let start = |place: usize| (slab * length + place) * inner + column;
+            let lines = match inner {
+                1 => input.range(start(0)..start(length)),
+                _ => {
+                    let mut lines = vec![Real::zero(); count * length];
+                    for place in 0..length {
+                        let to = lines[place..].iter_mut().step_by(length);
+                        to.zip(input.range(start(place)..start(place) + count)).for_each(|(to, x)| *to = x);
+                    }
+                    lines
+                }
+            };
+            let (to, others) = rest.split_at_mut(count);
+            to.iter_mut().zip(lines.chunks_exact(length)).for_each(|(to, line)| *to = reduce(line));
+            (at, rest) = (at + count, others);
         }
-    }
-    results
+    })
 }
+
+/// Lines that are read together.
+const NEIGHBOURS: usize = 64;
 
 fn sum<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(along(call, Real::sum_of))
@@ -73,11 +93,10 @@ pub(super) fn first_best<M: Mode>(line: &[Real<M>], beats: impl Fn(Real<M>, Real
 }
 
 fn dot<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let sum: Real<M> = call.floats("a").into_iter().zip(call.floats("b")).map(|(a, b)| a * b).sum();
-    floats([sum])
+    let (a, b) = (call.reals("a"), call.reals("b"));
+    floats([a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<Real<M>>()])
 }
 
 fn frobenius<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let sum: Real<M> = call.floats("X").into_iter().map(Real::square).sum();
-    floats([sum.sqrt()])
+    floats([call.reals("X").iter().map(Real::square).sum::<Real<M>>().sqrt()])
 }

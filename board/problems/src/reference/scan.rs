@@ -1,7 +1,9 @@
 //! Prefix scans: cumulative sums and products, and algorithms built on them.
 
 use super::real::{Mode, Real, real};
-use super::row::{Call, Row, floats, integers, rows};
+use super::row::{Call, Row, floats, integers, rows, write};
+use super::wide::wide;
+use crate::threads::fill;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -13,12 +15,19 @@ pub(super) const ROWS: &[Row] = rows! {
 };
 
 fn cumsum<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(prefixes(&call.floats("input")))
+    if M::pairwise() {
+        return floats(prefixes(&call.floats("input")));
+    }
+    let mut sum = Real::zero();
+    floats(call.reals("input").iter().map(|value| {
+        sum += value;
+        sum
+    }))
 }
 
-/// Computes inclusive prefix sums. In pairwise mode they are combined like in a tree.
+/// Computes inclusive prefix sums, combined like in a tree.
 fn prefixes<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
-    if M::pairwise() && values.len() > 2 {
+    if values.len() > 2 {
         let (left, right) = values.split_at(values.len() / 2);
         let mut sums = prefixes(left);
         let before = sums[sums.len() - 1];
@@ -35,7 +44,7 @@ fn prefixes<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
 
 fn cumprod<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let mut product = real::<M>(1.0);
-    floats(call.floats("input").into_iter().map(|value| {
+    floats(call.reals("input").iter().map(|value| {
         product = product * value;
         product
     }))
@@ -52,8 +61,38 @@ fn exclusive<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 /// Sums over a window that ends at the element.
 fn window<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (input, width) = (call.floats("input"), call.size("W"));
-    floats((0..input.len()).map(|end| Real::sum_of(&input[(end + 1).saturating_sub(width)..=end])))
+    vec![Values::Floats(fill(input.len(), TILE, width, |range, part| {
+        for (index, to) in part.chunks_mut(TILE).enumerate() {
+            let first = range.start + index * TILE;
+            if first + 1 < width || to.len() < TILE || M::pairwise() {
+                write(
+                    to,
+                    (first..)
+                        .map(|end| Real::sum_of(&input[(end + 1).saturating_sub(width)..=end]))
+                        .take(to.len()),
+                );
+                continue;
+            }
+            sums(&input[first + 1 - width..first + TILE], to);
+        }
+    }))]
 }
+
+wide! {
+    /// Computes the sums of neighbouring windows. The first one ends so many elements before the end.
+    fn sums<M: Mode>(elements: &[Real<M>], to: &mut [f64]) {
+        let mut sums = [Real::<M>::zero(); TILE];
+        for elements in elements.windows(TILE) {
+            for place in 0..TILE {
+                sums[place] += elements[place];
+            }
+        }
+        write(to, sums);
+    }
+}
+
+/// Neighbours that are computed at once: their sums do not wait for each other.
+const TILE: usize = 16;
 
 fn compaction<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let input = call.integers("input");

@@ -3,6 +3,7 @@
 use super::real::{Mode, Real};
 use super::row::{Call, Row, rows};
 use crate::maker::Maker;
+use crate::threads::parts;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -27,9 +28,26 @@ fn merge<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 }
 
 fn top<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let values = ordered(call, &["input"]);
-    vec![Values::Floats(values.into_iter().rev().take(call.size("k")).collect())]
+    let (input, k) = (call.reals("input"), call.size("k"));
+    // The largest of each part, then those of all.
+    let largest = |mut values: Vec<f64>| {
+        if values.len() > k {
+            let last = values.len() - k;
+            values.select_nth_unstable_by(last, f64::total_cmp);
+            values.drain(..last);
+        }
+        values
+    };
+    let of_parts = parts(input.len(), PART.max(2 * k), |range| {
+        largest(input.range(range).into_iter().map(Real::output).collect())
+    });
+    let mut values = largest(of_parts.concat());
+    values.sort_by(|a, b| b.total_cmp(a));
+    vec![Values::Floats(values)]
 }
+
+/// Numbers of which the largest are chosen at a time.
+const PART: usize = 1 << 17;
 
 /// Sorts pairs by key; the sort is stable.
 fn pairs<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {

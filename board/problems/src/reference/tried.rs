@@ -1,6 +1,7 @@
 //! Arithmetic of solutions that tests try: references computed in single or half precision.
 
 use super::real::Mode;
+use crate::threads::with_threads;
 use half::f16;
 use std::cell::Cell;
 
@@ -22,10 +23,10 @@ thread_local! {
 }
 
 impl Arithmetic {
-    /// Runs `body` with this arithmetic for [`Tried`].
+    /// Runs `body` with this arithmetic for [`Tried`]. Other threads do not have it.
     pub(crate) fn during<T>(self, body: impl FnOnce() -> T) -> T {
         PRESENT.set(self);
-        body()
+        with_threads(1, body)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Element-wise operations on vectors and matrices, and reordering.
 
-use super::matmul::transposed;
 use super::real::Mode;
-use super::row::{Call, Row, floats, rows};
+use super::row::{Call, Row, WORK, each, rows, write};
+use crate::threads::fill;
 use crate::values::Values;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -15,31 +15,47 @@ pub(super) const ROWS: &[Row] = rows! {
 };
 
 fn addition<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("input1").into_iter().zip(call.floats("input2")).map(|(a, b)| a + b))
+    each(call, ["input1", "input2"], |[a, b]| a + b)
 }
 
 fn axpy<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let alpha = call.scalar("alpha");
-    floats(call.floats("x").into_iter().zip(call.floats("y")).map(|(x, y)| alpha * x + y))
+    each(call, ["x", "y"], |[x, y]| alpha * x + y)
 }
 
 fn scaled<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let scalar = call.scalar("scalar");
-    floats(call.floats("input_matrix").into_iter().map(|x| scalar * x))
+    each(call, ["input_matrix"], |[x]| scalar * x)
 }
 
 fn reverse<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(call.floats("data").into_iter().rev())
+    let data = call.reals("data");
+    let last = data.len();
+    vec![Values::Floats(fill(last, 1, WORK, |range, part| {
+        write(part, data.range(last - range.end..last - range.start).into_iter().rev());
+    }))]
 }
 
 fn transpose<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    floats(transposed(&call.floats("input"), call.size("rows"), call.size("columns")))
+    let (rows, columns) = (call.size("rows"), call.size("columns"));
+    let input = call.floats("input");
+    vec![Values::Floats(fill(rows * columns, rows, WORK, |range, part| {
+        let first = range.start / rows;
+        // Row by row of the input, whose elements in these columns are neighbours.
+        for row in 0..rows {
+            for (column, to) in part.chunks_exact_mut(rows).enumerate() {
+                to[row] = input[row * columns + first + column].output();
+            }
+        }
+    }))]
 }
 
 fn embedding<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
-    let (table, d) = (call.floats("table"), call.size("d"));
-    floats(call.integers("ids").into_iter().flat_map(|id| {
-        let start = id as usize * d;
-        table[start..start + d].to_vec()
-    }))
+    let (table, ids, d) = (call.reals("table"), call.integers("ids"), call.size("d"));
+    vec![Values::Floats(fill(ids.len() * d, d, WORK, |range, part| {
+        for (id, to) in ids[range.start / d..range.end / d].iter().zip(part.chunks_exact_mut(d)) {
+            let start = *id as usize * d;
+            write(to, table.range(start..start + d));
+        }
+    }))]
 }
