@@ -19,10 +19,11 @@ fn benches() -> [Bench; 2] {
 
 /// The ordered sum of products of two rows, as specified in `step.rs`.
 fn ordered(left: &[(f64, f64)], right: &[(f64, f64)]) -> f32 {
-    let chain = |(left, right): (&[(f64, f64)], &[(f64, f64)])| {
+    let chain = |left: &[(f64, f64)], right: &[(f64, f64)]| {
         left.iter().zip(right).fold(0.0, |sum, (a, b)| f32::mul_add(a.0 as f32, b.0 as f32, sum))
     };
-    left.chunks(PANEL).zip(right.chunks(PANEL)).map(chain).reduce(|all, one| all + one).unwrap_or(0.0)
+    let chains = left.chunks(PANEL).zip(right.chunks(PANEL)).map(|(left, right)| chain(left, right));
+    chains.reduce(|all, one| all + one).unwrap_or(0.0)
 }
 
 /// Compares a contraction with its definition, alone and with a tensor that is added to it. `axes` are the counts of axes of each

@@ -284,7 +284,6 @@ fn mask(count: usize) -> u16 {
 /// # Safety
 /// There are at most sixteen rows, each with `count` readable elements; the processor has these instructions.
 #[cfg(target_arch = "x86_64")]
-#[expect(clippy::needless_range_loop, reason = "lines of known numbers stay in registers")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub unsafe fn load_transposed(
