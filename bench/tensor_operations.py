@@ -12,6 +12,9 @@ import sys
 import time
 
 os.environ.update(PYFLAME_THREADS="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+if os.path.exists("/proc/cpuinfo") and "avx512dq" in open("/proc/cpuinfo").read():
+    # OpenBLAS takes processors that are newer than itself for the oldest one, which would be no reference.
+    os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
 
 import numpy as np
 

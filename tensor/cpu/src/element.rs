@@ -247,6 +247,35 @@ macro_rules! with_element {
 }
 pub(crate) use with_element;
 
+/// Runs an expression with a type of `bytes` bytes, for pure copies.
+macro_rules! with_bytes {
+    ($bytes:expr, $T:ident => $body:expr) => {
+        match $bytes {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            _ => {
+                type $T = [u64; 2];
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_bytes;
+
 #[cfg(test)]
 mod tests {
     use super::*;

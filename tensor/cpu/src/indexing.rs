@@ -4,7 +4,8 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
 
-use crate::element::{Element, Flag, Number, with_element};
+use crate::contract::fetch;
+use crate::element::{Element, Flag, Number, with_bytes, with_element};
 use crate::fault;
 use crate::kernels::BLOCK;
 use crate::threads::{Shared, Threads};
@@ -13,34 +14,6 @@ use crate::walk::{Walk, gather, row};
 
 /// Elements that a task moves, approximately.
 const SHARE: usize = 16_384;
-
-/// Runs an expression with a type of `bytes` bytes, for pure copies.
-macro_rules! with_bytes {
-    ($bytes:expr, $T:ident => $body:expr) => {
-        match $bytes {
-            1 => {
-                type $T = u8;
-                $body
-            }
-            2 => {
-                type $T = u16;
-                $body
-            }
-            4 => {
-                type $T = u32;
-                $body
-            }
-            8 => {
-                type $T = u64;
-                $body
-            }
-            _ => {
-                type $T = [u64; 2];
-                $body
-            }
-        }
-    };
-}
 
 /// What is done with indices before they are used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -251,80 +224,87 @@ fn scatter_of<T: Element>(
     // Sums of types that are their own accumulators are in the output itself.
     let in_place = std::any::TypeId::of::<T>() == std::any::TypeId::of::<T::Wide>();
     let cost = outer * (plane + wanted * inner * 2);
+    let width = if by_rows { inner } else { 1 };
+    let share = (SHARE / plane.max(1)).max(1);
     // Planes before the axis are independent of each other.
-    threads.each(outer, cost, |number| {
-        // SAFETY: the output has this plane, which no other task writes; the view of the input is within its buffer.
-        let out = unsafe {
-            let out = to.get().add(number * plane);
-            match &input {
-                Some((from, walk)) => gather(from.get().cast_const(), walk, number * plane, plane, out),
-                None => (0..plane).for_each(|n| *out.add(n) = T::narrow(T::Wide::ZERO)),
-            }
-            std::slice::from_raw_parts_mut(out, plane)
-        };
-        let mut wide: Vec<T::Wide> = Vec::new();
-        let sums: &mut [T::Wide] = if in_place {
-            // SAFETY: the types are the same.
-            unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), plane) }
-        } else {
-            wide.extend(out.iter().map(|one| one.widen()));
-            &mut wide
-        };
+    threads.each(outer.div_ceil(share), cost, |task| {
+        // Not for each plane: clearing them would take as long as a small one.
         let mut held = [0_i64; BLOCK];
-        let width = if by_rows { inner } else { 1 };
         let [mut given, mut line] = [BLOCK, width].map(|count| vec![T::narrow(T::Wide::ZERO); count]);
-        let Some(begun) = plane_of(number, &whole[..axis], &corner[..axis]) else {
+        for number in task * share..outer.min((task + 1) * share) {
+            // SAFETY: the output has this plane, which no other task writes; the view of the input is within its buffer.
+            let out = unsafe {
+                let out = to.get().add(number * plane);
+                match &input {
+                    Some((from, walk)) => gather(from.get().cast_const(), walk, number * plane, plane, out),
+                    None => (0..plane).for_each(|n| *out.add(n) = T::narrow(T::Wide::ZERO)),
+                }
+                std::slice::from_raw_parts_mut(out, plane)
+            };
+            let mut wide: Vec<T::Wide> = Vec::new();
+            let sums: &mut [T::Wide] = if in_place {
+                // SAFETY: the types are the same.
+                unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), plane) }
+            } else {
+                wide.extend(out.iter().map(|one| one.widen()));
+                &mut wide
+            };
+            let Some(begun) = plane_of(number, &whole[..axis], &corner[..axis]) else {
+                if !in_place {
+                    out.iter_mut().zip(&wide).for_each(|(to, &sum)| *to = T::narrow(sum));
+                }
+                continue;
+            };
+            let begun = begun * wanted * rows;
+            for start in (0..wanted * rows).step_by(BLOCK) {
+                let count = BLOCK.min(wanted * rows - start);
+                // SAFETY: views are within their buffers, which no step writes while this one runs.
+                let (indices, values) = unsafe {
+                    let position = begun + start;
+                    let indices = row(index_base.get(), &index_walk, position, count, &mut held);
+                    let values = match width {
+                        1 => row(value_base.get(), &value_walk, position, count, &mut given),
+                        _ => &[],
+                    };
+                    (indices, values)
+                };
+                // The next block: the processor's own prefetching ends with a page.
+                fetch(indices.as_ptr_range().end, count);
+                fetch(values.as_ptr_range().end, values.len());
+                if width == 1 && by_rows && are_within(indices, length) {
+                    for (&index, value) in indices.iter().zip(values) {
+                        // SAFETY: a plane has this many sums if the elements after the axis are one.
+                        let sum = unsafe { sums.get_unchecked_mut(index as usize) };
+                        *sum = if add { sum.add(value.widen()) } else { value.widen() };
+                    }
+                    continue;
+                }
+                let mut beside = start % rows.max(1);
+                for (n, &index) in indices.iter().enumerate() {
+                    let index = check.resolve(index, length);
+                    let Some(index) = index else {
+                        beside = if beside + 1 == rows { 0 } else { beside + 1 };
+                        continue;
+                    };
+                    if width == 1 {
+                        let sum = &mut sums[index * inner + columns[beside] as usize];
+                        let value = values[n].widen();
+                        *sum = if add { sum.add(value) } else { value };
+                        beside = if beside + 1 == rows { 0 } else { beside + 1 };
+                        continue;
+                    }
+                    let first = (begun + start + n) * width;
+                    // SAFETY: as above.
+                    let values = unsafe { row(value_base.get(), &value_walk, first, width, &mut line) };
+                    let sums = &mut sums[index * width..(index + 1) * width];
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum = if add { sum.add(value.widen()) } else { value.widen() };
+                    }
+                }
+            }
             if !in_place {
                 out.iter_mut().zip(&wide).for_each(|(to, &sum)| *to = T::narrow(sum));
             }
-            return;
-        };
-        let begun = begun * wanted * rows;
-        for start in (0..wanted * rows).step_by(BLOCK) {
-            let count = BLOCK.min(wanted * rows - start);
-            // SAFETY: views are within their buffers, which no step writes while this one runs.
-            let (indices, values) = unsafe {
-                let position = begun + start;
-                let indices = row(index_base.get(), &index_walk, position, count, &mut held);
-                let values = match width {
-                    1 => row(value_base.get(), &value_walk, position, count, &mut given),
-                    _ => &[],
-                };
-                (indices, values)
-            };
-            if width == 1 && by_rows && are_within(indices, length) {
-                for (&index, value) in indices.iter().zip(values) {
-                    // SAFETY: a plane has this many sums if the elements after the axis are one.
-                    let sum = unsafe { sums.get_unchecked_mut(index as usize) };
-                    *sum = if add { sum.add(value.widen()) } else { value.widen() };
-                }
-                continue;
-            }
-            let mut beside = start % rows.max(1);
-            for (n, &index) in indices.iter().enumerate() {
-                let index = check.resolve(index, length);
-                let Some(index) = index else {
-                    beside = if beside + 1 == rows { 0 } else { beside + 1 };
-                    continue;
-                };
-                if width == 1 {
-                    let sum = &mut sums[index * inner + columns[beside] as usize];
-                    let value = values[n].widen();
-                    *sum = if add { sum.add(value) } else { value };
-                    beside = if beside + 1 == rows { 0 } else { beside + 1 };
-                    continue;
-                }
-                let first = (begun + start + n) * width;
-                // SAFETY: as above.
-                let values = unsafe { row(value_base.get(), &value_walk, first, width, &mut line) };
-                let sums = &mut sums[index * width..(index + 1) * width];
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum = if add { sum.add(value.widen()) } else { value.widen() };
-                }
-            }
-        }
-        if !in_place {
-            out.iter_mut().zip(&wide).for_each(|(to, &sum)| *to = T::narrow(sum));
         }
     });
 }

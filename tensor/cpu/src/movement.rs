@@ -1,10 +1,11 @@
 //! Data movement: padding, concatenation, folding.
 
+use smallvec::SmallVec;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::error::DeviceError;
 use tensor_core::program::{Code, Instruction, Program};
 
-use crate::element::{Element, Number, with_element};
+use crate::element::{Element, Number, with_bytes, with_element};
 use crate::map::map;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
@@ -15,11 +16,30 @@ const SHARE: usize = 16_384;
 /// Elements that are collected before they are written to places apart.
 const HELD: usize = 256;
 
-/// Writes elements `stride` apart.
+/// Writes elements of `bytes` bytes (1, 2, 4, 8 or 16) `stride` apart.
 ///
 /// # Safety
 /// There are `count` elements, aligned places for them, and both do not overlap.
+unsafe fn strew_bytes(bytes: usize, from: *const u8, to: *mut u8, stride: isize, count: usize) {
+    // SAFETY: guaranteed by the caller, for the type of this size.
+    unsafe {
+        match bytes {
+            1 => strew(from, to, stride, count),
+            2 => strew(from.cast::<u16>(), to.cast(), stride, count),
+            4 => strew(from.cast::<u32>(), to.cast(), stride, count),
+            8 => strew(from.cast::<u64>(), to.cast(), stride, count),
+            _ => strew(from.cast::<[u64; 2]>(), to.cast(), stride, count),
+        }
+    }
+}
+
+/// # Safety
+/// Like [`strew_bytes`].
 unsafe fn strew<T: Copy>(from: *const T, to: *mut T, stride: isize, count: usize) {
+    if stride == 1 {
+        // SAFETY: guaranteed by the caller.
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, count) };
+    }
     for n in 0..count {
         // SAFETY: guaranteed by the caller.
         unsafe { *to.wrapping_offset((n as isize).wrapping_mul(stride)) = *from.add(n) };
@@ -45,6 +65,15 @@ pub fn pad(
     if !fits {
         return Err(wrong("the padding does not match its input"));
     }
+    let is_zero = match value {
+        Scalar::Int(number) => number == 0,
+        Scalar::Float(number) => number.to_bits() == 0,
+        _ => false,
+    };
+    if is_zero && !inside.is_empty() && output.elements() > 0 {
+        with_bytes!(input.dtype.bytes(), T => pad_with_zeros::<T>(threads, before, input, output));
+        return Ok(());
+    }
     map(threads, &constant(value, output.dtype), &[], std::slice::from_ref(output))?;
     if input.elements() == 0 {
         return Ok(());
@@ -54,6 +83,61 @@ pub fn pad(
     // SAFETY: the padded input is within the output, as was checked.
     unsafe { place(threads, input, output, first, &Walk::new(inside, strides)) };
     Ok(())
+}
+
+/// Pads a tensor of at least one axis with zeros, row by row, so that memory is written only once.
+fn pad_with_zeros<T: Copy + Default>(threads: &Threads, before: &[usize], input: &View, output: &View) {
+    let (inside, outside, strides) = (input.shape(), output.shape(), &input.layout.strides);
+    let last = inside.len() - 1;
+    let (long, width, lead, stride) = (outside[last], inside[last], before[last], strides[last]);
+    let rows: usize = outside[..last].iter().product();
+    let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
+    let share = (SHARE / long).max(1);
+    threads.each(rows.div_ceil(share), rows.saturating_mul(long), |task| {
+        let own = task * share..rows.min((task + 1) * share);
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, last);
+        let mut rest = own.start;
+        for axis in (0..last).rev() {
+            index[axis] = rest % outside[axis];
+            rest /= outside[axis];
+        }
+        for row in own {
+            // SAFETY: this is a row of the output, which no other task writes.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.get().add(row * long), long) };
+            let mut offset = 0_isize;
+            let mut is_inside = true;
+            for axis in 0..last {
+                let place = index[axis].wrapping_sub(before[axis]);
+                is_inside &= place < inside[axis];
+                offset = offset.wrapping_add((place as isize).wrapping_mul(strides[axis]));
+            }
+            if is_inside {
+                to[..lead].fill(T::default());
+                to[lead + width..].fill(T::default());
+                let to = &mut to[lead..lead + width];
+                let from = from.get().cast_const().wrapping_offset(offset);
+                // SAFETY: the index of the row is inside the input, whose view is within its buffer.
+                unsafe {
+                    match stride {
+                        1 => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), width),
+                        _ => to
+                            .iter_mut()
+                            .enumerate()
+                            .for_each(|(n, to)| *to = *from.offset(n as isize * stride)),
+                    }
+                }
+            } else {
+                to.fill(T::default());
+            }
+            for axis in (0..last).rev() {
+                index[axis] += 1;
+                if index[axis] < outside[axis] {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+    });
 }
 
 /// Copies elements to a layout.
@@ -73,6 +157,7 @@ pub fn write(threads: &Threads, input: &View, output: &View) -> Result<(), Devic
 /// overlap them.
 unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, target: &Walk) {
     let from = input.walk();
+    let is_row = from.is_contiguous();
     let bytes = input.dtype.bytes();
     let (base, to) = (Shared::new(input.start::<u8>()), Shared::new(output.start::<u8>()));
     let elements = input.elements();
@@ -85,6 +170,13 @@ unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, ta
             // SAFETY: the caller guarantees that these offsets are within the output; views are within their buffers.
             let to = unsafe { to.get().offset((first + offset) * bytes as isize) };
             let base = base.get().cast_const();
+            if is_row {
+                let base = base.wrapping_add(position * bytes);
+                // SAFETY: as above.
+                unsafe { strew_bytes(bytes, base, to, stride, length) };
+                position += length;
+                return;
+            }
             if stride == 1 {
                 // SAFETY: as above.
                 unsafe { gather_bytes(bytes, base, &from, position, length, to) };
@@ -98,13 +190,7 @@ unsafe fn place(threads: &Threads, input: &View, output: &View, first: isize, ta
                 unsafe {
                     gather_bytes(bytes, base, &from, position, count, held);
                     let to = to.offset(done as isize * stride * bytes as isize);
-                    match bytes {
-                        1 => strew(held, to, stride, count),
-                        2 => strew(held.cast::<u16>(), to.cast(), stride, count),
-                        4 => strew(held.cast::<u32>(), to.cast(), stride, count),
-                        8 => strew(held.cast::<u64>(), to.cast(), stride, count),
-                        _ => strew(held.cast::<[u64; 2]>(), to.cast(), stride, count),
-                    }
+                    strew_bytes(bytes, held, to, stride, count);
                 }
                 position += count;
             }

@@ -512,6 +512,34 @@ fn a_write_changes_its_places_and_nothing_else() {
 }
 
 #[test]
+fn frames_of_zeros_fit_around_many_rows_and_around_nothing() {
+    let bench = Bench::new();
+    let mut dice = Dice::new(16);
+    for (shape, before, out) in [
+        (vec![70, 65, 31], vec![0, 1, 1], vec![70, 67, 33]),
+        (vec![3, 40_000], vec![1, 0], vec![5, 40_001]),
+        (vec![50_000], vec![2], vec![50_005]),
+        (vec![2, 0, 3], vec![0, 2, 1], vec![2, 3, 4]),
+        (vec![0, 5], vec![0, 1], vec![0, 7]),
+        (vec![4, 0], vec![0, 0], vec![4, 0]),
+        (vec![], vec![], vec![]),
+    ] {
+        let input = bench.random(&mut dice, DType::F32, &shape);
+        let work = Work::Pad { before: before.iter().copied().collect(), value: Scalar::Int(0) };
+        let own = bench.run(work, &[&input], &[(DType::F32, &out)]).remove(0);
+        assert_eq!(own.len(), out.iter().product::<usize>());
+        let mut inner = 0;
+        for (position, value) in own.iter().enumerate() {
+            let index = unravel(position, &out);
+            let is_inside = (0..shape.len()).all(|axis| index[axis].wrapping_sub(before[axis]) < shape[axis]);
+            let truth = if is_inside { input.values[inner] } else { (0.0, 0.0) };
+            inner += usize::from(is_inside);
+            assert_eq!(*value, truth, "{index:?} of {out:?}");
+        }
+    }
+}
+
+#[test]
 fn frames_and_joins_put_elements_where_they_belong() {
     let bench = Bench::new();
     let mut dice = Dice::new(6);
@@ -521,15 +549,18 @@ fn frames_and_joins_put_elements_where_they_belong() {
             let input = bench.random(&mut dice, dtype, &shape);
             let before: Shape = (0..rank).map(|_| dice.below(3)).collect();
             let out: Vec<usize> = (0..rank).map(|axis| before[axis] + shape[axis] + dice.below(3)).collect();
-            let work = Work::Pad { before: before.clone(), value: Scalar::Int(1) };
-            let own = bench.run(work, &[&input], &[(dtype, &out)]).remove(0);
-            for (position, value) in own.iter().enumerate() {
-                let index = unravel(position, &out);
-                let inside: Option<Vec<usize>> = (0..rank)
-                    .map(|axis| index[axis].checked_sub(before[axis]).filter(|&n| n < shape[axis]))
-                    .collect();
-                let truth = inside.map_or((1.0, 0.0), |index| input.values[ravel(&index, &shape)]);
-                assert_eq!(*value, truth);
+            for around in [0, 1] {
+                let work = Work::Pad { before: before.clone(), value: Scalar::Int(around) };
+                let own = bench.run(work, &[&input], &[(dtype, &out)]).remove(0);
+                for (position, value) in own.iter().enumerate() {
+                    let index = unravel(position, &out);
+                    let inside: Option<Vec<usize>> = (0..rank)
+                        .map(|axis| index[axis].checked_sub(before[axis]).filter(|&n| n < shape[axis]))
+                        .collect();
+                    let truth =
+                        inside.map_or((around as f64, 0.0), |index| input.values[ravel(&index, &shape)]);
+                    assert_eq!(*value, truth, "{dtype} {shape:?} in {out:?}");
+                }
             }
             let axis = dice.below(rank);
             let parts: Vec<(Vec<usize>, Sample)> = (0..3)

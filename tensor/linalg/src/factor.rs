@@ -1,11 +1,17 @@
 //! Factorisations.
 
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd;
 use faer::linalg::solvers::{self, Solve};
 use faer::traits::ComplexField;
-use faer::{Mat, MatRef, Side};
+use faer::{Auto, Mat, MatRef, Par, Side, Spec};
 use num_complex::Complex64;
 
 use crate::matrix::Matrix;
+
+/// The size of a tridiagonal matrix below which its eigenvectors are found by rotations, and not by dividing it.
+const LEAF: usize = 32;
 
 /// `P A = L U` with partial pivoting.
 #[derive(Debug)]
@@ -172,9 +178,17 @@ fn eigen<E: Number>(matrix: &Matrix<E>) -> Option<Eigen<E>> {
     if !is_finite_below(matrix) {
         return None;
     }
-    let eigen = solvers::SelfAdjointEigen::new(matrix.view(), Side::Lower).ok()?;
-    let values = eigen.S().column_vector().iter().map(E::real_part_impl).collect();
-    Some(Eigen { values, vectors: Matrix::of(eigen.U()) })
+    let size = matrix.rows;
+    let (mut values, mut vectors) = (Diag::<E>::zeros(size), Mat::zeros(size, size));
+    let params = evd::SelfAdjointEvdParams { recursion_threshold: LEAF, ..Auto::<E>::auto() };
+    let spec = Spec::new(params);
+    let scratch = evd::self_adjoint_evd_scratch::<E>(size, evd::ComputeEigenvectors::Yes, Par::Seq, spec);
+    let mut memory = MemBuffer::new(scratch);
+    let stack = MemStack::new(&mut memory);
+    evd::self_adjoint_evd(matrix.view(), values.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, spec)
+        .ok()?;
+    let values = values.column_vector().iter().map(E::real_part_impl).collect();
+    Some(Eigen { values, vectors: Matrix::of_owned(&vectors) })
 }
 
 fn svd<E: Number>(matrix: &Matrix<E>, full: bool) -> Option<Svd<E>> {

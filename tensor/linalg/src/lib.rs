@@ -10,5 +10,5 @@ mod fourier;
 mod matrix;
 
 pub use factor::{Eigen, Entry, Lu, Qr, Svd};
-pub use fourier::{Fourier, Part};
+pub use fourier::{Fourier, Part, RealFourier};
 pub use matrix::Matrix;

@@ -24,8 +24,23 @@ impl<E: Copy> Matrix<E> {
         MatRef::from_row_major_slice(&self.entries, self.rows, self.columns)
     }
 
+    /// A copy of a matrix, usually of columns one after another: a few rows at a time, so that no cache line is read twice.
     pub(crate) fn of(matrix: MatRef<'_, E>) -> Matrix<E> {
-        Matrix::made(matrix.nrows(), matrix.ncols(), |row, column| matrix[(row, column)])
+        const SIDE: usize = 8;
+        let (rows, columns) = matrix.shape();
+        if rows == 0 || columns == 0 {
+            return Matrix { rows, columns, entries: Vec::new() };
+        }
+        let mut entries = vec![matrix[(0, 0)]; rows * columns];
+        for (block, entries) in entries.chunks_mut(SIDE * columns).enumerate() {
+            let matrix = matrix.subrows(block * SIDE, entries.len() / columns);
+            for (column, own) in matrix.col_iter().enumerate() {
+                for (entry, value) in entries[column..].iter_mut().step_by(columns).zip(own.iter()) {
+                    *entry = *value;
+                }
+            }
+        }
+        Matrix { rows, columns, entries }
     }
 
     pub(crate) fn of_owned(matrix: &Mat<E>) -> Matrix<E> {

@@ -107,6 +107,41 @@ def test_a_transform_has_a_gradient():
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [2, 4, 5, 6, 12])
+def test_transforms_of_real_numbers_have_the_gradients_of_whole_ones(n):
+    real, half = some(2, n, 3, dtype=np.float32), some(2, n // 2 + 1, 3, dtype=np.complex64)
+    weights, more = pf.tensor(some(2, n // 2 + 1, 3, dtype=np.complex64)), pf.tensor(some(2, n, 3, dtype=np.float32))
+
+    def whole(x):
+        return pf.cat([x, x.narrow(1, 1, (n - 1) // 2).flip(1).conj()], 1) if n > 2 else x
+
+    pairs = [
+        (real, lambda x: pf.fft.rfft(x, dim=1) * weights, lambda x: pf.fft.fft(x, dim=1)[:, : n // 2 + 1] * weights),
+        (half, lambda x: pf.fft.irfft(x, n, 1) * more, lambda x: pf.fft.ifft(whole(x), dim=1).real * more),
+        (half, lambda x: pf.fft.hfft(x, n, 1) * more, lambda x: pf.fft.fft(whole(x), dim=1).real * more),
+    ]
+    for array, one, other in pairs:
+        found = []
+        for function in (one, other):
+            x = pf.tensor(array, requires_grad=True)
+            y = function(x)
+            # The square, so that gradients of gradients are not zero.
+            loss = (y * y.conj()).real.sum() if y.is_complex() else (y * y).sum()
+            (gradient,) = pf.autograd.grad(loss, x, create_graph=True)
+            square = (gradient * gradient.conj()).real.sum() if gradient.is_complex() else (gradient * gradient).sum()
+            square.backward()
+            found.append((y.detach().numpy(), gradient.detach().numpy(), x.grad.numpy()))
+        for a, b in zip(*found):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * max(1, np.abs(b).max()))
+
+
+def test_transforms_of_no_lines_are_empty():
+    assert pf.fft.rfft(pf.zeros(0, 8)).shape == (0, 5)
+    assert pf.fft.irfft(pf.fft.rfft(pf.zeros(0, 8))).shape == (0, 8)
+    with pytest.raises(ValueError, match="at least one element"):
+        pf.fft.irfft(pf.zeros(3, 1))
+
+
 def test_unique_elements_are_numpys():
     numbers = np.array([[3, 1, 2], [1, 3, 3]])
     values, inverse, counts = pf.unique(pf.tensor(numbers), return_inverse=True, return_counts=True)

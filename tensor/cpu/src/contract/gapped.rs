@@ -59,16 +59,9 @@ mod x86 {
 
     use tensor_core::step::PANEL;
 
-    use super::super::lanes::{LANES, mask};
     use super::super::pack::{Grid, pack};
+    use super::super::tiles::{COLUMNS, Tiles, tall};
     use super::*;
-
-    /// Vectors of a tile's columns.
-    const WIDE: usize = 2;
-    /// Prefetch distance, in steps of depth.
-    const AHEAD: usize = 12;
-    /// Rows of a tile.
-    const TALL: usize = 12;
 
     impl<L, R, N> Whole<'_, L, R, N>
     where
@@ -80,7 +73,7 @@ mod x86 {
             let (m, k) = (self.left_rows.len(), self.left_depth.len());
             let span = (self.right_rows[self.right_rows.len() - 1] - self.right_rows[0]) as usize + 1;
             let parts = (threads.count() * 2).div_ceil(self.batches).min(span.div_ceil(FIELD.1));
-            let share = span.div_ceil(parts).next_multiple_of(WIDE * LANES);
+            let share = span.div_ceil(parts).next_multiple_of(COLUMNS);
             let parts = span.div_ceil(share);
             let cost = (self.batches * m * span).saturating_mul(k) / 40;
             threads.each(self.batches * parts, cost, |task| {
@@ -96,27 +89,32 @@ mod x86 {
         /// Both operands and the output are in memory for all offsets; no other task writes these columns.
         unsafe fn gapped_part(&self, batch: usize, columns: Range<usize>) {
             let (m, depth) = (self.left_rows.len(), self.left_depth.len());
-            let tall = m.next_multiple_of(TALL);
+            let tall = tall(m);
+            let all = m.next_multiple_of(tall);
             let mut packed = Packed::take(&PACKED);
-            let (left, sums) = packed.room::<N>(tall * depth, tall * FIELD.1);
+            let (left, sums) = packed.room::<N>(all * depth, all * FIELD.1);
             // SAFETY: the batch exists.
             let operands = unsafe { self.operands(batch) };
             for from in (0..depth).step_by(PANEL) {
                 let panel = &self.left_depth[from..depth.min(from + PANEL)];
                 let grid = Grid { base: operands.0, rows: &self.left_rows, depth: panel };
                 // SAFETY: guaranteed by the caller, and there is space for all panels.
-                unsafe { pack(grid, TALL, left.add(tall * from), self.level) };
+                unsafe { pack(grid, tall, left.add(all * from), self.level) };
             }
             let mut finish = Finish::new(self);
             for first in columns.clone().step_by(FIELD.1) {
                 let field = first..columns.end.min(first + FIELD.1);
                 for from in (0..depth).step_by(PANEL) {
                     let panel = from..depth.min(from + PANEL);
-                    for top in (0..m).step_by(ROWS) {
-                        let rows = ROWS.min(m - top);
+                    let block = ROWS / tall * tall;
+                    for top in (0..m).step_by(block) {
+                        let rows = block.min(m - top);
                         let tiles = Tiles {
                             // SAFETY: there is space for all panels and rows.
-                            left: unsafe { left.add(tall * from + top * panel.len()) }.cast(),
+                            left: unsafe { left.add(all * from + top * panel.len()) }.cast(),
+                            apart: panel.len(),
+                            step: tall,
+                            tall,
                             right: operands.1.wrapping_offset(self.right_rows[0]).wrapping_add(first).cast(),
                             depth: &self.right_depth[panel.clone()],
                             // SAFETY: as above.
@@ -150,89 +148,6 @@ mod x86 {
                 column += 1;
             }
             stretches
-        }
-    }
-
-    /// A packed panel of rows, a panel of columns in place, and their sums.
-    struct Tiles<'a> {
-        left: *const f32,
-        right: *const f32,
-        depth: &'a [isize],
-        sums: Sums<f32>,
-        first: bool,
-    }
-
-    impl Tiles<'_> {
-        /// # Safety
-        /// All columns are readable for every depth; there is space for the sums of whole tiles; the processor has these
-        /// instructions.
-        #[target_feature(enable = "avx512f")]
-        unsafe fn run(&self, rows: usize, columns: usize) {
-            for column in (0..columns).step_by(WIDE * LANES) {
-                let lanes = [0, LANES].map(|side| mask((columns - column).saturating_sub(side)));
-                for row in (0..rows).step_by(TALL) {
-                    macro_rules! tile {
-                        ($($count:literal)*) => {
-                            match rows - row {
-                                // SAFETY: guaranteed by the caller.
-                                $($count => unsafe { self.tile::<$count, false>(row, column, lanes) },)*
-                                // SAFETY: as above.
-                                _ if lanes == [!0; WIDE] => unsafe { self.tile::<TALL, true>(row, column, lanes) },
-                                // SAFETY: as above.
-                                _ => unsafe { self.tile::<TALL, false>(row, column, lanes) },
-                            }
-                        };
-                    }
-                    tile!(1 2 3 4 5 6 7 8 9 10 11);
-                }
-            }
-        }
-
-        /// # Safety
-        /// Like `run`, for a tile of `R` rows.
-        #[expect(clippy::needless_range_loop, reason = "iterators would be calls here")]
-        #[target_feature(enable = "avx512f")]
-        unsafe fn tile<const R: usize, const FULL: bool>(
-            &self,
-            row: usize,
-            column: usize,
-            lanes: [u16; WIDE],
-        ) {
-            use std::arch::x86_64::*;
-            // SAFETY: guaranteed by the caller; lanes beyond the columns are masked.
-            unsafe {
-                let mut left = self.left.add(row * self.depth.len());
-                let right = self.right.wrapping_add(column);
-                let mut sums = [[_mm512_setzero_ps(); WIDE]; R];
-                for (k, &offset) in self.depth.iter().enumerate() {
-                    let line = right.wrapping_offset(offset);
-                    let next = right.wrapping_offset(self.depth[(k + AHEAD).min(self.depth.len() - 1)]);
-                    _mm_prefetch::<_MM_HINT_T0>(next.cast());
-                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(2 * LANES - 1).cast());
-                    let (low, high) = match FULL {
-                        // A mask would take another instruction.
-                        true => (_mm512_loadu_ps(line), _mm512_loadu_ps(line.wrapping_add(LANES))),
-                        false => (
-                            _mm512_maskz_loadu_ps(lanes[0], line),
-                            _mm512_maskz_loadu_ps(lanes[1], line.wrapping_add(LANES)),
-                        ),
-                    };
-                    for row in 0..R {
-                        let one = _mm512_set1_ps(*left.add(row));
-                        sums[row][0] = _mm512_fmadd_ps(one, low, sums[row][0]);
-                        sums[row][1] = _mm512_fmadd_ps(one, high, sums[row][1]);
-                    }
-                    left = left.add(TALL);
-                }
-                for row_of in 0..R {
-                    let at = self.sums.start.add((row + row_of) * self.sums.stride + column);
-                    for side in 0..WIDE {
-                        let (at, sum) = (at.add(side * LANES), sums[row_of][side]);
-                        let all = if self.first { sum } else { _mm512_add_ps(_mm512_loadu_ps(at), sum) };
-                        _mm512_storeu_ps(at, all);
-                    }
-                }
-            }
         }
     }
 }

@@ -6,15 +6,20 @@
 //! accumulation; it costs nothing, so there is no other mode. With many rows, all threads first pack the right operand together
 //! ([`tall`]); with few, nothing is packed ([`thin`]).
 
+mod across;
 mod direct;
 mod finish;
 mod gapped;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+mod near;
 mod pack;
 mod tall;
 mod thin;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod turned;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -41,7 +46,7 @@ use finish::Finish;
 use kernel::{LARGEST, Sum, Tile};
 #[cfg(target_arch = "x86_64")]
 pub use pack::load_transposed;
-use pack::{Grid, pack};
+use pack::{Grid, SIDE, pack};
 
 /// Rows that are packed at a time. This and [`FIELD`] are sized for the second-level cache.
 const ROWS: usize = 240;
@@ -194,19 +199,26 @@ impl Contract<'_> {
             out_dtype: output.dtype,
             in_place,
             plain: in_place && self.epilogue.instructions == [identity],
+            copied: output.dtype == dtype && self.epilogue.instructions == [identity],
             plan,
             feeds: Feeds(feeds),
             shape: output.shape(),
             tile,
             level,
             strips: Vec::new(),
+            near: false,
         };
         whole.strips = whole.strips();
+        whole.near = whole.is_near();
         let (batch, m, n, k) = (batches.1, rows.1, whole.right_rows.len(), depth.1);
         if batch * m * n == 0 {
             return Ok(());
         }
-        if whole.by_gapped_columns(threads) {
+        let channels = if self.columns > 1 { right.shape()[self.batch] } else { 1 };
+        if whole.by_gapped_columns(threads)
+            || whole.across_batches(threads)
+            || whole.by_turned_channels(threads, channels)
+        {
             return Ok(());
         }
         if whole.is_tall(batch) {
@@ -339,8 +351,10 @@ struct Whole<'a, L, R, N> {
     out_dtype: DType,
     /// Sums are accumulated in the output itself.
     in_place: bool,
-    /// The sums need no epilogue.
+    /// The sums in the output need no epilogue.
     plain: bool,
+    /// Sums in other memory need no epilogue but a copy.
+    copied: bool,
     plan: Arc<Plan>,
     feeds: Feeds,
     shape: &'a [usize],
@@ -348,10 +362,12 @@ struct Whole<'a, L, R, N> {
     level: Level,
     /// The columns as [`direct`] reads them; empty if it does not.
     strips: Vec<direct::Strip>,
+    /// [`near`] computes it.
+    near: bool,
 }
 
 /// The location of sums: the first of a region, and the distance between its rows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Sums<N> {
     start: *mut N,
     stride: usize,
@@ -397,7 +413,7 @@ impl Drop for Packed {
 
 /// Prefetches elements to the second-level cache.
 #[cfg(target_arch = "x86_64")]
-fn fetch<N>(from: *const N, count: usize) {
+pub fn fetch<N>(from: *const N, count: usize) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
     for at in (0..count).step_by(64 / size_of::<N>()) {
         // SAFETY: a prefetch never faults, whatever the address.
@@ -406,7 +422,7 @@ fn fetch<N>(from: *const N, count: usize) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn fetch<N>(_: *const N, _: usize) {}
+pub fn fetch<N>(_: *const N, _: usize) {}
 
 impl<L, R, N> Whole<'_, L, R, N>
 where
@@ -417,7 +433,7 @@ where
     /// # Safety
     /// Both operands and the output are in memory for all offsets; no other task writes the region.
     unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
-        let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows);
+        let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows).next_multiple_of(SIDE);
         let broad = match self.strips.is_empty() {
             true => columns.len().min(FIELD.1).next_multiple_of(self.tile.columns),
             false => columns.len(),
@@ -467,10 +483,12 @@ where
         let depth = self.left_depth.len();
         // SAFETY: the caller guarantees that offsets are within the operands.
         let (left, right) = unsafe { self.operands(batch) };
-        if self.is_direct(&columns) || self.is_thin(&columns) {
+        if self.near || self.is_direct(&columns) || self.is_thin(&columns) {
             // SAFETY: as above; `sums` has space.
             unsafe {
-                if self.is_direct(&columns) {
+                if self.near {
+                    self.nearly((left, right), (rows.clone(), columns.clone()), sums, packed.0);
+                } else if self.is_direct(&columns) {
                     self.directly((left, right), rows.clone(), sums);
                 } else {
                     self.without_packing((left, right), (rows.clone(), columns.clone()), sums);

@@ -158,6 +158,7 @@ unsafe fn pack_adjacent_rows_avx512(grid: Grid<'_, f32>, width: usize, to: *mut 
 /// # Safety
 /// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
+#[expect(clippy::needless_range_loop, reason = "lines of known numbers stay in registers")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn pack_lanes_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     use super::lanes::{LANES, Lanes, run};
@@ -194,13 +195,18 @@ unsafe fn pack_lanes_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
             for (first, depths) in (0..depth).step_by(LANES).zip(grid.depth.chunks(LANES)) {
                 let lanes = Lanes::new(depths);
                 let mut lines = [_mm512_setzero_ps(); LANES];
-                for (line, &offset) in lines.iter_mut().zip(rows) {
-                    // SAFETY: guaranteed by the caller.
-                    *line = unsafe { lanes.load(grid.base.wrapping_offset(offset)) };
+                for n in 0..LANES {
+                    if n < rows.len() {
+                        // SAFETY: guaranteed by the caller.
+                        lines[n] = unsafe { lanes.load(grid.base.wrapping_offset(rows[n])) };
+                    }
                 }
-                for (k, line) in transposed(lines).iter().enumerate().take(depths.len()) {
-                    // SAFETY: as above.
-                    unsafe { _mm512_mask_storeu_ps(to.add((first + k) * width + beside), store, *line) };
+                let (lines, to) = (transposed(lines), to.wrapping_add(first * width + beside));
+                for k in 0..LANES {
+                    if k < depths.len() {
+                        // SAFETY: as above.
+                        unsafe { _mm512_mask_storeu_ps(to.wrapping_add(k * width), store, lines[k]) };
+                    }
                 }
             }
         }
@@ -240,6 +246,7 @@ unsafe fn pack_adjacent_depth<T: Element>(grid: Grid<'_, T>, width: usize, to: *
 /// # Safety
 /// Like [`pack`], on a processor with these instructions.
 #[cfg(target_arch = "x86_64")]
+#[expect(clippy::needless_range_loop, reason = "lines of known numbers stay in registers")]
 #[target_feature(enable = "avx512f")]
 unsafe fn pack_adjacent_depth_avx512(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     use std::arch::x86_64::*;
@@ -250,10 +257,13 @@ unsafe fn pack_adjacent_depth_avx512(grid: Grid<'_, f32>, width: usize, to: *mut
             let rows = grid.rows.get(beside..grid.rows.len().min(beside + SIDE)).unwrap_or_default();
             // SAFETY: guaranteed by the caller.
             let lines = unsafe { load_transposed(grid.base.offset(grid.depth[first]), rows, count) };
-            let store = mask(width - beside);
-            for (k, line) in lines.iter().enumerate().take(count) {
-                // SAFETY: the caller guarantees the space; lanes beyond the width are masked.
-                unsafe { _mm512_mask_storeu_ps(to.add((first + k) * width + beside), store, *line) };
+            let (store, to) = (mask(width - beside), to.wrapping_add(first * width + beside));
+            // Loops of known length, so that the lines stay in registers.
+            for k in 0..SIDE {
+                if k < count {
+                    // SAFETY: the caller guarantees the space; lanes beyond the width are masked.
+                    unsafe { _mm512_mask_storeu_ps(to.wrapping_add(k * width), store, lines[k]) };
+                }
             }
         }
     }
@@ -283,15 +293,11 @@ pub unsafe fn load_transposed(
 ) -> [std::arch::x86_64::__m512; SIDE] {
     use std::arch::x86_64::*;
     let mut lines = [_mm512_setzero_ps(); SIDE];
-    if count >= SIDE && rows.len() == SIDE {
-        for (line, &offset) in lines.iter_mut().zip(rows) {
-            // SAFETY: guaranteed by the caller.
-            *line = unsafe { _mm512_loadu_ps(base.offset(offset)) };
-        }
-    } else {
-        for (line, &offset) in lines.iter_mut().zip(rows) {
+    let lanes = mask(count);
+    for n in 0..SIDE {
+        if n < rows.len() {
             // SAFETY: guaranteed by the caller; lanes beyond the depth are masked.
-            *line = unsafe { _mm512_maskz_loadu_ps(mask(count), base.offset(offset)) };
+            lines[n] = unsafe { _mm512_maskz_loadu_ps(lanes, base.offset(rows[n])) };
         }
     }
     transposed(lines)
@@ -304,14 +310,17 @@ pub unsafe fn load_transposed(
 pub fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m512; 16] {
     use std::arch::x86_64::*;
     let mut pairs = rows;
-    for n in (0..16).step_by(2) {
+    for half in 0..8 {
+        let n = 2 * half;
         pairs[n] = _mm512_unpacklo_ps(rows[n], rows[n + 1]);
         pairs[n + 1] = _mm512_unpackhi_ps(rows[n], rows[n + 1]);
     }
     // Now register `group + n` holds element `4 * quarter + n` of rows `group..group + 4` in its quarters.
     let mut fours = pairs;
-    for n in (0..16).step_by(4) {
-        for (to, high) in [(n, 0), (n + 2, 1)] {
+    for half in 0..8 {
+        {
+            let (n, high) = (half / 2 * 4, half % 2);
+            let to = n + 2 * high;
             let (low, up) = (_mm512_castps_pd(pairs[n + high]), _mm512_castps_pd(pairs[n + high + 2]));
             fours[to] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, up));
             fours[to + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, up));

@@ -52,34 +52,53 @@ def ifft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[s
 
 def rfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The first half of the transform of real numbers; the other half is its conjugate mirror image."""
-    made = _line(input, n, dim, norm, False)
-    return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
+    return _half(input, n, dim, norm, False)
 
 
-def _whole(x: Tensor, n: Optional[int], dim: Any) -> Tensor:
-    """Completes the first half of a transform by its mirror image to `n` elements."""
+def _half(x: Tensor, n: Optional[int], dim: Any, norm: Optional[str], inverse: bool) -> Tensor:
+    if x.is_complex():
+        made = _line(x, n, dim, norm, inverse)
+        return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
+    x = _sized(x, n, dim)
+    factor = _scale(x.shape[dim], norm, inverse)
+    made = _pf.rfft_line(x, dim)
+    made = made.conj() if inverse else made
+    return made if factor == 1.0 else made * factor
+
+
+def _real(x: Tensor, n: Optional[int], dim: Any, norm: Optional[str], inverse: bool) -> Tensor:
+    """The real transform of a signal that is conjugate-symmetric, given by its first half."""
     n = 2 * (x.shape[dim] - 1) if n is None else n
-    x = _sized(x, n // 2 + 1, dim)
-    mirrored = (n - 1) // 2
     if n < 1:
         raise ValueError(f"fft: a transform needs at least one element, not {n}")
+    if n % 2 == 1:
+        return _line(_whole(x, n, dim), None, dim, norm, inverse).real
+    x = _sized(x, n // 2 + 1, dim)
+    factor = _scale(n, norm, inverse)
+    made = _pf.irfft_line(x if inverse else x.conj(), dim)
+    return made if factor == 1.0 else made * factor
+
+
+def _whole(x: Tensor, n: int, dim: Any) -> Tensor:
+    """Completes the first half of a transform by its mirror image to `n` elements, an odd number."""
+    x = _sized(x, n // 2 + 1, dim)
+    mirrored = n // 2
     return _pf.cat([x, x.narrow(dim, 1, mirrored).flip(dim).conj()], dim) if mirrored else x.narrow(dim, 0, n)
 
 
 def irfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The real numbers whose transform has this first half."""
-    return _line(_whole(input, n, dim), None, dim, norm, True).real
+    return _real(input, n, dim, norm, True)
 
 
 def hfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The real transform of a conjugate-symmetric signal, given by its first half."""
-    return _line(_whole(input, n, dim), None, dim, norm, False).real
+    return _real(input, n, dim, norm, False)
 
 
 def ihfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> Tensor:
     """The inverse of `hfft`."""
-    made = _line(input, n, dim, norm, True)
-    return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
+    return _half(input, n, dim, norm, True)
 
 
 def _axes(x: Tensor, s: Any, dim: Any) -> List[Tuple[int, Optional[int]]]:

@@ -98,6 +98,20 @@ fn fft_line(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: isize, inverse: bo
     Ok(PyTensor::new(waited(py, x, |x| fft::fft(x, dim, inverse))?, x.is_placed()))
 }
 
+/// The first half of the Fourier transform of real numbers along an axis.
+#[pyfunction]
+fn rfft_line(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: isize) -> PyResult<PyTensor> {
+    let x = input.get();
+    Ok(PyTensor::new(waited(py, x, |x| fft::rfft(x, dim))?, x.is_placed()))
+}
+
+/// The real numbers, an even number of them, whose transform has this first half; unnormalised.
+#[pyfunction]
+fn irfft_line(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: isize) -> PyResult<PyTensor> {
+    let x = input.get();
+    Ok(PyTensor::new(waited(py, x, |x| fft::irfft(x, dim))?, x.is_placed()))
+}
+
 /// The first position of each distinct element, the group of each element, and the count of each.
 #[pyfunction]
 #[pyo3(signature = (input, dim=None))]
@@ -171,6 +185,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(linalg_qr, module)?)?;
     module.add_function(wrap_pyfunction!(linalg_svd, module)?)?;
     module.add_function(wrap_pyfunction!(fft_line, module)?)?;
+    module.add_function(wrap_pyfunction!(rfft_line, module)?)?;
+    module.add_function(wrap_pyfunction!(irfft_line, module)?)?;
     module.add_function(wrap_pyfunction!(groups, module)?)?;
     module.add_function(wrap_pyfunction!(complex, module)?)
 }
