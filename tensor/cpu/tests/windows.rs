@@ -42,6 +42,8 @@ fn check(bench: &Bench, dice: &mut Dice, axes: [usize; 4], left: &Sample, right:
         columns,
         depth,
         accumulation: Accumulation::Ordered,
+        padding: None,
+        convolution: None,
         epilogue,
     };
     let shift = bench.random(dice, DType::F32, &out);
