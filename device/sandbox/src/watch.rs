@@ -485,6 +485,8 @@ impl Watch {
 }
 
 /// Resident memory of all descendants of a process, and their CPU time, including that of children they waited for.
+///
+/// Memory of processes that have executed nothing yet is not counted: theirs is that of this process, which they share.
 fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
     // SAFETY: only queries numbers.
     let (page, ticks) = unsafe {
@@ -497,9 +499,11 @@ fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
     while let Some(&process) = found.get(next) {
         next += 1;
         if next > 1 {
+            // The second process, which starts the command, executes nothing. The command is a copy of it at first.
+            let is_ours = next == 2 || (next == 3 && has_our_program(process));
             let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
             let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-            bytes += pages * page;
+            bytes += if is_ours { 0 } else { pages * page };
             let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
             // The process name may contain anything, so fields are counted after it: user and system time are the 12th and 13th,
             // those of children follow.
@@ -514,6 +518,11 @@ fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
         }
     }
     (bytes, Duration::from_millis(used * 1000 / ticks))
+}
+
+fn has_our_program(process: libc::pid_t) -> bool {
+    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
+    program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
 }
 
 /// Total size of the files below a folder; stops counting once it exceeds `enough`.

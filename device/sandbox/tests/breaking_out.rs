@@ -182,6 +182,18 @@ fn memory_is_limited() {
 }
 
 #[test]
+fn memory_of_the_caller_does_not_count() {
+    let held = vec![1u8; 256 << 20];
+    let limits = Limits { memory: 128 << 20, ..Limits::default() };
+    for level in LEVELS {
+        let ended = command(&["waits"], level).limits(limits.clone()).run().unwrap();
+        assert_eq!(ended.stop, Stop::Exited(0), "{ended:?}");
+        assert!((1..64 << 20).contains(&ended.peak_memory), "{} bytes", ended.peak_memory);
+    }
+    assert!(held.iter().all(|byte| *byte == 1));
+}
+
+#[test]
 fn the_private_folder_cannot_be_filled_beyond_its_size() {
     let limits = Limits { folder: 16 << 20, ..Limits::default() };
     let ended = command(&["folder"], Level::Namespaces).limits(limits.clone()).run().unwrap();

@@ -160,6 +160,7 @@ int main(int count, char **arguments) {
     if (!strcmp(how, "folder")) return fill_folder();
     if (!strcmp(how, "output")) for (;;) puts("more and more");
     if (!strcmp(how, "sleep")) for (;;) pause();
+    if (!strcmp(how, "waits")) { usleep(500000); return 0; }
     if (!strcmp(how, "spin")) for (;;) {}
     if (!strcmp(how, "daemon")) return daemon_left(what);
     if (!strcmp(how, "trace")) return trace_parent();
