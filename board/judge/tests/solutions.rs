@@ -119,7 +119,11 @@ fn right_solutions_are_accepted() {
 
 #[test]
 fn wrong_solutions_are_not() {
-    let paths = sources("wrong");
+    let mut paths = sources("wrong");
+    if rig::imitated().is_some() {
+        // Without a barrier threads of a real GPU may still happen to work in the right order.
+        paths.retain(|path| !path.to_string_lossy().ends_with(".barrier.hip"));
+    }
     let complaints = complaints(&paths, Endpoint::Checker, &["WRONG_ANSWER", "RUNTIME_ERROR"]);
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
