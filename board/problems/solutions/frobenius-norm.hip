@@ -1,7 +1,8 @@
 #include <hip/hip_runtime.h>
 
-__device__ float block_sum(float value) {
-    __shared__ float parts[256];
+// Each thread adds up to a million squares, too many for single precision.
+__device__ double block_sum(double value) {
+    __shared__ double parts[256];
     __syncthreads();
     parts[threadIdx.x] = value;
     __syncthreads();
@@ -13,8 +14,8 @@ __device__ float block_sum(float value) {
 }
 
 extern "C" __global__ void solution(const float* X, float* Y, size_t size) {
-    float sum = 0.0f;
-    for (size_t i = threadIdx.x; i < size; i += blockDim.x) sum += X[i] * X[i];
+    double sum = 0.0;
+    for (size_t i = threadIdx.x; i < size; i += blockDim.x) sum += (double)X[i] * X[i];
     sum = block_sum(sum);
-    if (threadIdx.x == 0) Y[0] = sqrtf(sum);
+    if (threadIdx.x == 0) Y[0] = (float)sqrt(sum);
 }
