@@ -26,11 +26,14 @@ pub fn is_composed(work: &Work) -> bool {
 /// of attention keep matrices of scores in memory, that of a padding its zeros.
 pub fn decompose(step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>, DeviceError> {
     match (&step.work, &step.inputs[..], &step.outputs[..]) {
-        (&Work::Attention { causal, scale }, [q, k, v], [out, kept]) => {
-            attention(Scores { causal, scale }, [q, k, v], [out, kept], temporary)
+        (&Work::Attention { causal, scale }, [q, k, v], [out, highest, share]) => {
+            attention(Scores { causal, scale }, [q, k, v], [out, highest, share], temporary)
         }
-        (&Work::AttentionGradient { causal, scale }, [q, k, v, out, kept, g], [of_q, of_k, of_v]) => {
-            gradient(Scores { causal, scale }, [q, k, v, out, kept, g], [of_q, of_k, of_v], temporary)
+        (&Work::AttentionGradient { causal, scale }, [q, k, v, rest @ ..], [of_q, of_k, of_v])
+            if let [out, highest, share, g] = rest =>
+        {
+            let kept = [out, highest, share];
+            gradient(Scores { causal, scale }, [q, k, v], kept, g, [of_q, of_k, of_v], temporary)
         }
         (&Work::CrossEntropy { axis }, [logits, classes], [loss, kept]) => {
             cross_entropy(axis, [logits, classes], [loss, kept], temporary)
@@ -43,58 +46,66 @@ pub fn decompose(step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>
 fn attention(
     scores: Scores,
     [q, k, v]: [&Operand; 3],
-    [out, kept]: [&Operand; 2],
+    [out, highest, share]: [&Operand; 3],
     temporary: &mut Temporary<'_>,
 ) -> Result<Vec<Step>, DeviceError> {
     let shape = score_shape(q, k);
     let all = temporary(&shape, DType::F32)?;
-    let logarithms = temporary(&shape, DType::F32)?;
     let weights = temporary(&shape, v.dtype)?;
-    let mut subtract = Lines::default();
-    let (score, logarithm) = (subtract.input(0, DType::F32), subtract.input(1, DType::F32));
-    let difference = subtract.push(Code::Binary(Binary::Sub, score, logarithm), DType::F32);
-    // The first key is hidden from nobody, so its score is finite if the inputs are.
-    let first = |operand: &Operand| {
-        let mut layout = operand.layout.clone();
-        layout.shape[3] = 1;
-        Operand { layout, ..operand.clone() }
+    let reduce = |reduction, program, inputs: Vec<Operand>, mapped, epilogue, output: &Operand| {
+        let work = Work::Reduce { program, reduction, axes: vec![3], mapped, epilogue };
+        Step { work, inputs, outputs: vec![output.clone()] }
+    };
+    let power = |lines: &mut Lines| {
+        let (score, high) = (lines.input(0, DType::F32), lines.input(1, DType::F32));
+        let less = lines.push(Code::Binary(Binary::Sub, score, high), DType::F32);
+        lines.push(Code::Unary(Unary::Exp, less), DType::F32)
     };
     let mut exponential = Lines::default();
-    let logarithm = exponential.input(0, DType::F32);
-    let weight = exponential.push(Code::Unary(Unary::Exp, logarithm), DType::F32);
-    let weight = exponential.cast(weight, v.dtype);
+    let exponential_of = power(&mut exponential);
+    let mut inverse = Lines::default();
+    let (one, sum) =
+        (inverse.push(Code::Constant(Scalar::Float(1.0)), DType::F32), inverse.input(0, DType::F32));
+    let inverse_of = inverse.push(Code::Binary(Binary::Div, one, sum), DType::F32);
+    let mut weight = Lines::default();
+    let (weight_of, factor) = (power(&mut weight), weight.input(2, DType::F32));
+    let weight_of = weight.push(Code::Binary(Binary::Mul, weight_of, factor), DType::F32);
+    let weight_of = weight.cast(weight_of, v.dtype);
+    let identity = Program::identity(DType::F32);
+    let [high, factor] = [highest, share].map(|operand| wide(operand, &shape));
     Ok(vec![
         contract([q, k], &[], &all, scores.program(|_, score| score)),
-        Step {
-            work: Work::Softmax { axis: 3, log: true },
-            inputs: vec![all.clone()],
-            outputs: vec![logarithms.clone()],
-        },
-        map(subtract.end(difference), vec![first(&all), first(&logarithms)], kept),
-        map(exponential.end(weight), vec![logarithms], &weights),
+        reduce(Reduction::Max, identity.clone(), vec![all.clone()], 1, identity, highest),
+        reduce(
+            Reduction::Sum,
+            exponential.end(exponential_of),
+            vec![all.clone(), high.clone()],
+            2,
+            inverse.end(inverse_of),
+            share,
+        ),
+        map(weight.end(weight_of), vec![all, high, factor], &weights),
         contract([&weights, &turned(v)], &[], out, as_it_is(out.dtype)),
     ])
 }
 
 fn gradient(
     scores: Scores,
-    [q, k, v, out, kept, g]: [&Operand; 6],
+    [q, k, v]: [&Operand; 3],
+    [out, highest, share]: [&Operand; 3],
+    g: &Operand,
     [of_q, of_k, of_v]: [&Operand; 3],
     temporary: &mut Temporary<'_>,
 ) -> Result<Vec<Step>, DeviceError> {
     let shape = score_shape(q, k);
     let weights = temporary(&shape, q.dtype)?;
     let changes = temporary(&shape, q.dtype)?;
-    let delta = temporary(&kept.layout.shape, DType::F32)?;
-    let wide = |operand: &Operand| {
-        let mut layout = operand.layout.clone();
-        (layout.shape[3], layout.strides[3]) = (shape[3], 0);
-        Operand { layout, ..operand.clone() }
-    };
+    let delta = temporary(&highest.layout.shape, DType::F32)?;
     let weight = scores.program(|lines, score| {
-        let kept = lines.input(1, DType::F32);
-        let less = lines.push(Code::Binary(Binary::Sub, score, kept), DType::F32);
-        let weight = lines.push(Code::Unary(Unary::Exp, less), DType::F32);
+        let (high, factor) = (lines.input(1, DType::F32), lines.input(2, DType::F32));
+        let less = lines.push(Code::Binary(Binary::Sub, score, high), DType::F32);
+        let power = lines.push(Code::Unary(Unary::Exp, less), DType::F32);
+        let weight = lines.push(Code::Binary(Binary::Mul, power, factor), DType::F32);
         lines.cast(weight, q.dtype)
     });
     let mut product = Lines::default();
@@ -120,10 +131,10 @@ fn gradient(
         epilogue: Program::identity(DType::F32),
     };
     Ok(vec![
-        contract([q, k], &[wide(kept)], &weights, weight),
+        contract([q, k], &[wide(highest, &shape), wide(share, &shape)], &weights, weight),
         Step { work: reduce, inputs: vec![out.clone(), g.clone()], outputs: vec![delta.clone()] },
         contract([&turned(&weights), &turned(g)], &[], of_v, as_it_is(of_v.dtype)),
-        contract([g, v], &[wide(&delta), weights], &changes, change.end(sum)),
+        contract([g, v], &[wide(&delta, &shape), weights], &changes, change.end(sum)),
         contract([&changes, &turned(k)], &[], of_q, as_it_is(of_q.dtype)),
         contract([&turned(&changes), &turned(q)], &[], of_k, as_it_is(of_k.dtype)),
     ])
@@ -271,6 +282,13 @@ fn as_it_is(dtype: DType) -> Program {
 fn score_shape(q: &Operand, k: &Operand) -> [usize; 4] {
     let [batch, heads, queries] = [0, 1, 2].map(|axis| q.layout.shape[axis]);
     [batch, heads, queries, k.layout.shape[2]]
+}
+
+/// An operand with one number for each row, repeated along the keys of `shape`.
+fn wide(operand: &Operand, shape: &[usize; 4]) -> Operand {
+    let mut layout = operand.layout.clone();
+    (layout.shape[3], layout.strides[3]) = (shape[3], 0);
+    Operand { layout, ..operand.clone() }
 }
 
 /// The operand with its last two axes swapped.

@@ -121,10 +121,12 @@ pub enum Work {
     /// these axes).
     Normalise { axes: usize, epsilon: f64 },
     /// Attention of `[batch, heads, length, width]` queries, keys and values (inputs 0 to 2): `softmax(q k^T * scale) v`, where a
-    /// causal one hides key j from query i < j. Outputs: the result, and the logarithm of each row's sum of exponentials (f32,
-    /// with width 1). Computed in f32. Keys must be there. It consists of simpler steps, see [`crate::decompose`].
+    /// causal one hides key j from query i < j. Outputs: the result, and for each row its highest score and the weight of that
+    /// score (f32, with width 1). Computed in f32. There is at least one key. It consists of simpler steps, see
+    /// [`crate::decompose`].
     Attention { causal: bool, scale: f64 },
-    /// The gradients of queries, keys and values. Inputs: these, both outputs of the attention, and the gradient of its result.
+    /// The gradients of queries, keys and values. Inputs: these, the three outputs of the attention, and the gradient of its
+    /// result.
     AttentionGradient { causal: bool, scale: f64 },
     /// The cross entropy of logits (input 0) and classes (input 1: i64, with length 1 along the axis): the logarithm of the sum of
     /// exponentials less the logit of the class; NaN for class -1, zero for other negative ones. Outputs, with length 1 along the

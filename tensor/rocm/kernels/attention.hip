@@ -110,9 +110,11 @@ template <bool CAUSAL, class I> PF_DEVICE bool sees(I query, I key, I queries, I
     return query < queries && key < keys && (!CAUSAL || key <= query);
 }
 
-// The results of 64 queries; `keep` gets the logarithm of the sum of exponentials of a row.
-template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class Store, class Keep>
-PF_DEVICE void attention(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, Store store, Keep keep) {
+// The results of 64 queries; `keep_highest` gets the highest score of a row, `keep_share` the weight of that score. The sum of both
+// logarithms in one number would lose digits of the weights where scores are high.
+template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class Store, class Keep, class Keep2>
+PF_DEVICE void attention(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, Store store, Keep keep_highest,
+                         Keep2 keep_share) {
     typedef typename D::S S;
     PF_SHARED S tile_k[B * row_step<D>(W)] __attribute__((aligned(16)));
     PF_SHARED S tile_v[W * row_step<D>(B)] __attribute__((aligned(16)));
@@ -161,15 +163,19 @@ PF_DEVICE void attention(I queries, I keys, int width, float scale, I row0, Q q,
     for (int e = 0; e < 4; e++) {
 #pragma unroll
         for (int n = 0; n < W / 16; n++) out[n][e] /= sum[e];
-        if (x == 0 && row + y * 4 + e < queries) keep(row + y * 4 + e, high[e] + log(sum[e]));
+        if (x == 0 && row + y * 4 + e < queries) {
+            keep_highest(row + y * 4 + e, high[e]);
+            keep_share(row + y * 4 + e, 1.0f / sum[e]);
+        }
     }
     store_rows<D, W>(out, row, queries, width, store);
 }
 
 // The gradient of 64 queries, and `delta`, the sum of gradient times result of each row.
-template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class O, class G, class Kept, class Store, class Keep>
-PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, O o, G g, Kept kept, Store store,
-                                    Keep keep) {
+template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class O, class G, class High, class Share, class Store,
+          class Keep>
+PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, O o, G g, High highest,
+                                    Share share, Store store, Keep keep) {
     typedef typename D::S S;
     PF_SHARED S tile_k[B * row_step<D>(W)] __attribute__((aligned(16)));
     PF_SHARED S turned_k[W * row_step<D>(B)] __attribute__((aligned(16)));
@@ -180,7 +186,7 @@ PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I
     typename Matrix<D>::Own mine[W / Matrix<D>::DEPTH], slope[W / Matrix<D>::DEPTH];
     read_rows<D, W>(mine, row, queries, width, q);
     read_rows<D, W>(slope, row, queries, width, g);
-    float delta[4], shift[4];
+    float delta[4], shift[4], factor[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const I r = row + y * 4 + e;
@@ -188,7 +194,8 @@ PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I
         if (r < queries)
             for (int j = x; j < width; j += 16) part += D::load(g(r, (I)j)) * D::load(o(r, (I)j));
         delta[e] = along_row<Sum>(part);
-        shift[e] = r < queries ? kept(r) : 0.0f;
+        shift[e] = r < queries ? highest(r) : 0.0f;
+        factor[e] = r < queries ? share(r) : 0.0f;
         if (x == 0 && r < queries) keep(r, delta[e]);
     }
     quad out[W / 16] = {}, score[B / 16], change[B / 16];
@@ -205,7 +212,7 @@ PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const bool seen = sees<CAUSAL>(row + y * 4 + e, from + c * 16 + x, queries, keys);
-                const float weight = seen ? exp(score[c][e] * scale - shift[e]) : 0.0f;
+                const float weight = seen ? exp(score[c][e] * scale - shift[e]) * factor[e] : 0.0f;
                 change[c][e] = weight * (change[c][e] - delta[e]) * scale;
             }
         put_rows<D, B>(weights, change);
@@ -216,9 +223,10 @@ PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I
 }
 
 // The gradients of 64 keys and of their values.
-template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class G, class Kept, class Delta, class Store, class Store2>
-PF_DEVICE void attention_of_keys(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, G g, Kept kept, Delta delta,
-                                 Store store_key, Store2 store_value) {
+template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class G, class High, class Share, class Delta, class Store,
+          class Store2>
+PF_DEVICE void attention_of_keys(I queries, I keys, int width, float scale, I row0, Q q, K k, V v, G g, High highest, Share share,
+                                 Delta delta, Store store_key, Store2 store_value) {
     typedef typename D::S S;
     PF_SHARED S tile_q[B * row_step<D>(W)] __attribute__((aligned(16)));
     PF_SHARED S turned_q[W * row_step<D>(B)] __attribute__((aligned(16)));
@@ -241,11 +249,13 @@ PF_DEVICE void attention_of_keys(I queries, I keys, int width, float scale, I ro
 #pragma unroll
         for (int c = 0; c < B / 16; c++) {
             const I query = from + c * 16 + x;
-            const float shift = query < queries ? kept(query) : 0.0f, less = query < queries ? delta(query) : 0.0f;
+            const bool inside = query < queries;
+            const float shift = inside ? highest(query) : 0.0f, factor = inside ? share(query) : 0.0f;
+            const float less = inside ? delta(query) : 0.0f;
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const bool seen = sees<CAUSAL>(query, row + y * 4 + e, queries, keys);
-                score[c][e] = seen ? exp(score[c][e] * scale - shift) : 0.0f;
+                score[c][e] = seen ? exp(score[c][e] * scale - shift) * factor : 0.0f;
                 change[c][e] = score[c][e] * (change[c][e] - less) * scale;
             }
         }

@@ -41,12 +41,12 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
     let mut rows = Shape::from(q.shape());
     rows[3] = 1;
     let inputs = Inputs::from_iter([q.node(), k.node(), v.node()]);
-    let op = Op::Whole(Box::new(work), vec![(rows.clone(), DType::F32)]);
+    let op = Op::Whole(Box::new(work), vec![(rows.clone(), DType::F32); 2]);
     let whole = Node::new(op, inputs, q.shape().into(), q.dtype(), q.device().clone());
-    let kept = part(&whole, 1, &rows, DType::F32);
+    let [highest, share] = [1, 2].map(|number| part(&whole, number, &rows, DType::F32));
     let y = Tensor::of_node(whole);
     Ok(Some(y.record("attention", &[q, k, v], |y| {
-        let it = Saved { q: q.saved(), k: k.saved(), v: v.saved(), y, kept, causal, scale };
+        let it = Saved { q: q.saved(), k: k.saved(), v: v.saved(), y, highest, share, causal, scale };
         Box::new(move |g| {
             let [of_q, of_k, of_v] =
                 if crate::grad_mode::is_enabled() { it.differentiable(g)? } else { it.gradient(g)? };
@@ -66,18 +66,21 @@ struct Saved {
     k: Tensor,
     v: Tensor,
     y: Tensor,
-    kept: Tensor,
+    /// The highest score of each row.
+    highest: Tensor,
+    /// The weight of that score.
+    share: Tensor,
     causal: bool,
     scale: f64,
 }
 
 impl Saved {
     fn gradient(&self, g: &Tensor) -> Result<[Tensor; 3]> {
-        let Saved { q, k, v, y, kept, causal, scale } = self;
+        let Saved { q, k, v, y, highest, share, causal, scale } = self;
         let work = Work::AttentionGradient { causal: *causal, scale: *scale };
         let shape = Shape::from(k.shape());
         let more = vec![(shape.clone(), q.dtype()), (shape.clone(), q.dtype())];
-        let inputs = Inputs::from_iter([q, k, v, y, kept, &cast(g, q.dtype())?].map(Tensor::node));
+        let inputs = Inputs::from_iter([q, k, v, y, highest, share, &cast(g, q.dtype())?].map(Tensor::node));
         let op = Op::Whole(Box::new(work), more);
         let whole = Node::new(op, inputs, q.shape().into(), q.dtype(), q.device().clone());
         let [of_k, of_v] = [1, 2].map(|number| part(&whole, number, &shape, q.dtype()));

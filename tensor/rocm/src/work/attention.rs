@@ -153,10 +153,12 @@ fn forward(plan: &mut Plan, step: &Step, causal: bool, scale: f64) -> Result<(),
         kernel.reads(name, number)?;
     }
     kernel.stores("store", 3)?;
-    let at = kernel.at(4, false);
-    kernel.row("keep", address(&step.outputs[1])?, &at, true);
+    for (number, name) in [(4, "keep_highest"), (5, "keep_share")] {
+        let at = kernel.at(number, false);
+        kernel.row(name, address(kernel.operand(number))?, &at, true);
+    }
     let arguments = kernel.arguments(false, causal, scale);
-    kernel.writer.line(&format!("pf::attention{arguments}, q, k, v, store, keep);"));
+    kernel.writer.line(&format!("pf::attention{arguments}, q, k, v, store, keep_highest, keep_share);"));
     kernel.close(plan, "attention");
     Ok(())
 }
@@ -171,28 +173,32 @@ fn backward(plan: &mut Plan, step: &Step, causal: bool, scale: f64) -> Result<()
         for (number, name) in ["q", "k", "v", "o"].into_iter().enumerate() {
             kernel.reads(name, number)?;
         }
-        kernel.reads("g_", 5)?;
-        let at = kernel.at(4, false);
-        kernel.row("kept", address(&step.inputs[4])?, &at, false);
+        for (number, name) in [(4, "highest"), (5, "share")] {
+            let at = kernel.at(number, false);
+            kernel.row(name, address(kernel.operand(number))?, &at, false);
+        }
+        kernel.reads("g_", 6)?;
         let length = kernel.writer.index(queries as isize);
         kernel.row("delta", delta, &format!("g * {length} + i"), !of_keys);
         if of_keys {
-            kernel.stores("store_key", 7)?;
-            kernel.stores("store_value", 8)?;
+            kernel.stores("store_key", 8)?;
+            kernel.stores("store_value", 9)?;
         } else {
-            kernel.stores("store", 6)?;
+            kernel.stores("store", 7)?;
         }
         let arguments = kernel.arguments(true, causal, scale);
         let (line, family) = if of_keys {
             (
                 format!(
-                    "pf::attention_of_keys{arguments}, q, k, v, g_, kept, delta, store_key, store_value);"
+                    "pf::attention_of_keys{arguments}, q, k, v, g_, highest, share, delta, store_key, store_value);"
                 ),
                 "attention_of_keys",
             )
         } else {
             (
-                format!("pf::attention_of_queries{arguments}, q, k, v, o, g_, kept, store, delta);"),
+                format!(
+                    "pf::attention_of_queries{arguments}, q, k, v, o, g_, highest, share, store, delta);"
+                ),
                 "attention_of_queries",
             )
         };
