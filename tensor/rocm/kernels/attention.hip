@@ -110,6 +110,9 @@ template <bool CAUSAL, class I> PF_DEVICE bool sees(I query, I key, I queries, I
     return query < queries && key < keys && (!CAUSAL || key <= query);
 }
 
+// The exponential of a scaled score less the highest one, without rounding the scaled score.
+PF_DEVICE float power(float score, float scale, float highest) { return exp(__builtin_fmaf(score, scale, -highest)); }
+
 // The results of 64 queries; `keep_highest` gets the highest score of a row, `keep_share` the weight of that score. The sum of both
 // logarithms in one number would lose digits of the weights where scores are high.
 template <class D, int W, int B, bool CAUSAL, class I, class Q, class K, class V, class Store, class Keep, class Keep2>
@@ -140,8 +143,8 @@ PF_DEVICE void attention(I queries, I keys, int width, float scale, I row0, Q q,
 #pragma unroll
             for (int c = 0; c < B / 16; c++) {
                 const bool seen = sees<CAUSAL>(row + y * 4 + e, from + c * 16 + x, queries, keys);
-                score[c][e] = seen ? score[c][e] * scale : -__builtin_inff();
-                most = Higher::join(most, score[c][e]);
+                score[c][e] = seen ? score[c][e] : -__builtin_inff();
+                most = Higher::join(most, score[c][e] * scale);
             }
             most = along_row<Higher>(most);
             // A row whose keys so far are all hidden has no largest score yet.
@@ -149,7 +152,7 @@ PF_DEVICE void attention(I queries, I keys, int width, float scale, I row0, Q q,
             const float factor = exp(high[e] - shift);
             float part = 0.0f;
 #pragma unroll
-            for (int c = 0; c < B / 16; c++) part += score[c][e] = exp(score[c][e] - shift);
+            for (int c = 0; c < B / 16; c++) part += score[c][e] = power(score[c][e], scale, shift);
             sum[e] = sum[e] * factor + along_row<Sum>(part);
             high[e] = most;
 #pragma unroll
@@ -212,7 +215,7 @@ PF_DEVICE void attention_of_queries(I queries, I keys, int width, float scale, I
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const bool seen = sees<CAUSAL>(row + y * 4 + e, from + c * 16 + x, queries, keys);
-                const float weight = seen ? exp(score[c][e] * scale - shift[e]) * factor[e] : 0.0f;
+                const float weight = seen ? power(score[c][e], scale, shift[e]) * factor[e] : 0.0f;
                 change[c][e] = weight * (change[c][e] - delta[e]) * scale;
             }
         put_rows<D, B>(weights, change);
@@ -255,7 +258,7 @@ PF_DEVICE void attention_of_keys(I queries, I keys, int width, float scale, I ro
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const bool seen = sees<CAUSAL>(query, row + y * 4 + e, queries, keys);
-                score[c][e] = seen ? exp(score[c][e] * scale - shift) * factor : 0.0f;
+                score[c][e] = seen ? power(score[c][e], scale, shift) * factor : 0.0f;
                 change[c][e] = score[c][e] * (change[c][e] - less) * scale;
             }
         }

@@ -17,7 +17,7 @@ const WIDEST: usize = 128;
 
 /// Attention of `[batch, heads, length, width]` queries, keys and values: `softmax(q k^T * scale) v`. A causal one hides the keys
 /// after a query. `None` if it is not for one launch: the types differ or are not f32, f16 or bf16, heads are wider than 128, the
-/// device computes steps at once and gains nothing, or products must have the same bits on every device.
+/// scale is not positive, the device computes steps at once and gains nothing, or products must have the same bits on every device.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Option<Tensor>> {
     same_device("attention", q, k)?;
     same_device("attention", q, v)?;
@@ -29,6 +29,7 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
         && (1..=WIDEST).contains(&q.shape()[3])
         && q.elements() > 0
         && k.elements() > 0
+        && scale > 0.0
         && matches!(q.dtype(), DType::F32 | DType::F16 | DType::BF16);
     let work = Work::Attention { causal, scale };
     if !fits
