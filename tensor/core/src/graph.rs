@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub asked: bool,
     /// A node outside of this evaluation uses it: if the evaluation stores it at all, its memory is kept.
     pub awaited: bool,
-    /// It is a padding that all of its users read without having it in memory.
+    /// It is a padding whose users are contractions that find its zeros by position: it is never stored.
     pub folded: bool,
     /// It is stored, and only this evaluation needs it: its memory may be overwritten after the last launch that reads it.
     pub spare: bool,
@@ -194,14 +194,14 @@ impl Graph {
         graph
     }
 
-    /// The padding that a contraction reads without having it in memory.
+    /// The padding that a contraction reads although it is not stored.
     pub fn folded_into(&self, index: usize) -> Option<usize> {
         let entry = &self.entries[index];
         let padded = entry.inputs.get(1).filter(|_| matches!(entry.node.op, Op::Contract { .. }))?.entry;
         self.entries[padded].folded.then_some(padded)
     }
 
-    /// Marks paddings that are only right operands of contractions, on devices where these need no copy of them.
+    /// Marks paddings that need not be stored: all users are contractions that read it as right operand, on devices that support it.
     fn fold_paddings(&mut self) {
         let mut folded: Vec<Option<Padding>> = self.entries.iter().map(padding).collect();
         if folded.iter().all(Option::is_none) {

@@ -170,8 +170,9 @@ pub enum Fused {
     /// (i64) in these axes, the first of equals. `padding` is what the windows extend beyond the front; beyond the end they may
     /// extend too.
     MaxPool { kernel: Shape, stride: Shape, padding: Shape, dilation: Shape },
-    /// The gradient of a convolution for its input, added in any order: inputs are the gradient of the result and the weight. All
-    /// lists have one number for each spatial axis.
+    /// The gradient of a convolution for its input, added in any order: inputs are the gradient of the result and the weight, both
+    /// contiguous. All lists have one number for each spatial axis. No tensor is empty, and the counts of elements and all numbers
+    /// fit into an `i32`, as libraries expect.
     ConvolutionGradient { stride: Shape, padding: Shape, dilation: Shape, groups: usize },
     /// The gradient of [`Work::CrossEntropy`] for the logits: inputs are its inputs, the logarithms of the sums and the gradient of
     /// each sample's loss. Zero for negative classes.

@@ -136,6 +136,25 @@ fn a_padded_convolution_and_its_gradients_have_no_zeros_in_memory() {
 }
 
 #[test]
+fn gradients_that_are_too_large_for_a_library_are_contractions() {
+    let device: Arc<dyn Device> = Arc::new(Reference { plans_gradients: true, ..Reference::default() });
+    // Nothing is computed, so nothing takes memory.
+    for (sides, is_one_step) in [([8, 8], true), ([1 << 16, 1 << 15], false)] {
+        let made = |shape: &[usize]| {
+            let made = create::zeros(&device, DType::F16, shape).unwrap();
+            made.set_requires_grad(true).unwrap();
+            made
+        };
+        let (x, w) = (made(&[1, 1, sides[0], sides[1]]), made(&[1, 1, 3, 3]));
+        let y = conv(&x, &w, None, &ConvOptions::default()).unwrap();
+        y.backward(Some(&create::ones(&device, DType::F16, y.shape()).unwrap()), false).unwrap();
+        let plan = explain(&[x.grad().unwrap()]).unwrap();
+        let found = plan.launches.iter().any(|launch| launch.kind == "convolution gradient");
+        assert_eq!(found, is_one_step, "{plan}");
+    }
+}
+
+#[test]
 fn zeros_that_more_than_contractions_read_are_written_once() {
     let rig = rig();
     let (x, w) = (rig.ramp(&[1, 2, 5]), rig.ramp(&[3, 2, 3]));

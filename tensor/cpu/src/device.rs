@@ -70,7 +70,8 @@ impl CpuDevice {
     }
 
     fn step(&self, step: &Step) -> Result<(), DeviceError> {
-        if is_composed(&step.work) {
+        if matches!(step.work, Work::Contract { padding: Some(_), .. }) {
+            // The layout of its input is not one of a buffer.
             return self.composed(step);
         }
         let inputs = step.inputs.iter().map(View::new).collect::<Result<SmallVec<[View; 4]>, _>>()?;
@@ -128,6 +129,7 @@ impl CpuDevice {
                 sequence::cumulative(threads, *axis, *product, input, output)
             }
             (Work::Fused(fused), inputs, outputs) => self.fused(fused, inputs, outputs),
+            (work, ..) if is_composed(work) => self.composed(step),
             (work, inputs, outputs) => Err(wrong(format!(
                 "{work:?} cannot have {} inputs and {} outputs",
                 inputs.len(),

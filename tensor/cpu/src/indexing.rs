@@ -194,6 +194,11 @@ pub fn scatter(
     Ok(())
 }
 
+/// The planes of the output that a task of a scatter computes. Many values may go to a small plane, as in a histogram.
+fn planes_of_task(elements: usize, values: usize) -> usize {
+    (SHARE / elements.saturating_add(values).max(1)).max(1)
+}
+
 #[expect(clippy::too_many_arguments, reason = "one scatter has this many parameters")]
 fn scatter_of<T: Element>(
     threads: &Threads,
@@ -225,7 +230,7 @@ fn scatter_of<T: Element>(
     let in_place = std::any::TypeId::of::<T>() == std::any::TypeId::of::<T::Wide>();
     let cost = outer * (plane + wanted * inner * 2);
     let width = if by_rows { inner } else { 1 };
-    let share = (SHARE / plane.max(1)).max(1);
+    let share = planes_of_task(plane, wanted * inner);
     // Planes before the axis are independent of each other.
     threads.each(outer.div_ceil(share), cost, |task| {
         // Not for each plane: clearing them would take as long as a small one.
@@ -362,4 +367,17 @@ fn compress_of<T: Copy + Default>(input: &View, mask: &View, output: &View) -> R
         found += here;
     }
     if found == wanted { Ok(()) } else { Err(wrong("a mask selects fewer elements than its output has")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planes_with_many_values_are_tasks_of_their_own() {
+        assert_eq!(planes_of_task(16, 100_000), 1);
+        assert_eq!(planes_of_task(100_000, 1), 1);
+        assert_eq!(planes_of_task(7, 1), SHARE / 8);
+        assert_eq!((planes_of_task(0, 0), planes_of_task(usize::MAX, 9)), (SHARE, 1));
+    }
 }

@@ -85,16 +85,20 @@ pub fn pad(
     Ok(())
 }
 
-/// Pads a tensor of at least one axis with zeros, row by row, so that memory is written only once.
+/// Pads a tensor of at least one axis with zeros, row by row, so that memory is written only once. Several threads share long rows.
 fn pad_with_zeros<T: Copy + Default>(threads: &Threads, before: &[usize], input: &View, output: &View) {
     let (inside, outside, strides) = (input.shape(), output.shape(), &input.layout.strides);
     let last = inside.len() - 1;
     let (long, width, lead, stride) = (outside[last], inside[last], before[last], strides[last]);
     let rows: usize = outside[..last].iter().product();
     let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
-    let share = (SHARE / long).max(1);
-    threads.each(rows.div_ceil(share), rows.saturating_mul(long), |task| {
-        let own = task * share..rows.min((task + 1) * share);
+    let (share, parts) = ((SHARE / long).max(1), long.div_ceil(SHARE));
+    threads.each(rows.div_ceil(share) * parts, rows.saturating_mul(long), |task| {
+        let (block, part) = (task / parts, task % parts);
+        let own = block * share..rows.min((block + 1) * share);
+        let columns = part * SHARE..long.min((part + 1) * SHARE);
+        // Those that are elements of the input, if the row is inside.
+        let [first, end] = [lead, lead + width].map(|column| column.clamp(columns.start, columns.end));
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, last);
         let mut rest = own.start;
         for axis in (0..last).rev() {
@@ -102,8 +106,10 @@ fn pad_with_zeros<T: Copy + Default>(threads: &Threads, before: &[usize], input:
             rest /= outside[axis];
         }
         for row in own {
-            // SAFETY: this is a row of the output, which no other task writes.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.get().add(row * long), long) };
+            // SAFETY: these are columns of a row of the output, which no other task writes.
+            let to = unsafe {
+                std::slice::from_raw_parts_mut(to.get().add(row * long + columns.start), columns.len())
+            };
             let mut offset = 0_isize;
             let mut is_inside = true;
             for axis in 0..last {
@@ -112,14 +118,16 @@ fn pad_with_zeros<T: Copy + Default>(threads: &Threads, before: &[usize], input:
                 offset = offset.wrapping_add((place as isize).wrapping_mul(strides[axis]));
             }
             if is_inside {
-                to[..lead].fill(T::default());
-                to[lead + width..].fill(T::default());
-                let to = &mut to[lead..lead + width];
-                let from = from.get().cast_const().wrapping_offset(offset);
-                // SAFETY: the index of the row is inside the input, whose view is within its buffer.
+                let (front, rest) = to.split_at_mut(first - columns.start);
+                let (to, back) = rest.split_at_mut(end - first);
+                front.fill(T::default());
+                back.fill(T::default());
+                let skipped = (first as isize - lead as isize).wrapping_mul(stride);
+                let from = from.get().cast_const().wrapping_offset(offset.wrapping_add(skipped));
+                // SAFETY: the index of the row is inside the input, whose view is within its buffer, and so are these columns.
                 unsafe {
                     match stride {
-                        1 => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), width),
+                        1 => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()),
                         _ => to
                             .iter_mut()
                             .enumerate()

@@ -519,6 +519,8 @@ fn frames_of_zeros_fit_around_many_rows_and_around_nothing() {
         (vec![70, 65, 31], vec![0, 1, 1], vec![70, 67, 33]),
         (vec![3, 40_000], vec![1, 0], vec![5, 40_001]),
         (vec![50_000], vec![2], vec![50_005]),
+        (vec![2, 1000], vec![0, 20_000], vec![2, 40_000]),
+        (vec![20_000], vec![16_384], vec![60_000]),
         (vec![2, 0, 3], vec![0, 2, 1], vec![2, 3, 4]),
         (vec![0, 5], vec![0, 1], vec![0, 7]),
         (vec![4, 0], vec![0, 0], vec![4, 0]),

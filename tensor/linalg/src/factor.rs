@@ -10,7 +10,7 @@ use num_complex::Complex64;
 
 use crate::matrix::Matrix;
 
-/// The size of a tridiagonal matrix below which its eigenvectors are found by rotations, and not by dividing it.
+/// The size of a tridiagonal matrix below which its eigenvectors are computed by QR iterations, not by divide and conquer.
 const LEAF: usize = 32;
 
 /// `P A = L U` with partial pivoting.

@@ -93,8 +93,8 @@ impl<T: Part> RealFourier<T> {
         }
     }
 
-    /// Makes the spectrum of the real numbers of that of the complex ones, or the other way round: each element and its mirror
-    /// image depend on both of them. The first and the last are left out.
+    /// Converts the spectrum of the line as complex numbers to that of its real numbers, or the other way round for an inverse:
+    /// elements `k` and `half - k` of one depend on the same two elements of the other. Leaves out the first and the last.
     fn exchange(&self, line: &mut [Complex<T>]) {
         let count = line.len() - 1;
         let half = T::from_f64(0.5).unwrap_or_else(|| unreachable!("every float holds a half"));

@@ -24,7 +24,7 @@ impl<E: Copy> Matrix<E> {
         MatRef::from_row_major_slice(&self.entries, self.rows, self.columns)
     }
 
-    /// A copy of a matrix, usually of columns one after another: a few rows at a time, so that no cache line is read twice.
+    /// Copies a matrix, which usually is column-major, a few rows at a time, so that no cache line is read twice.
     pub(crate) fn of(matrix: MatRef<'_, E>) -> Matrix<E> {
         const SIDE: usize = 8;
         let (rows, columns) = matrix.shape();

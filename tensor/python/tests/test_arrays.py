@@ -142,6 +142,18 @@ def test_transforms_of_no_lines_are_empty():
         pf.fft.irfft(pf.zeros(3, 1))
 
 
+def test_transforms_of_nothing_are_errors_that_say_so():
+    for function in (pf.fft.fft, pf.fft.ifft, pf.fft.rfft, pf.fft.ihfft, pf.fft.irfft, pf.fft.hfft):
+        for norm in (None, "forward", "ortho"):
+            with pytest.raises(ValueError, match="at least one element"):
+                function(pf.zeros(3, 0), norm=norm)
+    for function in (pf.fft.rfftn, pf.fft.irfftn):
+        with pytest.raises(ValueError, match="at least one axis"):
+            function(pf.ones(2, 2), dim=())
+    with pytest.raises(ValueError, match="3 lengths for a tensor of 2 axes"):
+        pf.fft.fftn(pf.ones(2, 2), s=(2, 2, 2))
+
+
 def test_unique_elements_are_numpys():
     numbers = np.array([[3, 1, 2], [1, 3, 3]])
     values, inverse, counts = pf.unique(pf.tensor(numbers), return_inverse=True, return_counts=True)

@@ -3,14 +3,14 @@
 // store a sum.
 namespace pf {
 
-// Where an element of an operand with zeros around it is: its offset in memory, and a mark that says whether it is there (see
-// src/work/folded.rs).
+// An element of a padded operand whose zeros are not in memory: its offset, and a mark that says whether it is in memory or a zero
+// (see src/work/folded.rs).
 template <class I> struct Spot {
     I at;
     u32 mark;
     PF_METHOD Spot operator+(Spot other) const { return {at + other.at, mark + other.mark}; }
 };
-// Whether every field of a mark is from its power of two to below the length after it.
+// Whether the element is in memory: in every field of its mark, the coordinate is at least zero and less than the length.
 PF_DEVICE bool inside(u32 mark, u32 lengths, u32 limits) { return (mark & ~(mark - lengths) & limits) == limits; }
 
 // 256 threads in 16 rows of 16 compute T by U results. `LK` and `RK`: neighbours in depth are adjacent in memory, left and right.

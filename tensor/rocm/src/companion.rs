@@ -1,22 +1,35 @@
 //! Opening of libraries that call the HIP runtime by themselves: rocBLAS, hipBLASLt, MIOpen, RCCL.
 
 use std::ffi::{CStr, c_void};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use crate::library::{address, first};
 use crate::stream::Stream;
 
+/// A library that is never closed, whether it can be used or not: HIP libraries do not support unloading.
+pub(crate) type Opened = ManuallyDrop<libloading::Library>;
+
 /// Opens the first of the names. It must call the same HIP runtime as the device of the stream, because streams and memory are those
 /// of one runtime.
-pub(crate) fn open(names: &[&str], stream: &Stream) -> Result<(libloading::Library, PathBuf), String> {
-    let (library, path) = first(None, names)?;
+pub(crate) fn open(names: &[&str], stream: &Stream) -> Result<(Opened, PathBuf), String> {
     let own = stream.library.runtime.hipSetDevice.map(|function| function as usize);
+    open_for(names, own, &stream.library)
+}
+
+/// Like [`open`], for the runtime that has this `hipSetDevice`.
+fn open_for(
+    names: &[&str],
+    own: Option<usize>,
+    runtime: &dyn std::fmt::Debug,
+) -> Result<(Opened, PathBuf), String> {
+    let (library, path) = first(None, names)?;
+    let library = ManuallyDrop::new(library);
     let its = address(&library, c"hipSetDevice") as usize;
     if own != Some(its) {
         return Err(format!(
-            "{} calls another HIP runtime than {:?}; open one that both can use (PYFLAME_HIP_LIBRARY)",
-            path.display(),
-            stream.library
+            "{} calls another HIP runtime than {runtime:?}; open one that both can use (PYFLAME_HIP_LIBRARY)",
+            path.display()
         ));
     }
     Ok((library, path))
@@ -28,7 +41,7 @@ pub(crate) fn open_with_kernels(
     kernels: &str,
     stream: &Stream,
     architecture: &str,
-) -> Result<libloading::Library, String> {
+) -> Result<Opened, String> {
     let (library, path) = open(names, stream)?;
     let folder = folder_of(its_address(&library)?).unwrap_or_default();
     let places = [folder.join(kernels), folder.join("../lib").join(kernels)];
@@ -114,6 +127,18 @@ mod tests {
         let here = folder_of(the_folder_of_a_function_is_that_of_its_file as *mut c_void).unwrap();
         assert_eq!(here, std::env::current_exe().unwrap().canonicalize().unwrap().parent().unwrap());
         assert_eq!(folder_of(std::ptr::null_mut()), None);
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_used_stays_loaded() {
+        // A library of the C runtime that nothing here uses.
+        let name = "libBrokenLocale.so.1";
+        let is_loaded = || std::fs::read_to_string("/proc/self/maps").unwrap().contains("libBrokenLocale");
+        match open_for(&[name], Some(1), &"a runtime") {
+            Err(why) if why.contains("another HIP runtime than \"a runtime\"") => assert!(is_loaded()),
+            Err(why) => assert!(!is_loaded(), "{why}"),
+            Ok(_) => panic!("it has no hipSetDevice"),
+        }
     }
 
     #[test]

@@ -265,10 +265,10 @@ impl RocmDevice {
         for alternative in alternatives {
             let once = || self.once(step, alternative);
             // The first run compiles and loads the kernel. A library that cannot compute this step is no alternative.
-            let time = match (once(), alternative) {
+            let time = match (once().and_then(|()| self.stream.time(once)), alternative) {
+                (Ok(time), _) => time,
                 (Err(_), Alternative::Library(_) | Alternative::MiOpen) => continue,
                 (Err(error), _) => return Err(error),
-                (Ok(()), _) => self.stream.time(once)?,
             };
             if time < best.0 {
                 best = (time, alternative);
@@ -282,10 +282,8 @@ impl RocmDevice {
     fn once(&self, step: &Step, alternative: Alternative) -> Result<(), DeviceError> {
         let (mut launches, mut held) = (Vec::new(), Vec::new());
         match alternative {
-            Alternative::Library(library) => {
-                self.by_library(library, step, &mut launches, &mut held)?;
-            }
-            Alternative::MiOpen => self.by_miopen(step, &mut launches, &mut held)?,
+            Alternative::Library(library) => self.by_library(library, step, &mut held)?,
+            Alternative::MiOpen => self.by_miopen(step, &mut held)?,
             Alternative::Tile(tile) => {
                 self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
             }
@@ -293,54 +291,44 @@ impl RocmDevice {
         self.kernels.run(&launches)
     }
 
-    /// Computes a product by a library, after the launches before it; adds that of the epilogue.
+    /// Submits a product by a library, and its epilogue.
     fn by_library(
         &self,
         library: BlasLibrary,
         step: &Step,
-        launches: &mut Vec<Launch>,
         held: &mut Vec<Block>,
     ) -> Result<(), DeviceError> {
         let (Some(gemm), Work::Contract { epilogue, .. }) = (Gemm::of(step), &step.work) else {
             return Err(DeviceError::Unsupported(format!("{library} has no such product")));
         };
         let (dtype, rest) = (gemm.sum_type(), (!gemm.writes_output()).then_some(epilogue.clone()));
-        self.with_sums(step, dtype, rest, launches, held, |output, _| {
-            self.blas.multiply(library, &gemm, output)
-        })
+        self.with_sums(step, dtype, rest, held, |output, _| self.blas.multiply(library, &gemm, output))
     }
 
-    /// Computes a convolution by MIOpen, after the launches before it; adds that of the epilogue.
-    fn by_miopen(
-        &self,
-        step: &Step,
-        launches: &mut Vec<Launch>,
-        held: &mut Vec<Block>,
-    ) -> Result<(), DeviceError> {
+    /// Submits a convolution by MIOpen, and its epilogue.
+    fn by_miopen(&self, step: &Step, held: &mut Vec<Block>) -> Result<(), DeviceError> {
         let Some(call) = Call::of(step) else {
             return Err(DeviceError::Unsupported(format!(
                 "MIOpen has no such convolution: {:?}; PYFLAME_CONV=auto computes it without MIOpen",
                 step.work
             )));
         };
-        self.with_sums(step, call.sizes.dtype, call.epilogue(), launches, held, |output, held| {
+        self.with_sums(step, call.sizes.dtype, call.epilogue(), held, |output, held| {
             held.extend(self.conv.convolve(&call, &self.pool, output)?);
             Ok(())
         })
     }
 
-    /// Computes sums of a type by a library, after the launches before it: `compute` writes them to an address. Then computes the
-    /// rest from them; without one they are the output.
+    /// Submits a library's sums of a type: `compute` writes them to an address. Then submits the launches that compute the rest from
+    /// them; without a rest they are the output.
     fn with_sums(
         &self,
         step: &Step,
         dtype: DType,
         rest: Option<Program>,
-        launches: &mut Vec<Launch>,
         held: &mut Vec<Block>,
         compute: impl FnOnce(u64, &mut Vec<Block>) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        self.kernels.run(&std::mem::take(launches))?;
         let output = &step.outputs[0];
         let Some(rest) = rest else {
             compute(work::address(output)?.0, held)?;
@@ -357,9 +345,10 @@ impl RocmDevice {
             inputs: [sums].iter().chain(&step.inputs[2..]).cloned().collect(),
             outputs: step.outputs.clone(),
         };
-        self.plan(self.target(), &rest, launches, held)?;
+        let mut launches = Vec::new();
+        self.plan(self.target(), &rest, &mut launches, held)?;
         // The sums' memory is used by launches of the same stream only, which come after this one.
-        self.kernels.run(&std::mem::take(launches))
+        self.kernels.run(&launches)
     }
 
     /// Adds the launches of a step, and the workspaces that they need.
@@ -421,14 +410,18 @@ impl RocmDevice {
         let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
         for step in steps {
             let mut target = self.target();
+            let alternative = self.alternative(step, &mut launches)?;
+            if matches!(alternative, Some(Alternative::Library(_) | Alternative::MiOpen)) {
+                // A library reads what the launches before it write, and their failure is not its own.
+                self.kernels.run(&std::mem::take(&mut launches))?;
+            }
             // A library that was not asked for by name and cannot compute this step is not used for it.
-            let (done, optional) = match self.alternative(step, &mut launches)? {
-                Some(Alternative::Library(library)) => (
-                    self.by_library(library, step, &mut launches, &mut held).map(|()| true),
-                    self.blas.is_tuned(),
-                ),
+            let (done, optional) = match alternative {
+                Some(Alternative::Library(library)) => {
+                    (self.by_library(library, step, &mut held).map(|()| true), self.blas.is_tuned())
+                }
                 Some(Alternative::MiOpen) => {
-                    (self.by_miopen(step, &mut launches, &mut held).map(|()| true), self.conv.is_tuned())
+                    (self.by_miopen(step, &mut held).map(|()| true), self.conv.is_tuned())
                 }
                 Some(Alternative::Tile(tile)) => {
                     target.tile = Some(tile);
@@ -439,7 +432,9 @@ impl RocmDevice {
             match done {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(DeviceError::Call { .. } | DeviceError::Unsupported(_)) if optional => {}
+                Err(
+                    DeviceError::Call { .. } | DeviceError::Unsupported(_) | DeviceError::OutOfMemory { .. },
+                ) if optional => {}
                 Err(error) => return Err(error),
             }
             self.plan(target, step, &mut launches, &mut held)?;

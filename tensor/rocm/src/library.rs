@@ -118,6 +118,18 @@ impl Library {
         Ok(Library { runtime, compiler, path, _opened: opened })
     }
 
+    /// A runtime of functions with these addresses; null for those that it lacks.
+    ///
+    /// # Safety
+    ///
+    /// They have the types of HIP's functions.
+    #[cfg(test)]
+    pub(crate) unsafe fn of(address: impl Fn(&CStr) -> *mut c_void) -> Library {
+        // SAFETY: guaranteed by the caller; functions of the process are never unloaded.
+        let runtime = unsafe { Runtime::resolve(address) };
+        Library { runtime, compiler: None, path: PathBuf::new(), _opened: Vec::new() }
+    }
+
     /// Converts a status to a result that names the call.
     pub(crate) fn check(&self, call: &'static str, status: hipError_t) -> Result<(), DeviceError> {
         if status == hipSuccess {

@@ -84,8 +84,6 @@ impl Group {
         let (library, _) = open(NAMES, first.stream())?;
         // SAFETY: these are RCCL's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
-        // HIP libraries do not support unloading.
-        std::mem::forget(library);
         let numbers: Vec<c_int> = gpus.iter().map(|device| device.ordinal() as c_int).collect();
         let mut communicators: Vec<Communicator> = vec![std::ptr::null_mut(); devices.len()];
         // SAFETY: both arrays have as many elements as the call is given.

@@ -84,7 +84,10 @@ impl Convolution {
     }
 
     fn sums(&self) -> DType {
-        if self.dtype == DType::F64 { DType::F64 } else { DType::F32 }
+        match self.dtype {
+            DType::F16 | DType::BF16 => DType::F32,
+            other => other,
+        }
     }
 
     fn forward(&self, name: &str, with_bias: bool) -> Case {
@@ -176,6 +179,7 @@ pub fn all() -> Vec<Case> {
         ("f16", Convolution { dtype: DType::F16, stride: 2, ..plain }),
         ("bf16", Convolution { dtype: DType::BF16, dilation: 2, ..plain }),
         ("f64", Convolution { dtype: DType::F64, ..plain }),
+        ("i32", Convolution { dtype: DType::I32, stride: 2, ..plain }),
     ];
     let mut cases = Vec::new();
     for (name, it) in all {
@@ -188,6 +192,15 @@ pub fn all() -> Vec<Case> {
         padding.within = Layout::contiguous(&[2, 9, 7, 3]).permute(&[0, 3, 1, 2]);
     }
     cases.push(turned);
+    let mut mirrored = strided.forward("an input in the opposite order", false);
+    if let Work::Contract { padding: Some(padding), .. } = &mut mirrored.work {
+        padding.within = padding.within.slice(3, 6, 7, -1);
+    }
+    cases.push(mirrored);
+    // Zeros are multiplied too: the windows at the edge are not numbers.
+    let mut infinite = plain.forward("infinite weights", false);
+    infinite.inputs[0].bytes[..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    cases.push(infinite);
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         let fast = Convolution {
             dtype,

@@ -131,7 +131,7 @@ impl Geometry {
         windows(&self.grouped(padded)?, kernel, &self.stride, &self.dilation)
     }
 
-    /// What the contraction of windows of a padded input is.
+    /// Describes the contraction of the windows of a padded input as a convolution, for devices with a library of these.
     fn convolution(&self, padded: &Tensor, of_weight: bool) -> Option<Convolution> {
         let (stride, dilation) = (self.stride.clone(), self.dilation.clone());
         Some(Convolution { of_weight, shape: padded.shape().into(), groups: self.groups, stride, dilation })
@@ -155,8 +155,8 @@ impl Geometry {
         self.convolved(&self.padded(x)?, &self.split(weight)?)
     }
 
-    /// Contracts a padded input with a weight of `[groups, out / groups, in / groups, kernel..]` to `[channels, positions]` for each image and
-    /// group, so that the result is laid out as `[n, channels, positions..]`.
+    /// Contracts a padded input with a weight of `[groups, out / groups, in / groups, kernel..]` to `[channels, positions]` for each
+    /// image and group, so that the result is laid out as `[n, channels, positions..]`.
     fn convolved(&self, padded: &Tensor, split: &Tensor) -> Result<Tensor> {
         let axes = self.axes;
         let windows = self.windows(padded, &split.shape()[3..])?;
@@ -260,10 +260,14 @@ impl Geometry {
         let work = Work::Fused(Fused::ConvolutionGradient { stride, padding, dilation, groups: self.groups });
         let is_fast = precision().accumulation(g.dtype()) == Accumulation::Fast;
         let recorded = crate::grad_mode::is_enabled() && (g.requires_grad() || weight.requires_grad());
-        let is_empty = [g, x, weight].iter().any(|it| it.elements() == 0);
+        let fits = |number: usize| i32::try_from(number).is_ok();
+        let all_fit = [g, x, weight].iter().all(|it| it.elements() > 0 && fits(it.elements()))
+            && [&self.stride, &self.padding, &self.dilation]
+                .iter()
+                .all(|numbers| numbers.iter().all(|&number| fits(number)));
         if !is_fast
             || recorded
-            || is_empty
+            || !all_fit
             || !g.device().supports(&work, &[g.dtype(), weight.dtype(), g.dtype()])
         {
             return Ok(None);

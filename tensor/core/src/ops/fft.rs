@@ -27,8 +27,8 @@ pub fn fft(x: &Tensor, dim: isize, inverse: bool) -> Result<Tensor> {
         .record("fft", &[x], |_| Box::new(move |g| Ok(vec![Some(fft(g, dim, !inverse)?)]))))
 }
 
-/// The first half of the transform of real numbers along an axis, `length / 2 + 1` elements; the others are its conjugate mirror
-/// image.
+/// The first `length / 2 + 1` elements of the transform of real numbers along an axis. The others would be conjugates of these, in
+/// the opposite order.
 pub fn rfft(x: &Tensor, dim: isize) -> Result<Tensor> {
     let x = &x.cast(x.dtype().with_imaginary().part())?;
     let (lines, back) = lines("rfft", x, dim)?;
@@ -43,19 +43,22 @@ pub fn rfft(x: &Tensor, dim: isize) -> Result<Tensor> {
         _ => half_of::<f32>(&lines, length)?,
     };
     Ok(permuted(&made, &back).record("rfft", &[x], |_| {
-        // An element inside of the half stands for its mirror image in `irfft`, and for itself here.
+        // `irfft` counts all elements but the first and the last twice, because of their mirror images. Here each counts once.
         Box::new(move |g| Ok(vec![Some(irfft(&inside_times(g, dim, 0.5)?, dim)?)]))
     }))
 }
 
-/// The real numbers, an even number of them, of which `x` is the first half of the transform, multiplied by their number. The
-/// imaginary parts of the first and the last element are ignored.
+/// The inverse of [`rfft`] for lines of an even length, multiplied by the length. The imaginary parts of the first and the last
+/// element are ignored.
 pub fn irfft(x: &Tensor, dim: isize) -> Result<Tensor> {
     let x = &x.cast(x.dtype().with_imaginary())?;
     let (lines, back) = lines("irfft", x, dim)?;
     let count = lines.shape()[lines.rank() - 1];
     if count < 2 {
-        return Err(TensorError::shape("irfft", format!("{:?} is half of no real numbers", x.shape())));
+        return Err(TensorError::shape(
+            "irfft",
+            format!("the axis needs at least two elements, but the input is {:?}", x.shape()),
+        ));
     }
     let made = match x.dtype() {
         DType::C128 => whole_of::<f64>(&lines, count)?,

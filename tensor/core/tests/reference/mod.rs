@@ -14,11 +14,13 @@ use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
 use tensor_core::program::{Binary, Code, Program, Unary};
 use tensor_core::random;
-use tensor_core::step::{Distribution, Operand, Padding, Reduction, Step, Work};
+use tensor_core::step::{Distribution, Fused, Operand, Padding, Reduction, Step, Work};
 
 #[derive(Debug, Default)]
 pub struct Reference {
     pub launches: AtomicUsize,
+    /// Plans gradients of convolutions as single steps, which it cannot run.
+    pub plans_gradients: bool,
 }
 
 #[derive(Debug)]
@@ -67,8 +69,8 @@ impl Device for Reference {
         Ok(())
     }
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
-        if matches!(work, Work::Fused(_)) {
-            return false;
+        if let Work::Fused(fused) = work {
+            return self.plans_gradients && matches!(fused, Fused::ConvolutionGradient { .. });
         }
         let programs: &[&Program] = match work {
             Work::Map(program) => &[program],

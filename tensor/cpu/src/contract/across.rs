@@ -1,6 +1,6 @@
-//! Contractions of a few rows and columns over a long depth, such as the gradient of a depthwise convolution's kernel: lanes are
-//! batches, so both operands are transposed to adjacent batches, the windows of the right one only once. The sums are the same
-//! chains as in the packed path.
+//! Contractions of a few rows and columns over a long depth, such as the gradient of a depthwise convolution's kernel. The lanes of a
+//! vector are batches, so both operands are transposed such that batches are adjacent. An element that several windows of the right
+//! operand share is transposed once. The sums are the same chains as in the packed path.
 
 use std::any::TypeId;
 
@@ -97,7 +97,7 @@ mod x86 {
         R: Element<Wide = N>,
         N: Sum,
     {
-        /// Returns whether it did.
+        /// Returns whether this path computed it.
         pub(super) fn across(&self, threads: &Threads) -> bool {
             let (m, n, depth) = (self.left_rows.len(), self.right_rows.len(), self.right_depth.len());
             if self.batches < LANES || depth < 4 * LANES {

@@ -124,7 +124,7 @@ mod x86 {
         R: Element<Wide = N>,
         N: Sum,
     {
-        /// Returns whether it did.
+        /// Returns whether this path computed it.
         pub(super) fn turned(&self, threads: &Threads, channels: usize) -> bool {
             let Some(turned) = Turned::new(&self.right_rows, channels, &self.right_depth) else {
                 return false;

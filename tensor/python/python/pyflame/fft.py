@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from ._pyflame import DTypeLike, Tensor
 
 
+def _check(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"fft: a transform needs at least one element, not {n}")
+
+
 def _scale(n: int, norm: Optional[str], inverse: bool) -> float:
+    _check(n)
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"fft: the norm must be 'backward', 'forward' or 'ortho', not {norm!r}")
     if norm == "ortho":
@@ -24,8 +30,7 @@ def _sized(x: Tensor, n: Optional[int], dim: Any) -> Tensor:
     """Crops or zero-pads to a length."""
     if n is None or n == x.shape[dim]:
         return x
-    if n < 1:
-        raise ValueError(f"fft: a transform needs at least one element, not {n}")
+    _check(n)
     if n < x.shape[dim]:
         return x.narrow(dim, 0, n)
     missing = list(x.shape)
@@ -69,8 +74,7 @@ def _half(x: Tensor, n: Optional[int], dim: Any, norm: Optional[str], inverse: b
 def _real(x: Tensor, n: Optional[int], dim: Any, norm: Optional[str], inverse: bool) -> Tensor:
     """The real transform of a signal that is conjugate-symmetric, given by its first half."""
     n = 2 * (x.shape[dim] - 1) if n is None else n
-    if n < 1:
-        raise ValueError(f"fft: a transform needs at least one element, not {n}")
+    _check(n)
     if n % 2 == 1:
         return _line(_whole(x, n, dim), None, dim, norm, inverse).real
     x = _sized(x, n // 2 + 1, dim)
@@ -103,6 +107,8 @@ def ihfft(input: Tensor, n: Optional[int] = None, dim: int = -1, norm: Optional[
 
 def _axes(x: Tensor, s: Any, dim: Any) -> List[Tuple[int, Optional[int]]]:
     if dim is None:
+        if s is not None and len(s) > x.ndim:
+            raise ValueError(f"fft: got {len(s)} lengths for a tensor of {x.ndim} axes")
         dim = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
     sizes = (None,) * len(dim) if s is None else tuple(s)
@@ -127,15 +133,22 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = N
     return _many(input, _axes(input, s, dim), norm, True)
 
 
+def _last_apart(axes: List[Tuple[int, Optional[int]]]) -> Tuple[List[Tuple[int, Optional[int]]], int, Optional[int]]:
+    if not axes:
+        raise ValueError("fft: a transform of real numbers needs at least one axis, `dim` or `s` has none")
+    *others, (last, n) = axes
+    return others, last, n
+
+
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The Fourier transform of real numbers along several axes; of the last one the first half."""
-    *others, (last, n) = _axes(input, s, dim)
+    others, last, n = _last_apart(_axes(input, s, dim))
     return _many(rfft(input, n, last, norm), others, norm, False)
 
 
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: Optional[str] = None) -> Tensor:
     """The inverse of `rfftn`."""
-    *others, (last, n) = _axes(input, s, dim)
+    others, last, n = _last_apart(_axes(input, s, dim))
     return irfft(_many(input, others, norm, True), n, last, norm)
 
 

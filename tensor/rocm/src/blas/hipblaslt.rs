@@ -86,8 +86,6 @@ impl HipBlasLt {
         let library = open_with_kernels(NAMES, "hipblaslt", stream, architecture)?;
         // SAFETY: these are hipBLASLt's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
-        // HIP libraries do not support unloading.
-        std::mem::forget(library);
         stream.select().map_err(|error| error.to_string())?;
         let mut workspace = std::ptr::null_mut();
         call!(stream.library, runtime.hipMalloc(&mut workspace, WORKSPACE))

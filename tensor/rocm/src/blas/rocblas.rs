@@ -54,8 +54,6 @@ impl RocBlas {
         let library = open_with_kernels(NAMES, "rocblas", stream, architecture)?;
         // SAFETY: these are rocBLAS's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
-        // HIP libraries do not support unloading.
-        std::mem::forget(library);
         stream.select().map_err(|error| error.to_string())?;
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: the pointer is valid for the call; the device is current.

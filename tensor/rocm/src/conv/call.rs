@@ -9,7 +9,7 @@ use tensor_core::step::{Accumulation, Convolution, Fused, Operand, Padding, Step
 use crate::source::Address;
 use crate::work::address;
 
-/// What is computed from the other two of input `x`, weight `w` and result `y`.
+/// Which of input `x`, weight `w` and result `y` is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Forward,
@@ -43,8 +43,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the convolution that a step is; `None` if it is none, must be added in the fixed order, or has operands that MIOpen
-    /// does not take.
+    /// Recognises a step as a convolution that MIOpen can compute. Returns `None` for other steps, for the fixed order of additions,
+    /// and for operands that MIOpen does not take: empty or too large ones, and ones with gaps between elements.
     pub(crate) fn of(step: &'a Step) -> Option<Call<'a>> {
         match &step.work {
             Work::Contract {
@@ -66,9 +66,9 @@ impl<'a> Call<'a> {
                 let sizes = Sizes {
                     role: Role::OfInput,
                     dtype: g.dtype,
-                    x: numbers(&step.outputs[0].layout.shape)?,
-                    w: numbers(&weight.layout.shape)?,
-                    y: numbers(&g.layout.shape)?,
+                    x: lengths(&step.outputs[0].layout.shape)?,
+                    w: lengths(&weight.layout.shape)?,
+                    y: lengths(&g.layout.shape)?,
                     padding: numbers(padding)?,
                     stride: numbers(stride)?,
                     dilation: numbers(dilation)?,
@@ -95,18 +95,19 @@ impl<'a> Call<'a> {
         (!same).then_some(narrowed)
     }
 
-    /// A key for the tuning cache.
+    /// A key for the tuning cache. An epilogue is part of it, because it takes another launch after a library's.
     pub(crate) fn key(&self) -> String {
-        let Sizes { role, dtype, x, w, padding, stride, dilation, groups, .. } = &self.sizes;
+        let epilogue = if self.epilogue().is_some() { " with epilogue" } else { "" };
+        format!("{}{epilogue}", self.sizes)
+    }
+}
+
+impl std::fmt::Display for Sizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Sizes { role, dtype, x, w, padding, stride, dilation, groups, .. } = self;
         let list = |numbers: &[i32]| numbers.iter().map(i32::to_string).collect::<Vec<_>>().join("x");
-        format!(
-            "{role:?} {dtype} {} {} {} {} {} {groups}",
-            list(x),
-            list(w),
-            list(padding),
-            list(stride),
-            list(dilation)
-        )
+        let [x, w, padding, stride, dilation] = [x, w, padding, stride, dilation].map(|all| list(all));
+        write!(f, "{role:?} {dtype} {x} {w} {padding} {stride} {dilation} {groups}")
     }
 }
 
@@ -134,10 +135,15 @@ pub(crate) fn takes(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
 
-/// Lengths or options as MIOpen's numbers; `None` if their product is too large for one. There is at least one of everything.
+/// The lengths of a tensor as MIOpen's numbers; `None` if it is empty, or has too many elements for one.
+fn lengths(shape: &[usize]) -> Option<Vec<i32>> {
+    let elements = shape.iter().try_fold(1_usize, |product, &length| product.checked_mul(length))?;
+    i32::try_from(elements).ok().filter(|&elements| elements > 0)?;
+    numbers(shape)
+}
+
+/// Options as MIOpen's numbers.
 fn numbers(all: &[usize]) -> Option<Vec<i32>> {
-    let product = all.iter().try_fold(1_usize, |product, &number| product.checked_mul(number.max(1)))?;
-    i32::try_from(product).ok()?;
     all.iter().map(|&number| i32::try_from(number).ok()).collect()
 }
 
@@ -188,8 +194,12 @@ fn of_contraction<'a>(
     expected.strides =
         [whole.strides[0], whole.strides[1] * channels as isize, whole.strides[1]].into_iter().collect();
     for axis in 0..axes {
-        let reach = (taps[axis] - 1) * dilation[axis] + 1;
+        let reach = taps[axis].checked_sub(1)? * dilation[axis] + 1;
         if (shape[2 + axis].checked_sub(reach)?) / stride[axis] + 1 != counts[axis] {
+            return None;
+        }
+        // The windows read one of several elements, so their layout does not say where the others are.
+        if padding.is_none() && counts[axis] * taps[axis] == 1 && shape[2 + axis] > 1 {
             return None;
         }
         expected.shape.push(counts[axis]);
@@ -222,9 +232,9 @@ fn of_contraction<'a>(
     let sizes = Sizes {
         role: if *of_weight { Role::OfWeight } else { Role::Forward },
         dtype: left.dtype,
-        x: numbers(&x.layout.shape)?,
-        w: numbers(&weight)?,
-        y: numbers(&result)?,
+        x: lengths(&x.layout.shape)?,
+        w: lengths(&weight)?,
+        y: lengths(&result)?,
         padding: numbers(&around)?,
         stride: numbers(stride)?,
         dilation: numbers(dilation)?,
@@ -239,7 +249,7 @@ fn same(one: &Layout, other: &Layout) -> bool {
         && one.shape.iter().zip(&one.strides).zip(&other.strides).all(|((&n, a), b)| n == 1 || a == b)
 }
 
-/// The epilogue of sums that were rounded to a type already; `None` if it computes something from sums that were not.
+/// The same epilogue for sums that were rounded to a type already; `None` if it needs the sums before rounding.
 fn narrowed(epilogue: &Program, dtype: DType) -> Option<Program> {
     let mut narrowed = epilogue.clone();
     for (number, instruction) in epilogue.instructions.iter().enumerate() {
@@ -396,6 +406,41 @@ mod tests {
         let sizes = Call::of(&step).unwrap().sizes;
         assert_eq!((sizes.x, sizes.w, sizes.y), (vec![1, 2, 1, 20], vec![6, 1, 1, 5], vec![1, 6, 1, 8]));
         assert_eq!((sizes.padding, sizes.stride), (vec![0, 0], vec![1, 2]));
+    }
+
+    #[test]
+    fn empty_tensors_are_not_for_miopen() {
+        // Two images without channels: the sums of no products are zeros.
+        let whole = Layout::contiguous(&[2, 0, 7, 9]).strides;
+        let windows = layout(&[2, 2, 4, 4, 0, 1, 3], &[whole[0], 0, 18, 2, whole[1], 9, 1]);
+        let mut weight = Layout::contiguous(&[2, 3, 0, 1, 3]);
+        weight.shape.insert(0, 2);
+        weight.strides.insert(0, 0);
+        let step = contraction([2, 1, 2, 3], false, [weight, windows], None, &[2, 0, 7, 9], &[2, 2, 3, 4, 4]);
+        assert!(Call::of(&step).is_none());
+    }
+
+    #[test]
+    fn elements_that_windows_do_not_read_must_be_where_miopen_expects_them() {
+        // One row of two, and the second one is not in memory.
+        let step = |rows: usize| {
+            let weight = layout(&[1, 2, 3, 1, 1, 3], &[0, 9, 3, 3, 3, 1]);
+            let windows = layout(&[1, 2, 1, 4, 1, 1, 3], &[0, 9 * rows as isize, 0, 2, 0, 0, 1]);
+            contraction([2, 1, 2, 3], false, [weight, windows], None, &[1, 2, rows, 9], &[1, 2, 3, 1, 4])
+        };
+        assert!(Call::of(&step(1)).is_some());
+        assert!(Call::of(&step(2)).is_none());
+    }
+
+    #[test]
+    fn an_epilogue_is_part_of_the_tuning_key() {
+        let (plain, mut relu) = (forward(), forward());
+        let Work::Contract { epilogue, .. } = &mut relu.work else { return };
+        epilogue.instructions.push(Instruction { code: Code::Binary(Binary::Max, 1, 1), dtype: DType::F16 });
+        epilogue.results = vec![2];
+        let keys = [&plain, &relu].map(|step| Call::of(step).unwrap().key());
+        assert_eq!(keys[0], "Forward float16 3x8x9x7 12x4x3x3 1x1 2x2 1x1 2");
+        assert_eq!(keys[1], format!("{} with epilogue", keys[0]));
     }
 
     #[test]

@@ -111,15 +111,23 @@ pub(super) struct MiOpen {
 struct State {
     /// As an integer, so that it can be used from any thread, one at a time.
     handle: usize,
-    known: HashMap<Sizes, Prepared>,
+    /// Failures are kept too: finding and compiling kernels again would take seconds for each convolution.
+    known: HashMap<Sizes, Result<Prepared, String>>,
+}
+
+/// A convolution in the library's words.
+struct Described {
+    inputs: [Object; 2],
+    convolution: Object,
+    output: Object,
 }
 
 /// A convolution whose kernel is compiled.
 struct Prepared {
-    inputs: [Object; 2],
-    convolution: Object,
-    output: Object,
+    described: Described,
     solution: Solution,
+    /// Solutions that the library expects to be slower; some need less memory.
+    slower: Vec<Solution>,
 }
 
 /// An object of the library, destroyed on drop.
@@ -149,6 +157,13 @@ impl Drop for Object {
     }
 }
 
+impl Described {
+    /// In the order of the library's functions.
+    fn handles(&self) -> [Handle; 4] {
+        [self.inputs[0].get(), self.inputs[1].get(), self.convolution.get(), self.output.get()]
+    }
+}
+
 impl std::fmt::Debug for MiOpen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MIOpen")
@@ -160,8 +175,6 @@ impl MiOpen {
         let (library, _) = open(NAMES, stream)?;
         // SAFETY: these are MIOpen's functions; the library is never closed.
         let functions = unsafe { Functions::of(&library) }?;
-        // HIP libraries do not support unloading.
-        std::mem::forget(library);
         stream.select().map_err(|error| error.to_string())?;
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: the pointer is valid for the call, the stream is one of the library's HIP runtime, and its device is current.
@@ -185,34 +198,59 @@ impl MiOpen {
         let handle = state.handle as Handle;
         if !state.known.contains_key(&call.sizes) {
             let prepared = self.prepare(handle, &of, &call.sizes);
-            let prepared = prepared.map_err(|error| DeviceError::Call { call: of.name, error })?;
             state.known.insert(call.sizes.clone(), prepared);
         }
-        let it = &state.known[&call.sizes];
-        let workspace = match it.solution.workspace {
-            0 => None,
-            bytes => Some(pool.allocate(bytes)?),
+        let failed = |error| DeviceError::Call { call: of.name, error };
+        let it = match state.known.get_mut(&call.sizes) {
+            Some(Ok(it)) => it,
+            Some(Err(error)) => return Err(failed(error.clone())),
+            None => unreachable!("it was inserted above"),
         };
+        let workspace = self.workspace(handle, &of, it, pool)?;
         let place = workspace.as_ref().map_or(std::ptr::null_mut(), |block| block.address as *mut c_void);
         // SAFETY: the addresses are those of tensors with the sizes of the descriptors, which have no gaps (see `Call::of`), and of a
         // workspace as large as the library asks for.
         let status = unsafe {
             (of.compute)(
                 handle,
-                it.inputs[0].get(),
+                it.described.inputs[0].get(),
                 inputs[0],
-                it.inputs[1].get(),
+                it.described.inputs[1].get(),
                 inputs[1],
-                it.convolution.get(),
-                it.output.get(),
+                it.described.convolution.get(),
+                it.described.output.get(),
                 output as *mut c_void,
                 place,
                 it.solution.workspace,
                 it.solution.id,
             )
         };
-        self.checked(of.name, status).map_err(|error| DeviceError::Call { call: of.name, error })?;
+        self.checked(of.name, status).map_err(failed)?;
         Ok(workspace)
+    }
+
+    /// Allocates the workspace of a solution. If there is not enough memory, takes a solution that needs less from now on.
+    fn workspace(
+        &self,
+        handle: Handle,
+        of: &OfRole,
+        it: &mut Prepared,
+        pool: &Arc<MemoryPool>,
+    ) -> Result<Option<Block>, DeviceError> {
+        loop {
+            let bytes = it.solution.workspace;
+            if bytes == 0 {
+                return Ok(None);
+            }
+            let error = match pool.allocate(bytes) {
+                Ok(block) => return Ok(Some(block)),
+                Err(error @ DeviceError::OutOfMemory { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            let smaller = it.slower.iter().copied().filter(|solution| solution.workspace < bytes).collect();
+            let Ok(found) = self.compiled(handle, of, &it.described, smaller) else { return Err(error) };
+            (it.solution, it.slower) = found;
+        }
     }
 
     fn of_role(&self, role: Role) -> OfRole {
@@ -277,8 +315,8 @@ impl MiOpen {
             let set = unsafe { (it.miopenSetConvolutionAttribute)(convolution.get(), attribute, value) };
             self.checked("miopenSetConvolutionAttribute", set)?;
         }
-        let [first, second] = [inputs[0].get(), inputs[1].get()];
-        let (of_convolution, to) = (convolution.get(), output.get());
+        let described = Described { inputs, convolution, output };
+        let [first, second, of_convolution, to] = described.handles();
         let mut count = 0;
         // SAFETY: the descriptors are the library's, and the pointer is valid for the call.
         let counted = unsafe { (of.count)(handle, first, second, of_convolution, to, &mut count) };
@@ -293,12 +331,26 @@ impl MiOpen {
         solutions.truncate(count);
         // The fastest is the first.
         solutions.retain(|solution| ![FFT, WINOGRAD].contains(&solution.algorithm));
+        let (solution, slower) = self.compiled(handle, of, &described, solutions)?;
+        Ok(Prepared { described, solution, slower })
+    }
+
+    /// Compiles the kernel of the first solution for which that succeeds; returns those after it, too.
+    fn compiled(
+        &self,
+        handle: Handle,
+        of: &OfRole,
+        described: &Described,
+        solutions: Vec<Solution>,
+    ) -> Result<(Solution, Vec<Solution>), String> {
+        let [first, second, convolution, to] = described.handles();
         let mut problem = "it offers no kernel that adds products".to_owned();
-        for solution in solutions {
-            // SAFETY: as above; the number is that of a solution for these descriptors.
-            let compiled = unsafe { (of.compile)(handle, first, second, of_convolution, to, solution.id) };
+        let mut rest = solutions.into_iter();
+        while let Some(solution) = rest.next() {
+            // SAFETY: the descriptors are the library's, and the number is that of a solution for them.
+            let compiled = unsafe { (of.compile)(handle, first, second, convolution, to, solution.id) };
             match self.checked("CompileSolution", compiled) {
-                Ok(()) => return Ok(Prepared { inputs, convolution, output, solution }),
+                Ok(()) => return Ok((solution, rest.collect())),
                 Err(error) => problem = format!("{error} for solution {}", solution.id),
             }
         }
@@ -349,7 +401,8 @@ impl Drop for MiOpen {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         state.known.clear();
-        if self.stream.select().is_ok() {
+        // With the handle go the kernels, which may still run.
+        if self.stream.synchronize().is_ok() {
             // A failure cannot be reported from drop.
             // SAFETY: the handle is the library's, and not used afterwards.
             unsafe { (self.functions.miopenDestroy)(state.handle as Handle) };
@@ -372,7 +425,212 @@ fn type_of(dtype: DType) -> c_int {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hip_api::types::{hipError_t, hipErrorOutOfMemory, hipStream_t, hipSuccess};
+    use tensor_core::layout::Layout;
+    use tensor_core::step::{Fused, Operand, Step, Work};
+
     use super::*;
+    use crate::library::Library;
+    use crate::memory::Imaginary;
+
+    /// How often the library without a compiler was asked to compile a kernel.
+    static TRIED: AtomicUsize = AtomicUsize::new(0);
+    /// The sum of the numbers of the solutions that were computed.
+    static COMPUTED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn select(_: c_int) -> hipError_t {
+        hipSuccess
+    }
+
+    extern "C" fn synchronize(_: hipStream_t) -> hipError_t {
+        hipSuccess
+    }
+
+    extern "C" fn allocate(_: *mut *mut c_void, _: usize) -> hipError_t {
+        hipErrorOutOfMemory
+    }
+
+    extern "C" fn create_stream(_: *mut hipStream_t, _: u32) -> hipError_t {
+        hipSuccess
+    }
+
+    extern "C" fn text(_: c_int) -> *const c_char {
+        c"no compiler".as_ptr()
+    }
+
+    extern "C" fn create_handle(_: *mut Handle, _: *mut c_void) -> c_int {
+        0
+    }
+
+    extern "C" fn create(_: *mut Handle) -> c_int {
+        0
+    }
+
+    extern "C" fn destroy(_: Handle) -> c_int {
+        0
+    }
+
+    extern "C" fn set_tensor(_: Handle, _: c_int, _: c_int, _: *const c_int, _: *const c_int) -> c_int {
+        0
+    }
+
+    extern "C" fn set_convolution(
+        _: Handle,
+        _: c_int,
+        _: *const c_int,
+        _: *const c_int,
+        _: *const c_int,
+        _: c_int,
+    ) -> c_int {
+        0
+    }
+
+    extern "C" fn set_groups(_: Handle, _: c_int) -> c_int {
+        0
+    }
+
+    extern "C" fn set_attribute(_: Handle, _: c_int, _: c_int) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn count(
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        to: *mut usize,
+    ) -> c_int {
+        // SAFETY: the caller gives a valid pointer.
+        unsafe { *to = 2 };
+        0
+    }
+
+    unsafe extern "C" fn find(
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        _: Handle,
+        _: usize,
+        found: *mut usize,
+        to: *mut Solution,
+    ) -> c_int {
+        // SAFETY: the caller gives valid pointers, with room for two solutions.
+        unsafe {
+            *found = 2;
+            *to = Solution { id: 1, workspace: 1 << 40, ..Solution::default() };
+            *to.add(1) = Solution { id: 2, ..Solution::default() };
+        }
+        0
+    }
+
+    extern "C" fn compile(_: Handle, _: Handle, _: Handle, _: Handle, _: Handle, _: u64) -> c_int {
+        0
+    }
+
+    extern "C" fn compile_nothing(_: Handle, _: Handle, _: Handle, _: Handle, _: Handle, _: u64) -> c_int {
+        TRIED.fetch_add(1, Ordering::Relaxed);
+        7
+    }
+
+    extern "C" fn compute(
+        _: Handle,
+        _: Handle,
+        _: *const c_void,
+        _: Handle,
+        _: *const c_void,
+        _: Handle,
+        _: Handle,
+        _: *mut c_void,
+        _: *mut c_void,
+        _: usize,
+        solution: u64,
+    ) -> c_int {
+        COMPUTED.fetch_add(solution as usize, Ordering::Relaxed);
+        0
+    }
+
+    /// A library that finds two solutions for every convolution: one that needs a workspace, and one without.
+    fn library(compile: Compile) -> (MiOpen, Arc<MemoryPool>) {
+        // SAFETY: these functions have the types of HIP's.
+        let runtime = unsafe {
+            Library::of(|name| match name.to_bytes() {
+                b"hipSetDevice" => select as *mut c_void,
+                b"hipStreamCreateWithFlags" => create_stream as *mut c_void,
+                b"hipStreamSynchronize" => synchronize as *mut c_void,
+                b"hipMalloc" => allocate as *mut c_void,
+                _ => std::ptr::null_mut(),
+            })
+        };
+        let stream = Arc::new(Stream::create(Arc::new(runtime), 0).unwrap());
+        let functions = Functions {
+            miopenGetErrorString: text,
+            miopenCreateWithStream: create_handle,
+            miopenDestroy: destroy,
+            miopenCreateTensorDescriptor: create,
+            miopenSetTensorDescriptor: set_tensor,
+            miopenDestroyTensorDescriptor: destroy,
+            miopenCreateConvolutionDescriptor: create,
+            miopenInitConvolutionNdDescriptor: set_convolution,
+            miopenSetConvolutionGroupCount: set_groups,
+            miopenSetConvolutionAttribute: set_attribute,
+            miopenDestroyConvolutionDescriptor: destroy,
+            miopenConvolutionForwardGetSolutionCount: count,
+            miopenConvolutionForwardGetSolution: find,
+            miopenConvolutionForwardCompileSolution: compile,
+            miopenConvolutionForwardImmediate: compute,
+            miopenConvolutionBackwardDataGetSolutionCount: count,
+            miopenConvolutionBackwardDataGetSolution: find,
+            miopenConvolutionBackwardDataCompileSolution: compile,
+            miopenConvolutionBackwardDataImmediate: compute,
+            miopenConvolutionBackwardWeightsGetSolutionCount: count,
+            miopenConvolutionBackwardWeightsGetSolution: find,
+            miopenConvolutionBackwardWeightsCompileSolution: compile,
+            miopenConvolutionBackwardWeightsImmediate: compute,
+        };
+        let state = Mutex::new(State { handle: 0, known: HashMap::new() });
+        let pool = MemoryPool::new(stream.clone());
+        (MiOpen { functions, state, stream }, pool)
+    }
+
+    fn gradient() -> Step {
+        let operand = |shape: &[usize]| Operand {
+            buffer: Arc::new(Imaginary(4096)),
+            layout: Layout::contiguous(shape),
+            dtype: DType::F16,
+        };
+        let [stride, padding, dilation] = [1, 0, 1].map(|number| [number; 2].into_iter().collect());
+        Step {
+            work: Work::Fused(Fused::ConvolutionGradient { stride, padding, dilation, groups: 1 }),
+            inputs: vec![operand(&[1, 4, 6, 6]), operand(&[4, 2, 3, 3])],
+            outputs: vec![operand(&[1, 2, 8, 8])],
+        }
+    }
+
+    #[test]
+    fn a_convolution_that_cannot_be_compiled_is_tried_once() {
+        let (miopen, pool) = library(compile_nothing);
+        let step = gradient();
+        let call = Call::of(&step).unwrap();
+        for _ in 0..3 {
+            let problem = miopen.convolve(&call, &pool, 0).unwrap_err().to_string();
+            assert!(problem.contains("CompileSolution returned status 7 (no compiler)"), "{problem}");
+        }
+        // Each of two solutions.
+        assert_eq!(TRIED.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn without_memory_for_a_workspace_a_solution_that_needs_none_is_taken() {
+        let (miopen, pool) = library(compile);
+        let step = gradient();
+        let call = Call::of(&step).unwrap();
+        assert!(miopen.convolve(&call, &pool, 0).unwrap().is_none());
+        assert_eq!(COMPUTED.load(Ordering::Relaxed), 2, "the second solution");
+    }
 
     #[test]
     fn a_solution_has_the_layout_of_the_library_s() {

@@ -1,8 +1,10 @@
-//! Zeros around the right operand of a contraction that are not in memory.
+//! Contractions whose right operand is padded with zeros that are not in memory.
 //!
-//! Every element of the operand has an offset in the memory of what is padded, and a mark. A mark has a field of bits for each padded
-//! axis: the distance from the first element within, plus a power of two that the fields of distances from zero on exceed. Offsets and
-//! marks are sums over the operand's axes, so a kernel adds those of columns and of depth, and tests all axes of the sum at once.
+//! For each element of the operand, a kernel computes an offset in the memory of the unpadded tensor, and a mark that says whether
+//! the element is in that memory or is a zero. A mark has one field of bits for each padded axis. The field holds the coordinate in the
+//! unpadded tensor, which is negative before its first element, plus a power of two. So its highest bit is set if the coordinate is at
+//! least zero, and it stays set when the length is subtracted if the coordinate is beyond the end. Both offsets and marks are sums
+//! over the axes of the operand: a kernel adds those of the column and of the depth, and tests all padded axes of the sum at once.
 
 use smallvec::SmallVec;
 use tensor_core::layout::{Layout, Strides};
@@ -11,25 +13,25 @@ use tensor_core::step::{Padding, Step, Work};
 /// The bits of a mark; one less than an index has, so that marks are positive.
 const BITS: u32 = 31;
 
-/// How a contraction reads its right operand.
+/// How a contraction reads its padded right operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Folded {
-    /// The steps between neighbours along each axis of the operand, in memory.
+    /// The strides of the operand's axes in the memory of the unpadded tensor.
     pub strides: Strides,
-    /// The same for marks.
+    /// The differences of marks along the operand's axes.
     pub marks: Strides,
-    /// The offset of the operand's first element from the first element within.
+    /// The offset of the operand's first element from the first element of the unpadded tensor.
     pub shift: isize,
     /// The mark of the operand's first element.
     pub first: isize,
-    /// The lengths within, in the fields of a mark.
+    /// The lengths of the unpadded tensor along the padded axes, in the fields of a mark.
     pub lengths: u32,
     /// The highest bit of each field.
     pub limits: u32,
 }
 
 impl Folded {
-    /// Returns how the padded operand of a step is read; `None` if it has none, or one whose zeros must be in memory.
+    /// Returns how the padded operand of a step is read; `None` if it has none, or its zeros must be written to memory.
     pub(crate) fn of_step(step: &Step) -> Option<Folded> {
         match &step.work {
             Work::Contract { padding: Some(padding), .. } => Folded::of(padding, &step.inputs[1].layout),
@@ -37,7 +39,7 @@ impl Folded {
         }
     }
 
-    /// Returns how an operand with this layout in a padded tensor is read.
+    /// Returns how an operand with this layout in a padded tensor is read; `None` if its zeros must be written to memory.
     pub(crate) fn of(padding: &Padding, layout: &Layout) -> Option<Folded> {
         let Padding { within, before, shape } = padding;
         if layout.elements() == 0 || within.elements() == 0 || layout.strides.iter().any(|&stride| stride < 0)
@@ -95,7 +97,7 @@ impl Folded {
         Some(it)
     }
 
-    /// The largest distances of an element from the first one within.
+    /// A bound of the distance in memory between any element of the operand and the first element of the unpadded tensor.
     pub(crate) fn reach(&self, layout: &Layout) -> usize {
         let along = layout.shape.iter().zip(&self.strides);
         let reach: usize = along.map(|(length, stride)| (length - 1) * stride.unsigned_abs()).sum();

@@ -54,7 +54,8 @@ class KernelCache(_OfDevice):
     def get_stats(self) -> Any:
         """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches`: all kernel launches; `interpreted_launches`: those that
         interpret a step because there is no compiler; `library_calls`: matrix products by rocBLAS or hipBLASLt, and convolutions by
-        MIOpen; `replayed_launches`: those replayed by `graph_launches` launches of `graphs` captured graphs; `changed_launches`: replayed ones whose arguments were updated."""
+        MIOpen; `replayed_launches`: those replayed by `graph_launches` launches of `graphs` captured graphs; `changed_launches`:
+        replayed ones whose arguments were updated."""
         return _pf.rocm_kernel_stats(self._name())
 
 
