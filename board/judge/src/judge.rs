@@ -405,6 +405,9 @@ impl Judge<'_> {
                         test_results: vec![result],
                     }));
                 }
+                Err(MeasureError::Unverifiable(details)) => {
+                    return Err(ending::error("the measurement cannot be verified", &details));
+                }
                 Err(MeasureError::Inconsistent(details)) => {
                     return Err(Box::new(Event::Rejected {
                         message: "the solution behaves differently when it is measured".to_owned(),
