@@ -56,13 +56,13 @@ pub struct TestArguments {
     /// Run only this kind of test. Repeatable
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
-    /// Of the judge's solutions, only every Nth, from the Kth on: --share 2/5
+    /// Judge only a share of the solutions: every Nth, from the Kth on. --share 2/5 is the second of five shares
     #[arg(long, value_name = "K/N")]
     share: Option<String>,
-    /// Of the judge, only this test program: exploits or solutions
+    /// Run only this test program of the judge: exploits or solutions
     #[arg(long, value_name = "NAME")]
     judge_program: Option<String>,
-    /// Of the models that the GPU imitates for the judge, only this one: mi300x or mi210
+    /// Judge only as this model, which the GPU imitates: mi300x or mi210
     #[arg(long, value_name = "MODEL")]
     judge_model: Option<String>,
     /// An argument for `remora worker`, such as --worker=--unconfined-compiler. Repeatable

@@ -6,6 +6,7 @@
 use crate::echo::{Echo, Skipped};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,12 +16,17 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Prints one line about the current step.
 pub fn heading(text: &str) {
-    eprintln!("==> {text}");
+    say(&format!("==> {text}\n"));
 }
 
 /// Prints one line about the progress of the current step.
 pub fn progress(text: &str) {
-    eprintln!("    {text}");
+    say(&format!("    {text}\n"));
+}
+
+/// Writes to standard error. Nothing fails if nobody reads it any more, as in `2>&1 | head`; `eprintln!` would panic.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Formats a duration.

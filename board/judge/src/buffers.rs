@@ -85,7 +85,8 @@ enum Kind {
 pub(crate) struct Buffers {
     places: Vec<Place>,
     names: Vec<String>,
-    /// Whether the contents of an input, or the initial ones of an in-out argument, are those of the prepared arguments.
+    /// For each argument, whether the prepared arguments have what the device has: the contents of an input, or the contents of an
+    /// in-out argument before the call.
     known: Vec<bool>,
     /// Whether it has generated them since the last call.
     generated: bool,
@@ -181,8 +182,8 @@ impl Buffers {
         Ok(())
     }
 
-    /// Notes that the host has generated what the device has. Reading it back would believe the device, whose memory and code the solution
-    /// may have changed.
+    /// Notes that the prepared arguments have the contents that the device has generated. The host generates them itself: the solution may
+    /// have changed memory and code of the device, so what the device returns is no evidence.
     pub fn know(&mut self, prepared: &Prepared) {
         for (known, argument) in self.known.iter_mut().zip(&prepared.arguments) {
             *known = argument.value.bytes().is_some_and(|bytes| !bytes.is_empty());
@@ -243,7 +244,7 @@ impl Buffers {
         for (index, (id, bytes, kind)) in self.buffers() {
             let before = session.read(id, 0, self.margin)?;
             let mut output = Vec::with_capacity(if kind == Kind::Input { 0 } else { bytes as usize });
-            // Of contents that are not known, nothing can be compared.
+            // Empty if the contents are not known; nothing is compared then.
             let expected = self.content(index, prepared);
             let (mut start, mut changed) = (0, None);
             session.read_each(id, self.margin, bytes, |part| {
@@ -299,11 +300,11 @@ impl Buffers {
         Ok(bytes)
     }
 
-    /// Checks what is before and after a payload of so many bytes.
+    /// Checks the guards before and after a payload of so many bytes.
     fn guards(&self, index: usize, bytes: u64, before: &[u8], after: &[u8]) -> Option<ForbiddenWrite> {
         let pattern = self.guard.to_le_bytes();
         let name = self.names[index].clone();
-        // The pattern begins with the region.
+        // The pattern is aligned with the begin of the region, not with the end of the payload.
         let end = self.margin as usize + bytes as usize;
         let is_whole = |first: usize, (index, byte): (usize, &u8)| *byte == pattern[(first + index) % 4];
         if let Some(position) = before.iter().enumerate().rposition(|byte| !is_whole(0, byte)) {

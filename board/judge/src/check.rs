@@ -12,7 +12,6 @@ use crate::host_solution::HostWork;
 use crate::message::{Call, CallReport, Preparation};
 use crate::session::{Called, Fault, Session};
 use crate::times::{Step, Times};
-use crate::whole::Sample;
 
 /// So many bytes may be copied between host and device: a count, a flag, a small table.
 const SMALL_BYTES: u64 = 4096;
@@ -59,6 +58,12 @@ impl CheckSpec<'_> {
     }
 }
 
+/// Inputs of a call, and its expected outputs if they have been computed.
+pub(crate) struct Sample {
+    pub prepared: Prepared,
+    pub expected: Option<Vec<Expected>>,
+}
+
 /// A case with its inputs on the device.
 pub(crate) struct PlacedCase<'a> {
     pub spec: CheckSpec<'a>,
@@ -69,6 +74,8 @@ pub(crate) struct PlacedCase<'a> {
     pub buffers: Buffers,
     /// Expected outputs, computed on first use. They never leave this process.
     expected: Option<Vec<Expected>>,
+    /// The round of inputs that the device has generated and [`PlacedCase::learn`] has not, with them if they are known from before.
+    unlearned: Option<(u64, Option<Sample>)>,
     times: Arc<Times>,
 }
 
@@ -93,7 +100,7 @@ impl<'a> PlacedCase<'a> {
         let times = Arc::clone(session.times());
         let prepared = times.of(Step::Inputs, || spec.problem.prepare(case, spec.dtype, seed));
         let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, unlearned: None, times })
     }
 
     /// Places a case in buffers without guard regions, for a device that checks accesses.
@@ -107,7 +114,7 @@ impl<'a> PlacedCase<'a> {
         let prepared = spec.problem.prepare(case, spec.dtype, seed);
         let buffers = Buffers::place(session, &prepared, 0, seed, 0)?;
         let times = Arc::clone(session.times());
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, unlearned: None, times })
     }
 
     /// Places a case whose arguments and expected outputs are known.
@@ -121,10 +128,10 @@ impl<'a> PlacedCase<'a> {
         let seed = spec.seed(case, 0);
         let buffers = Buffers::place(session, &prepared, 0, seed, buffers::GUARD)?;
         let (expected, times) = (Some(expected), Arc::clone(session.times()));
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected, times })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected, unlearned: None, times })
     }
 
-    /// Places a case on the device, for inputs that [`PlacedCase::renew`] provides.
+    /// Places a case on the device, without inputs: [`PlacedCase::renew`] provides them.
     pub fn outline(
         session: &mut Session,
         spec: CheckSpec<'a>,
@@ -136,46 +143,48 @@ impl<'a> PlacedCase<'a> {
         let prepared = spec.problem.outline(case, spec.dtype);
         let buffers = Buffers::place(session, &prepared, place * 256, seed, buffers::GUARD)?;
         let times = Arc::clone(session.times());
-        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, times })
+        Ok(PlacedCase { spec, case, launch, prepared, seed, buffers, expected: None, unlearned: None, times })
     }
 
-    /// Gives the case inputs that no call has seen: the device generates them if it can. They are known, so that a call can be verified,
-    /// if `known` is set. `ahead` has what was computed before.
-    pub fn renew(
-        &mut self,
-        session: &mut Session,
-        round: u64,
-        known: bool,
-        ahead: Option<Sample>,
-    ) -> Result<(), Fault> {
+    /// Gives the case the inputs of a round: the device generates them if it can, and otherwise the host makes them. `known` has them if
+    /// they were computed before. What this does is the same whether the call will be verified or not, and the host does not compute
+    /// what the device generates: a solution could measure that, and compute only what is verified.
+    pub fn renew(&mut self, session: &mut Session, round: u64, known: Option<Sample>) -> Result<(), Fault> {
         let CheckSpec { problem, dtype, .. } = self.spec;
-        let inputs = || self.times.of(Step::Inputs, || self.spec.inputs(self.case, round));
-        let Some(generators) = problem.generators(self.case, dtype) else {
-            let sample = ahead.unwrap_or_else(|| Sample { prepared: inputs(), expected: None });
-            return self.refresh(session, sample);
-        };
-        self.buffers.generate(session, &generators, self.spec.seed(self.case, round))?;
-        if known {
-            let sample = ahead.unwrap_or_else(|| Sample { prepared: inputs(), expected: None });
-            (self.prepared, self.expected) = (sample.prepared, sample.expected);
-            self.buffers.know(&self.prepared);
-        } else {
-            self.forget();
+        self.forget();
+        match problem.generators(self.case, dtype) {
+            Some(generators) => {
+                self.buffers.generate(session, &generators, self.spec.seed(self.case, round))?;
+                self.unlearned = Some((round, known));
+            }
+            None => {
+                let sample = known.unwrap_or_else(|| self.make(round));
+                self.buffers.rewrite(session, &sample.prepared)?;
+                (self.prepared, self.expected) = (sample.prepared, sample.expected);
+            }
         }
         Ok(())
     }
 
-    /// Gives the case other inputs, which are secret until the call.
-    pub fn refresh(&mut self, session: &mut Session, sample: Sample) -> Result<(), Fault> {
-        self.buffers.rewrite(session, &sample.prepared)?;
+    /// Computes on the host what the device has generated for the last call, so that all of its outputs can be verified. Only after the
+    /// call: see [`PlacedCase::renew`].
+    pub fn learn(&mut self) {
+        let Some((round, known)) = self.unlearned.take() else { return };
+        let sample = known.unwrap_or_else(|| self.make(round));
         (self.prepared, self.expected) = (sample.prepared, sample.expected);
-        Ok(())
+        self.buffers.know(&self.prepared);
+    }
+
+    fn make(&self, round: u64) -> Sample {
+        let prepared = self.times.of(Step::Inputs, || self.spec.inputs(self.case, round));
+        Sample { prepared, expected: None }
     }
 
     /// Frees the memory for inputs and expected outputs, and returns them.
     pub fn forget(&mut self) -> Sample {
         let outline = self.spec.problem.outline(self.case, self.spec.dtype);
         self.buffers.forget();
+        self.unlearned = None;
         Sample { prepared: std::mem::replace(&mut self.prepared, outline), expected: self.expected.take() }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sandbox::{Running, SandboxError};
 use worker_client::{Observer, WorkerAddress};
 
-use crate::channel::{Channel, Fault};
+use crate::channel::{Channel, Fault, Late};
 use crate::gate::{Gate, Passed};
 use crate::message::{DESCRIPTOR, HostRequest};
 use crate::session::ProcessEnd;
@@ -72,7 +72,7 @@ impl HostSolution {
 
     /// Sets the time limit of the following operations.
     pub fn allow(&mut self, time: Duration) {
-        self.channel.allow(time);
+        self.channel.allow(time, Late::Solution);
     }
 
     /// Maps a buffer of the runner. Its contents must be written afterwards.

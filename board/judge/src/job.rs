@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Time limit of the compilation.
     pub compile_s: f64,
-    /// Time limit of one case: a check, or all samples of a measurement.
+    /// Time that the solution may take in one case of a check. In a measurement it may take as much before the samples, for all of them,
+    /// and after them. What the judge itself computes, reads and writes does not count.
     pub run_s: f64,
     /// Time limit of everything after the compilation.
     pub whole_s: f64,

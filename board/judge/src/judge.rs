@@ -2,7 +2,9 @@
 
 mod inspect;
 
-use std::time::Instant;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use board_contract::{
     BenchmarkResult, DebugInfo, Endpoint, Event, SampleArray, SampleNumber, SampleResult, SampleValue,
@@ -20,7 +22,7 @@ use crate::gpu::Gpu;
 use crate::job::{Grant, Job};
 use crate::measure::{MeasureError, Measurement};
 use crate::program;
-use crate::session::{Fault, Session};
+use crate::session::{Fault, Late, OWN_REQUEST, Session};
 use crate::statistics;
 use crate::tools::Tools;
 
@@ -46,9 +48,18 @@ pub fn run(
         deterministic: true,
         device: String::new(),
     };
-    if let Err(last) = judge.run() {
+    // A panic, such as one of a reference, is an error of this submission, which must have a last event.
+    let ended = catch_unwind(AssertUnwindSafe(|| judge.run()));
+    let ended = ended.unwrap_or_else(|panic| Err(ending::error("the judge failed", panic_text(&*panic))));
+    if let Err(last) = ended {
         (judge.context.emit)(*last);
     }
+}
+
+/// Returns the text of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text")
 }
 
 /// Judge of one submission.
@@ -394,6 +405,9 @@ impl Judge<'_> {
                         test_results: vec![result],
                     }));
                 }
+                Err(MeasureError::Unverifiable(details)) => {
+                    return Err(ending::error("the measurement cannot be verified", &details));
+                }
                 Err(MeasureError::Inconsistent(details)) => {
                     return Err(Box::new(Event::Rejected {
                         message: "the solution behaves differently when it is measured".to_owned(),
@@ -496,6 +510,34 @@ impl Judge<'_> {
         result.map_err(|fault| self.ending(fault, solution))
     }
 
+    /// Returns the event for a time limit that ran out. `used` is the time of the solution until now.
+    fn late(&self, late: Late, used: Duration, said: String) -> Ending {
+        let limits = &self.context.job.limits;
+        let exceeded =
+            |message: String| Box::new(Event::TimeLimitExceeded { message, details: said.clone() });
+        match late {
+            Late::Solution => exceeded(format!("the solution took longer than {} s", limits.run_s)),
+            Late::Request => ending::error(
+                "the device does not answer",
+                &format!("it did not answer a request of the judge within {} s", OWN_REQUEST.as_secs()),
+            ),
+            // Less than half of the time was the solution's, so the judge was too slow.
+            Late::Submission if used < seconds(limits.whole_s) / 2 => ending::error(
+                "the judge took too long",
+                &format!(
+                    "compiled code is judged for {} s at most; verification took most of them, and the solution {:.1} s",
+                    limits.whole_s,
+                    used.as_secs_f64()
+                ),
+            ),
+            Late::Submission => exceeded(format!(
+                "all cases together took longer than {} s, of which the solution took {:.1} s",
+                limits.whole_s,
+                used.as_secs_f64()
+            )),
+        }
+    }
+
     /// Converts a fault to the event that the submitter sees.
     fn ending(&self, fault: Fault, solution: &mut Solution) -> Ending {
         use sandbox::Stop;
@@ -508,10 +550,9 @@ impl Judge<'_> {
                 Box::new(Event::Rejected { message: text, details: said, rule: rule.to_owned() })
             }
             (Fault::Worker(text), _) => ending::error("the device failed", &details(&text)),
-            (Fault::Time, _) | (_, Some(Stop::Time)) => Box::new(Event::TimeLimitExceeded {
-                message: format!("the solution took longer than {} s", self.context.job.limits.run_s),
-                details: said,
-            }),
+            (Fault::Time(late), _) => self.late(late, solution.session.used(), said),
+            // The process of a solution may run until the end of the submission.
+            (_, Some(Stop::Time)) => self.late(Late::Submission, solution.session.used(), said),
             (_, Some(Stop::Memory)) => Box::new(Event::MemoryLimitExceeded {
                 message: "the solution needs too much memory".to_owned(),
                 details: said,

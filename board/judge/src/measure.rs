@@ -1,5 +1,8 @@
 //! Measures the run time of a solution: samples with new inputs at changing addresses, verified, and summarised by their median.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,7 @@ use crate::sample::{Ahead, Rows, Sampler};
 use crate::session::{Fault, Session};
 use crate::statistics;
 use crate::times::Step;
-use crate::whole::{SamplesAhead, Wanted};
+use crate::whole::{InputsAhead, Verifier};
 
 /// Number of sets of addresses that samples choose from.
 const SETS: u32 = 3;
@@ -29,19 +32,20 @@ const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
 /// First of the numbers that the inputs of samples are derived from.
 const SAMPLES: u64 = 3000;
-/// One sample in so many is verified on a GPU, chosen unpredictably. On a software GPU all are.
+/// Where rows of every sample are verified, one sample in so many is verified whole on a GPU, chosen unpredictably. On a software GPU
+/// all are.
 const VERIFIED_ONE_IN: u64 = 8;
-/// Among the first samples more are verified, unless rows of all are: if there are no others, a solution must not get half of them
-/// wrong unnoticed.
-const FIRST_SAMPLES: usize = 12;
-const FIRST_VERIFIED_ONE_IN: u64 = 2;
-/// Size of the arguments above which fewer of the other samples are verified, because that takes the host seconds.
+/// Size of the arguments above which fewer samples are verified whole, because that takes the host seconds.
 const LARGE_BYTES: usize = 64 << 20;
 const LARGE_VERIFIED_ONE_IN: u64 = 32;
 /// Time for whole verifications of the samples of a case whose rows are verified in every sample. After that few are verified whole, but
 /// a solution never knows that none will be.
 const ENOUGH_VERIFYING: Duration = Duration::from_secs(3);
 const RARELY_VERIFIED_ONE_IN: u64 = 128;
+/// Where no rows can be verified, the first samples are all verified whole, and then one in so many. At least half of the samples must be
+/// wrong to change the median, so a solution that skips work has to escape in as many.
+const SURELY_VERIFIED: usize = 4;
+const WITHOUT_ROWS_VERIFIED_ONE_IN: u64 = 2;
 /// Most operations of one instruction of a wave: packed multiply-add in 64 lanes, and the largest matrix instruction.
 const FLOPS_PER_VECTOR: f64 = 256.0;
 const FLOPS_PER_MATRIX: f64 = 65_536.0;
@@ -62,6 +66,15 @@ pub(crate) struct Measurement<'a> {
     pub most_flops: f64,
 }
 
+/// What other threads compute for a measurement.
+struct Helpers<'s, 'scope, 'env> {
+    /// Chooses rows to verify, if there are any that can be computed alone.
+    sampler: Option<&'s Sampler<'s>>,
+    rows: Option<Ahead<'s>>,
+    inputs: Option<InputsAhead>,
+    verifier: Verifier<'scope, 'env>,
+}
+
 /// Why a case could not be measured.
 pub(crate) enum MeasureError {
     Fault(Fault),
@@ -69,6 +82,8 @@ pub(crate) enum MeasureError {
     Wrong(Box<(TestResult, DebugInfo)>),
     /// Correct before the measurement, but not during it.
     Inconsistent(String),
+    /// The judge can verify neither whole outputs nor rows.
+    Unverifiable(String),
 }
 
 impl From<Fault> for MeasureError {
@@ -91,133 +106,141 @@ impl Measurement<'_> {
             true => None,
             false => Sampler::new(self.spec, self.case),
         };
+        if sampler.is_none() && !self.has_reference() {
+            return Err(MeasureError::Unverifiable(format!(
+                "{}: a reference for all outputs has too many operations, and no rows can be computed alone",
+                self.case.name
+            )));
+        }
         let times = Arc::clone(session.times());
+        let most = if self.emulated { EMULATED_SAMPLES } else { MOST_SAMPLES };
+        let rounds = SAMPLES..SAMPLES + most as u64;
         std::thread::scope(|scope| {
-            let rounds = SAMPLES..SAMPLES + MOST_SAMPLES as u64;
-            let rows = sampler.as_ref().and_then(|sampler| sampler.ahead(scope, &times, rounds));
-            let ahead = match self.emulated {
-                true => None,
-                false => {
-                    SamplesAhead::start(scope, &times, self.spec, self.case, self.wanted(sampler.is_some()))
-                }
-            };
-            self.sample(session, sampler.as_ref(), rows, ahead)
+            let case = (self.spec, self.case);
+            let rows = sampler.as_ref().and_then(|sampler| sampler.ahead(scope, &times, rounds.clone()));
+            let inputs = InputsAhead::start(scope, &times, case, rounds);
+            let verifier = Verifier::new(scope, &times, case);
+            self.sample(session, Helpers { sampler: sampler.as_ref(), rows, inputs, verifier })
         })
-    }
-
-    /// Returns the samples that the host computes something for: all if it makes the inputs, and those that may be verified whole.
-    fn wanted(&self, has_rows: bool) -> Vec<Wanted> {
-        let CheckSpec { problem, dtype, .. } = self.spec;
-        let makes_inputs = problem.generators(self.case, dtype).is_none();
-        let sample = |index: usize| {
-            let verified = |is_spent| self.is_verified(index, has_rows, is_spent) && self.has_reference();
-            Wanted {
-                round: SAMPLES + index as u64,
-                inputs: makes_inputs,
-                whole: verified(false),
-                rarely: verified(has_rows),
-            }
-        };
-        (0..MOST_SAMPLES).map(sample).collect()
     }
 
     /// The secret seed decides whether all outputs of a sample are verified. `is_spent`: enough time was spent on that.
     fn is_verified(&self, index: usize, has_rows: bool, is_spent: bool) -> bool {
         let large = self.spec.problem.bytes_of_arguments(self.case, self.spec.dtype) > LARGE_BYTES;
-        let few = index < FIRST_SAMPLES && !has_rows;
-        self.emulated || (self.chance(index) >> 32).is_multiple_of(verified_one_in(few, large, is_spent))
+        self.emulated
+            || !has_rows && index < SURELY_VERIFIED
+            || (self.chance(index) >> 32).is_multiple_of(verified_one_in(has_rows, large, is_spent))
     }
 
     fn chance(&self, index: usize) -> u64 {
         self.spec.seed(self.case, 2000 + index as u64)
     }
 
-    fn sample<'r>(
+    fn sample(
         &self,
         session: &mut Session,
-        sampler: Option<&'r Sampler<'r>>,
-        mut rows_ahead: Option<Ahead<'r>>,
-        mut ahead: Option<SamplesAhead>,
+        mut helpers: Helpers<'_, '_, '_>,
     ) -> Result<Measured, MeasureError> {
         session.allow(self.time);
         let start = Instant::now();
         // Global variables of the check do not exist any more.
         session.reload()?;
+        let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
         let mut sets = Vec::new();
         for set in 0..SETS {
             let place = (1000 + u64::from(set), 1 + set);
             sets.push(PlacedCase::outline(session, self.spec, self.case, self.launch, place)?);
         }
         // Verify before anything is timed.
-        sets[0].renew(session, 1100, true, None)?;
-        let answer = sets[0].answer(session, 0)?;
-        self.require_correct(&mut sets[0], &answer)?;
-        drop(answer);
-        self.require_rows(session, &sets[0], sampler.map(|it| it.known(1100, &sets[0].prepared)))?;
-        sets[0].forget();
+        let first = &mut sets[0];
+        first.renew(session, 1100, None)?;
+        let called = first.call(session, 0, flush, false)?;
+        first.learn();
+        let (outputs, forbidden) = first.buffers.outputs(session, &first.prepared)?;
+        self.require_correct(first, &CallOutput { called, outputs, forbidden })?;
+        self.require_rows(session, first, helpers.sampler.map(|it| it.known(1100, &first.prepared)))?;
+        first.forget();
         if !self.emulated {
             for round in 0..WARM_UPS {
                 let set = &mut sets[(round % u64::from(SETS)) as usize];
-                set.renew(session, 1200 + round, false, None)?;
-                set.call(session, 1 + round, 0, false)?;
+                set.renew(session, 1200 + round, None)?;
+                set.call(session, 1 + round, flush, false)?;
                 set.forget();
             }
         }
-        // The limit is the solution's. What the judge computed until now took it no time.
         session.allow(self.time);
-        // The call that is counted is a sample like the others, and verified like them: a solution that does less in it is wrong.
-        let mut counts = None;
-        let counted = (self.spec.seed(self.case, 1500) % EMULATED_SAMPLES as u64) as usize;
-        let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
-        let mut samples = Vec::new();
-        let mut verifying = Duration::ZERO;
-        while !self.is_enough(&samples, start.elapsed()) {
-            let index = samples.len();
-            let round = index as u64;
-            let counting = self.emulated && index == counted;
-            // The secret seed decides which addresses are used. An estimate repeats exactly at the same addresses.
-            let set = if counting { 0 } else { (self.chance(index) % u64::from(SETS)) as usize };
-            let set = &mut sets[set];
-            let is_spent = sampler.is_some() && verifying > ENOUGH_VERIFYING;
-            if is_spent && let Some(ahead) = &ahead {
-                ahead.be_rare();
-            }
-            let verified = self.is_verified(index, sampler.is_some(), is_spent);
-            let begun = Instant::now();
-            let ahead = ahead.as_mut();
-            let sample = session.times().of(Step::Ahead, || ahead?.take(SAMPLES + round));
-            set.renew(session, SAMPLES + round, verified, sample)?;
-            if verified {
-                verifying += begun.elapsed();
-            }
-            let called = set.call(session, 100 + round, flush, counting)?;
-            if counting {
-                counts = called.counts.map(Counters::from_array);
-            }
-            samples.push(called.device_ms);
-            if verified {
-                let begun = Instant::now();
-                self.verify(session, set)?;
-                verifying += begun.elapsed();
-            }
-            let rows = match &mut rows_ahead {
-                Some(ahead) => session.times().of(Step::Ahead, || ahead.take(SAMPLES + round)),
-                // The host made these inputs, so it knows them.
-                None => sampler.map(|sampler| sampler.known(SAMPLES + round, &set.prepared)),
-            };
-            self.require_rows(session, set, rows)?;
-            set.forget();
-        }
+        let (samples, counts) = self.samples(session, &mut sets, &mut helpers, (start, flush))?;
+        let sampler = helpers.sampler;
         // What was computed for further samples is not needed.
-        drop((rows_ahead, ahead));
+        drop(helpers);
         session.allow(self.time);
-        let deterministic = self.repeats(session, &mut sets, sampler)?;
+        let deterministic = self.repeats(session, &mut sets, sampler, flush)?;
         for set in &sets {
             set.buffers.free(session)?;
         }
         let prepared = &sets[0].prepared;
         let outputs = sets[0].output_bytes();
         Ok(self.describe(&samples, prepared.flops, prepared.bytes, counts, deterministic, outputs))
+    }
+
+    /// Takes the samples. Returns their times, and the counters of one of them on a software GPU.
+    fn samples(
+        &self,
+        session: &mut Session,
+        sets: &mut [PlacedCase],
+        helpers: &mut Helpers<'_, '_, '_>,
+        (start, flush): (Instant, u64),
+    ) -> Result<(Vec<f64>, Option<Counters>), MeasureError> {
+        // The call that is counted is a sample like the others, and verified like them: a solution that does less in it is wrong.
+        let mut counts = None;
+        let counted = (self.spec.seed(self.case, 1500) % EMULATED_SAMPLES as u64) as usize;
+        let mut samples = Vec::new();
+        let (mut verifying, mut is_any_verified) = (Duration::ZERO, false);
+        loop {
+            let index = samples.len();
+            let round = index as u64;
+            let counting = self.emulated && index == counted;
+            // The secret seed decides which addresses are used. An estimate repeats exactly at the same addresses.
+            let set = if counting { 0 } else { (self.chance(index) % u64::from(SETS)) as usize };
+            let set = &mut sets[set];
+            // Until the call has ended, everything is the same for all samples. Whether this one is verified is decided after that, so
+            // that a solution cannot notice it in time to compute only then.
+            let inputs = session.times().of(Step::Ahead, || helpers.inputs.as_mut()?.take());
+            set.renew(session, SAMPLES + round, inputs)?;
+            let called = set.call(session, 100 + round, flush, counting)?;
+            if counting {
+                counts = called.counts.map(Counters::from_array);
+            }
+            samples.push(called.device_ms);
+            let is_last = self.is_enough(&samples, start.elapsed());
+            let rows = match &mut helpers.rows {
+                Some(ahead) => Some(session.times().of(Step::Ahead, || ahead.take(SAMPLES + round))),
+                // The host made these inputs, so it knows them.
+                None => helpers.sampler.map(|sampler| sampler.known(SAMPLES + round, &set.prepared)),
+            };
+            self.require_rows(session, set, rows)?;
+            let has_rows = helpers.sampler.is_some();
+            let is_spent = has_rows && verifying + helpers.verifier.spent() > ENOUGH_VERIFYING;
+            // A case without any such sample would be measured without a whole verification that a solution cannot foresee.
+            if self.is_verified(index, has_rows, is_spent) || is_last && !is_any_verified {
+                let begun = Instant::now();
+                is_any_verified = true;
+                set.learn();
+                let outputs = self.download(session, set)?;
+                let inputs = set.forget().prepared;
+                verifying += begun.elapsed();
+                if self.has_reference() {
+                    self.require(helpers.verifier.start(inputs, outputs))?;
+                }
+            }
+            self.require(helpers.verifier.poll())?;
+            set.forget();
+            if is_last {
+                break;
+            }
+        }
+        self.require(helpers.verifier.wait())?;
+        Ok((samples, counts))
     }
 
     /// Returns a flag if kernels executed less than the case needs, whatever the algorithm: then something else computed the result.
@@ -236,13 +259,6 @@ impl Measurement<'_> {
         })
     }
 
-    /// Verifies the outputs of the last call.
-    fn verify(&self, session: &mut Session, set: &mut PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
-        let outputs = self.download(session, set)?;
-        self.require_right(set, &outputs)?;
-        Ok(outputs)
-    }
-
     /// Reads the outputs of the last call.
     fn download(&self, session: &mut Session, set: &PlacedCase) -> Result<Vec<Vec<u8>>, MeasureError> {
         let (outputs, forbidden) = set.buffers.outputs(session, &set.prepared)?;
@@ -253,30 +269,41 @@ impl Measurement<'_> {
     }
 
     fn require_right(&self, set: &mut PlacedCase, outputs: &[Vec<u8>]) -> Result<(), MeasureError> {
-        if self.has_reference() && !set.compare(outputs).iter().all(|comparison| comparison.passed) {
-            let text = "outputs were correct in the check and wrong during the measurement";
-            return Err(MeasureError::Inconsistent(text.to_owned()));
-        }
-        Ok(())
+        self.require(!self.has_reference() || set.compare(outputs).iter().all(|comparison| comparison.passed))
     }
 
-    /// Calls the solution twice with the same inputs, at different addresses. Returns whether all bits of the outputs are the same. If
-    /// there is no reference, the outputs of both calls must agree within the tolerance.
+    /// Rejects a solution whose outputs are not right.
+    fn require(&self, is_right: bool) -> Result<(), MeasureError> {
+        match is_right {
+            true => Ok(()),
+            false => Err(MeasureError::Inconsistent(format!(
+                "outputs were correct in the check and wrong during the measurement of {}",
+                self.case.name
+            ))),
+        }
+    }
+
+    /// Calls the solution twice with the same inputs, at different addresses, as for samples. Returns whether all bits of the outputs are
+    /// the same. If there is no reference, the outputs of both calls must agree within the tolerance.
     fn repeats(
         &self,
         session: &mut Session,
         sets: &mut [PlacedCase],
         sampler: Option<&Sampler<'_>>,
+        flush: u64,
     ) -> Result<bool, MeasureError> {
         let set = &mut sets[0];
-        set.renew(session, 9000, true, None)?;
-        set.call(session, 9000, 0, false)?;
-        let outputs = self.verify(session, set)?;
+        set.renew(session, 9000, None)?;
+        set.call(session, 9000, flush, false)?;
+        set.learn();
+        let outputs = self.download(session, set)?;
+        self.require_right(set, &outputs)?;
         self.require_rows(session, set, sampler.map(|sampler| sampler.known(9000, &set.prepared)))?;
         let sample = set.forget();
         let set = &mut sets[1];
-        set.refresh(session, sample)?;
-        set.call(session, 10_000, 0, false)?;
+        set.renew(session, 9000, Some(sample))?;
+        set.call(session, 10_000, flush, false)?;
+        set.learn();
         let again = self.download(session, set)?;
         // The same bits are right again.
         if again == outputs {
@@ -407,13 +434,12 @@ impl Measurement<'_> {
     }
 }
 
-/// On a GPU one sample in so many is verified whole. `few`: the others may be few, and nothing else verifies them. `is_spent`: rows are
-/// verified, and enough time was spent on more. Each number divides the next one, so that what may be verified is known ahead.
-fn verified_one_in(few: bool, large: bool, is_spent: bool) -> u64 {
-    match (few, large, is_spent) {
-        (true, _, _) => FIRST_VERIFIED_ONE_IN,
-        (_, _, true) => RARELY_VERIFIED_ONE_IN,
-        (_, true, _) => LARGE_VERIFIED_ONE_IN,
+/// On a GPU one sample in so many is verified whole. `is_spent`: rows are verified, and enough time was spent on more.
+fn verified_one_in(has_rows: bool, large: bool, is_spent: bool) -> u64 {
+    match (has_rows, is_spent, large) {
+        (false, ..) => WITHOUT_ROWS_VERIFIED_ONE_IN,
+        (_, true, _) => RARELY_VERIFIED_ONE_IN,
+        (_, _, true) => LARGE_VERIFIED_ONE_IN,
         _ => VERIFIED_ONE_IN,
     }
 }

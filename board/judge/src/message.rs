@@ -9,7 +9,8 @@ use board_contract::Counters;
 
 /// Largest frame in bytes.
 pub(crate) const MOST: usize = 72 << 20;
-/// Most bytes of a buffer in one frame. Of larger buffers one part is read from the device while the one before is processed.
+/// Most bytes of a buffer in one frame. Larger buffers are read in parts: the next part is read from the device while the judge processes
+/// the last one.
 pub(crate) const CHUNK: usize = 8 << 20;
 /// Memory for a frame before any of it was received.
 const FIRST_BYTES: usize = 64 << 10;
@@ -379,7 +380,7 @@ pub(crate) fn send_parts(stream: &mut impl Write, parts: &[&[u8]]) -> io::Result
     parts.iter().try_for_each(|part| stream.write_all(part))
 }
 
-/// Receives a frame in the memory of another one.
+/// Receives a frame into `frame`, whose memory is used again.
 pub(crate) fn receive_into(stream: &mut impl Read, frame: &mut Vec<u8>) -> io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

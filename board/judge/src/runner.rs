@@ -46,7 +46,7 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
         generator: Vec::new(),
         generators: HashMap::new(),
     };
-    // The memory of both is used again: system calls for new pages take longer than to copy what is in them.
+    // Both keep their memory: to get new pages from the system takes longer than to copy the contents.
     let (mut frame, mut reply) = (Vec::new(), Vec::new());
     loop {
         match message::receive_into(&mut stream, &mut frame) {

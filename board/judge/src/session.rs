@@ -15,7 +15,7 @@ use transport::Endpoint;
 use worker_client::{Observer, WorkerAddress};
 
 use crate::channel::Channel;
-pub(crate) use crate::channel::Fault;
+pub(crate) use crate::channel::{Fault, Late};
 use crate::host_solution::{HostSolution, HostWork};
 use crate::message::{self, CHUNK, Call, CallReport, DESCRIPTOR, Fill, Generate, Preparation, Request};
 use crate::times::{Step, Times};
@@ -23,6 +23,9 @@ use crate::tools::Tools;
 
 /// Timeout for connecting to the worker.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit of one request of the judge's own, such as to read a part of a buffer. A device that needs longer hangs.
+pub(crate) const OWN_REQUEST: Duration = Duration::from_secs(60);
 
 /// Output and exit status of an ended process.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,9 @@ pub(crate) struct Session {
     worker: Option<WorkerAddress>,
     /// Observer of the runner's session.
     observer: Option<Observer>,
+    /// Time that the solution has left, and that it has used since the start.
+    left: Duration,
+    used: Duration,
     /// Where the time of the judge goes.
     times: Arc<Times>,
     /// Memory for replies with contents of buffers.
@@ -106,9 +112,27 @@ impl Session {
             solution: None,
             worker: address(worker, token),
             observer: None,
+            left: whole,
+            used: Duration::ZERO,
             times: Arc::default(),
             received: Vec::new(),
         })
+    }
+
+    /// Uses a device at the other end of a connection.
+    #[cfg(test)]
+    pub fn of(channel: Channel) -> Session {
+        Session {
+            channel,
+            process: None,
+            solution: None,
+            worker: None,
+            observer: None,
+            left: OWN_REQUEST,
+            used: Duration::ZERO,
+            times: Arc::default(),
+            received: Vec::new(),
+        }
     }
 
     /// Returns where the time of the judge goes.
@@ -121,10 +145,26 @@ impl Session {
         self.solution = Some(solution);
     }
 
-    /// Sets the time limit of the following operations.
+    /// Gives the solution so much time, for all of its following calls together. What the judge does between them takes none of it.
     pub fn allow(&mut self, time: Duration) {
-        self.channel.allow(time);
-        self.solution.iter_mut().for_each(|solution| solution.allow(time));
+        self.left = time;
+    }
+
+    /// Returns the time that the solution has used since the start of the session.
+    pub fn used(&self) -> Duration {
+        self.used
+    }
+
+    /// Does something that the solution's code can delay, in the solution's time.
+    fn charged<T>(&mut self, body: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.channel.allow(self.left, Late::Solution);
+        self.solution.iter_mut().for_each(|solution| solution.allow(self.left));
+        let start = Instant::now();
+        let result = body(self);
+        let took = start.elapsed();
+        self.left = self.left.saturating_sub(took);
+        self.used += took;
+        result
     }
 
     pub fn device(&mut self) -> Result<String, Fault> {
@@ -139,12 +179,13 @@ impl Session {
     }
 
     pub fn load(&mut self, code: &[u8], kernel: &str) -> Result<(), Fault> {
-        self.ask(&Request::Load { code: code.to_vec(), kernel: kernel.to_owned() }).map(drop)
+        let request = Request::Load { code: code.to_vec(), kernel: kernel.to_owned() };
+        self.charged(|it| it.send(&request)).map(drop)
     }
 
     /// Resets the state of a kernel's module.
     pub fn reload(&mut self) -> Result<(), Fault> {
-        self.ask(&Request::Reload).map(drop)
+        self.charged(|it| it.send(&Request::Reload)).map(drop)
     }
 
     /// Allocates a buffer on a device. Its contents are undefined: a solution may have written to it when it was mapped.
@@ -153,11 +194,13 @@ impl Session {
             return self.ask(&Request::Allocate { device, buffer, bytes }).map(drop);
         }
         let handle = self.ask(&Request::Share { device, buffer, bytes })?;
-        self.solution.as_mut().map_or(Ok(()), |solution| solution.open(device, buffer, &handle))
+        self.charged(|it| {
+            it.solution.as_mut().map_or(Ok(()), |solution| solution.open(device, buffer, &handle))
+        })
     }
 
     pub fn free(&mut self, buffer: u32) -> Result<(), Fault> {
-        self.solution.as_mut().map_or(Ok(()), |solution| solution.close(buffer))?;
+        self.charged(|it| it.solution.as_mut().map_or(Ok(()), |solution| solution.close(buffer)))?;
         self.ask(&Request::Free { buffer }).map(drop)
     }
 
@@ -166,6 +209,7 @@ impl Session {
         times.of(Step::Upload, || {
             for (index, part) in bytes.chunks(CHUNK).enumerate() {
                 let offset = offset + (index * CHUNK) as u64;
+                self.channel.allow(OWN_REQUEST, Late::Request);
                 self.channel.post(&[&message::write_head(buffer, offset, part.len()), part])?;
                 self.channel.reply(&mut self.received)?;
             }
@@ -193,9 +237,10 @@ impl Session {
             |start: u64| Request::Read { buffer, offset: offset + start, bytes: size(start) }.encode();
         let mut received = std::mem::take(&mut self.received);
         let mut failed = None;
-        // The end of what was requested, and of what was received.
+        // Offsets up to which the buffer was requested and received.
         let (mut requested, mut start) = (0, 0);
         while start < requested || (requested < bytes && failed.is_none()) {
+            self.channel.allow(OWN_REQUEST, Late::Request);
             while requested < bytes.min(start + 2 * CHUNK as u64) && failed.is_none() {
                 self.channel.post(&[&request(requested)])?;
                 requested += size(requested);
@@ -206,7 +251,7 @@ impl Session {
                     let text = "a part of a buffer does not have the requested size";
                     failed = Some(Fault::InvalidReply(text.to_owned()));
                 }
-                // A reply to the next request follows.
+                // The reply to the next request is still to come, and must be received.
                 Err(fault @ Fault::Hip { .. }) => failed = failed.or(Some(fault)),
                 Err(fault) => return Err(fault),
             }
@@ -233,6 +278,13 @@ impl Session {
     /// Calls the solution. Times and counters are those of the worker, and of this process.
     pub fn call(&mut self, preparation: Preparation, call: Call) -> Result<Called, Fault> {
         self.ask(&Request::Prepare(preparation))?;
+        if self.solution.is_none() {
+            self.observe()?;
+        }
+        self.charged(|it| it.measured_call(call))
+    }
+
+    fn measured_call(&mut self, call: Call) -> Result<Called, Fault> {
         let start = Instant::now();
         let elapsed_ms = || start.elapsed().as_secs_f64() * 1e3;
         if let Some(solution) = &mut self.solution {
@@ -241,14 +293,13 @@ impl Session {
             let report = CallReport { device_ms: work.time_ns as f64 / 1e6, host_ms: elapsed_ms(), counts };
             return Ok(Called { report, work: Some(work) });
         }
-        self.observe()?;
         let count = call.count;
         if let Some(observer) = &self.observer {
             observer.start(count).map_err(|error| Fault::Worker(error.to_string()))?;
         }
         // The observer counts, and so sees as many devices as the worker has.
         let call = Call { count: count && self.observer.is_none(), ..call };
-        let reply = self.ask(&Request::Call(call))?;
+        let reply = self.send(&Request::Call(call))?;
         let report = CallReport::decode(&reply)
             .ok_or_else(|| Fault::InvalidReply("invalid reply to a call".to_owned()))?;
         let report = CallReport { host_ms: elapsed_ms(), ..report };
@@ -310,7 +361,13 @@ impl Session {
         self.solution = None;
     }
 
+    /// Sends a request of the judge's own, which takes the solution no time.
     fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
+        self.channel.allow(OWN_REQUEST, Late::Request);
+        self.send(request)
+    }
+
+    fn send(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
         let times = Arc::clone(&self.times);
         times.of(Step::Device, || self.channel.ask(&request.encode()))
     }

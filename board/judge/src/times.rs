@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 /// A step of the work on a case, on the thread that judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Inputs that the host makes or repeats.
+    /// Inputs that the host makes, or computes again to verify a call.
     Inputs,
     /// Writing inputs to the device.
     Upload,
     /// Whole expected outputs.
     Reference,
-    /// Waiting for expected rows, or for samples that other threads compute.
+    /// Waiting for other threads: for expected rows, inputs and verifications.
     Ahead,
     /// Reading outputs and inputs from the device.
     Download,
@@ -28,19 +28,41 @@ pub(crate) enum Step {
 const NAMES: [&str; 8] =
     ["inputs", "upload", "reference", "ahead", "download", "guards", "comparison", "device"];
 
-/// Times since the last row.
+/// Times since the last line of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     parts: [AtomicU64; NAMES.len()],
-    /// What other threads compute at the same time.
+    /// What other threads computed at the same time.
     others: AtomicU64,
     has_heading: std::sync::atomic::AtomicBool,
+    /// Steps in their order, for tests.
+    #[cfg(test)]
+    notes: std::sync::Mutex<Vec<&'static str>>,
 }
 
 impl Times {
-    /// Runs a step. Steps must not be in each other.
+    /// Runs a step, and adds its time. Steps must not be nested, or their time counts twice.
     pub fn of<T>(&self, part: Step, body: impl FnOnce() -> T) -> T {
+        #[cfg(test)]
+        self.note(match part {
+            Step::Inputs => "Inputs",
+            Step::Guards => "Guards",
+            Step::Ahead => "Ahead",
+            _ => "other",
+        });
         timed(&self.parts[part as usize], body)
+    }
+
+    /// Notes an event for a test.
+    #[cfg(test)]
+    pub fn note(&self, event: &'static str) {
+        self.notes.lock().unwrap().push(event);
+    }
+
+    /// Returns the events in their order.
+    #[cfg(test)]
+    pub fn noted(&self) -> Vec<&'static str> {
+        self.notes.lock().unwrap().clone()
     }
 
     /// Runs work of another thread.
@@ -48,7 +70,7 @@ impl Times {
         timed(&self.others, body)
     }
 
-    /// Begins a case.
+    /// Sets all times to zero, for the next case.
     pub fn clear(&self) {
         self.parts.iter().chain([&self.others]).for_each(|sum| sum.store(0, Ordering::Relaxed));
     }

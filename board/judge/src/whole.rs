@@ -1,119 +1,137 @@
-//! Computes inputs and whole expected outputs of samples ahead of the device, on other threads.
+//! Verifies whole outputs of samples on another thread while the device works on later ones, and makes the inputs that the host has to make
+//! before the device needs them.
+//!
+//! What is computed during a call must not depend on whether that call will be verified: a solution could notice it, because computations
+//! take processors and memory bandwidth from others. So inputs are made for every sample, and a verification starts after its call.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread::Scope;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
-use board_problems::{Case, Expected, Prepared, Value, with_threads};
+use board_problems::{Case, Prepared, Value, with_threads};
 
-use crate::check::CheckSpec;
-use crate::times::Times;
+use crate::check::{CheckSpec, Sample};
+use crate::times::{Step, Times};
 
-/// Most bytes of the inputs and expected outputs of a sample that is computed ahead. Two are in memory then: one is used meanwhile.
+/// Most bytes of the arguments and expected outputs of a sample that another thread computes with. Two samples are in memory then.
 const MOST_BYTES: usize = 2 << 30;
 /// Size of an expected element.
 const EXPECTED_BYTES: usize = 8;
 
-/// Inputs of a sample, and expected outputs if they have been computed.
-pub(crate) struct Sample {
-    pub prepared: Prepared,
-    pub expected: Option<Vec<Expected>>,
+/// Inputs that another thread makes, those of one sample ahead.
+pub(crate) struct InputsAhead {
+    receiver: Receiver<Prepared>,
 }
 
-/// A sample that will be wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub round: u64,
-    /// Whether the host makes its inputs, and so needs them in any case.
-    pub inputs: bool,
-    /// Whether its outputs are compared whole,
-    pub whole: bool,
-    /// even if that is done rarely.
-    pub rarely: bool,
-}
-
-/// Samples that another thread computes.
-pub(crate) struct SamplesAhead {
-    receiver: Receiver<(u64, Sample)>,
-    wanted: Vec<Wanted>,
-    progress: Arc<Progress>,
-}
-
-/// What the other thread does not have to compute any more.
-#[derive(Default)]
-struct Progress {
-    /// Samples of earlier rounds.
-    round: AtomicU64,
-    /// Expected outputs of samples that are compared unless that is done rarely.
-    is_rare: AtomicBool,
-}
-
-impl SamplesAhead {
-    /// Starts to compute samples, in this order. One is ready while the one before is used. `None` if they would need too much memory.
+impl InputsAhead {
+    /// Starts to make the inputs of the samples of these rounds, in this order. `None` if the device generates them, or if they would need
+    /// too much memory.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         times: &'scope Times,
-        spec: CheckSpec<'scope>,
-        case: &'scope Case,
-        wanted: Vec<Wanted>,
-    ) -> Option<SamplesAhead> {
-        if bytes(spec, case) > MOST_BYTES {
+        (spec, case): (CheckSpec<'scope>, &'scope Case),
+        rounds: Range<u64>,
+    ) -> Option<InputsAhead> {
+        if spec.problem.generators(case, spec.dtype).is_some() || bytes(spec, case) > MOST_BYTES {
             return None;
         }
-        // The others are for the thread that waits for the device, and for the programs that serve it.
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
         let (sender, receiver) = sync_channel(0);
-        let progress = Arc::new(Progress::default());
-        let it = SamplesAhead { receiver, wanted: wanted.clone(), progress: Arc::clone(&progress) };
         scope.spawn(move || {
-            for sample in wanted {
-                let whole = match progress.is_rare.load(Ordering::Relaxed) {
-                    true => sample.rarely,
-                    false => sample.whole,
-                };
-                if sample.round < progress.round.load(Ordering::Relaxed) || !(whole || sample.inputs) {
-                    continue;
-                }
-                let computed = times.of_another_thread(|| {
-                    with_threads(threads, || {
-                        let prepared = spec.inputs(case, sample.round);
-                        let expected = whole.then(|| spec.problem.expected(case, spec.dtype, &prepared));
-                        Sample { prepared, expected }
-                    })
-                });
+            for round in rounds {
+                let inputs = times.of_another_thread(|| with_threads(half(), || spec.inputs(case, round)));
                 // The receiver is gone when there are enough samples.
-                if sender.send((sample.round, computed)).is_err() {
+                if sender.send(inputs).is_err() {
                     return;
                 }
             }
         });
-        Some(it)
+        Some(InputsAhead { receiver })
     }
 
-    /// Notes that samples are compared whole rarely from now on.
-    pub fn be_rare(&self) {
-        self.progress.is_rare.store(true, Ordering::Relaxed);
+    /// Returns the inputs of the next round; `None` after the last one, or if the other thread has panicked.
+    pub fn take(&mut self) -> Option<Sample> {
+        let prepared = self.receiver.recv().ok()?;
+        Some(Sample { prepared, expected: None })
+    }
+}
+
+/// Compares outputs with whole references, on another thread.
+pub(crate) struct Verifier<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    times: &'scope Times,
+    spec: CheckSpec<'scope>,
+    case: &'scope Case,
+    /// Whether two samples need too much memory, so that this thread waits.
+    is_large: bool,
+    /// The verification that is under way: whether the outputs are right, and the time that it took.
+    running: Option<ScopedJoinHandle<'scope, (bool, Duration)>>,
+    spent: Duration,
+}
+
+impl<'scope, 'env> Verifier<'scope, 'env> {
+    pub fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        times: &'scope Times,
+        (spec, case): (CheckSpec<'scope>, &'scope Case),
+    ) -> Verifier<'scope, 'env> {
+        let is_large = bytes(spec, case) > MOST_BYTES;
+        Verifier { scope, times, spec, case, is_large, running: None, spent: Duration::ZERO }
     }
 
-    /// Returns the sample of a round, and drops those of earlier ones. `None` if it is not wanted, or too late for it.
-    pub fn take(&mut self, round: u64) -> Option<Sample> {
-        let is_rare = self.progress.is_rare.load(Ordering::Relaxed);
-        let is_wanted =
-            |it: &Wanted| it.round == round && (it.inputs || if is_rare { it.rarely } else { it.whole });
-        if !self.wanted.iter().any(is_wanted) {
-            return None;
-        }
-        self.progress.round.store(round, Ordering::Relaxed);
-        loop {
-            let (next, sample) = self.receiver.recv().ok()?;
-            match next.cmp(&round) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Some(sample),
-                std::cmp::Ordering::Greater => return None,
-            }
+    /// Starts to verify the outputs of a call that had these inputs. Waits for the one before; returns whether that was right.
+    pub fn start(&mut self, inputs: Prepared, outputs: Vec<Vec<u8>>) -> bool {
+        let was_right = self.wait();
+        let (spec, case, times) = (self.spec, self.case, self.times);
+        let threads = if self.is_large { usize::MAX } else { half() };
+        self.running = Some(self.scope.spawn(move || {
+            let start = Instant::now();
+            let is_right = times.of_another_thread(|| {
+                with_threads(threads, || {
+                    let expected = spec.problem.expected(case, spec.dtype, &inputs);
+                    drop(inputs);
+                    let mut pairs = expected.iter().zip(&outputs);
+                    expected.len() == outputs.len()
+                        && pairs
+                            .all(|(right, found)| spec.problem.compare(case, spec.dtype, right, found).passed)
+                })
+            });
+            (is_right, start.elapsed())
+        }));
+        was_right && (!self.is_large || self.wait())
+    }
+
+    /// Returns whether the last outputs are right, as far as that is known without waiting.
+    pub fn poll(&mut self) -> bool {
+        match &self.running {
+            Some(running) if running.is_finished() => self.join(),
+            _ => true,
         }
     }
+
+    /// Waits until the last outputs are verified; returns whether they are right.
+    pub fn wait(&mut self) -> bool {
+        let times = self.times;
+        times.of(Step::Ahead, || self.join())
+    }
+
+    fn join(&mut self) -> bool {
+        let Some(running) = self.running.take() else { return true };
+        let (is_right, took) = running.join().unwrap_or_else(|panic| resume_unwind(panic));
+        self.spent += took;
+        is_right
+    }
+
+    /// Returns the time that all verifications took.
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+}
+
+/// Threads for what is computed while the device works. The other processors are for the programs that serve it.
+fn half() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2)
 }
 
 /// Bytes of the arguments and the expected outputs of a sample.
@@ -130,45 +148,76 @@ mod tests {
     use super::*;
     use board_problems::{Dtype, Place, Set, find};
 
-    #[test]
-    fn samples_that_are_computed_ahead_are_those_of_their_round() {
-        // The device generates the inputs of the first one, and the host those of the second.
-        for slug in ["softmax", "cholesky"] {
-            let problem = find(slug).unwrap();
-            let case = problem.cases(Set::Bench, Place::Emulated).next().unwrap();
-            let spec = CheckSpec { problem, dtype: Dtype::Float32, seed: 5 };
-            let wanted = [(3, true), (4, false), (7, true), (9, true), (12, true), (20, true)]
-                .map(|(round, whole)| Wanted { round, inputs: !whole, whole, rarely: round >= 20 });
-            let times = Times::default();
-            std::thread::scope(|scope| {
-                let mut ahead = SamplesAhead::start(scope, &times, spec, case, wanted.to_vec()).unwrap();
-                let right = |round| {
-                    let inputs = spec.inputs(case, round);
-                    (problem.expected(case, spec.dtype, &inputs), inputs)
-                };
-                for (round, whole) in [(3, true), (4, false), (9, true)] {
-                    let sample = ahead.take(round).unwrap();
-                    let (expected, inputs) = right(round);
-                    assert_eq!(sample.prepared, inputs);
-                    assert_eq!(sample.expected, whole.then_some(expected));
-                    // Nobody wants that round, so nothing waits for it.
-                    assert!(ahead.take(1000 + round).is_none());
-                }
-                ahead.be_rare();
-                assert!(ahead.take(12).is_none());
-                assert_eq!(ahead.take(20).unwrap().expected, Some(right(20).0));
-            });
-        }
+    fn small(slug: &str) -> (CheckSpec<'static>, &'static Case) {
+        let problem = find(slug).unwrap();
+        let case = problem.cases(Set::Bench, Place::Emulated).next().unwrap();
+        (CheckSpec { problem, dtype: Dtype::Float32, seed: 5 }, case)
     }
 
     #[test]
-    fn samples_that_need_too_much_memory_are_not_computed_ahead() {
-        let problem = find("vector-addition").unwrap();
-        let spec = CheckSpec { problem, dtype: Dtype::Float32, seed: 5 };
-        let large = problem.cases(Set::Bench, Place::Real).last().unwrap();
+    fn inputs_that_the_host_makes_come_in_the_order_of_their_rounds() {
+        let (spec, case) = small("cholesky");
         let times = Times::default();
         std::thread::scope(|scope| {
-            assert!(SamplesAhead::start(scope, &times, spec, large, Vec::new()).is_none());
+            let mut ahead = InputsAhead::start(scope, &times, (spec, case), 3..6).unwrap();
+            for round in 3..6 {
+                assert_eq!(ahead.take().unwrap().prepared, spec.inputs(case, round));
+            }
+            assert!(ahead.take().is_none());
         });
+    }
+
+    #[test]
+    fn inputs_that_the_device_generates_or_that_are_large_are_not_made_ahead() {
+        let times = Times::default();
+        let problem = find("vector-addition").unwrap();
+        let large = problem.cases(Set::Bench, Place::Real).last().unwrap();
+        let spec = CheckSpec { problem, dtype: Dtype::Float32, seed: 5 };
+        assert!(bytes(spec, large) > MOST_BYTES);
+        std::thread::scope(|scope| {
+            assert!(InputsAhead::start(scope, &times, small("softmax"), 3..6).is_none());
+            assert!(InputsAhead::start(scope, &times, (spec, large), 3..6).is_none());
+        });
+    }
+
+    #[test]
+    fn a_wrong_output_is_noticed_when_its_verification_ends() {
+        let (spec, case) = small("softmax");
+        let inputs = |round| spec.inputs(case, round);
+        let right = |round| {
+            let expected = spec.problem.expected(case, spec.dtype, &inputs(round));
+            expected.iter().map(|it| it.values.encode(it.element)).collect::<Vec<_>>()
+        };
+        let mut wrong = right(2);
+        wrong[0][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        let times = Times::default();
+        std::thread::scope(|scope| {
+            for is_large in [false, true] {
+                let mut verifier = Verifier::new(scope, &times, (spec, case));
+                verifier.is_large = is_large;
+                assert!(verifier.wait());
+                assert!(verifier.start(inputs(1), right(1)));
+                // Where two samples would need too much memory, a start waits for its own verification.
+                assert_eq!(verifier.start(inputs(2), wrong.clone()), !is_large);
+                assert_eq!(verifier.start(inputs(3), right(3)), is_large);
+                assert!(verifier.wait() && verifier.poll());
+                assert!(verifier.spent() > Duration::ZERO);
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_of_the_other_thread_reaches_the_one_that_waits() {
+        let (spec, case) = small("softmax");
+        let times = Times::default();
+        let panic = std::panic::catch_unwind(|| {
+            std::thread::scope(|scope| {
+                let mut verifier = Verifier::new(scope, &times, (spec, case));
+                // Without its inputs the reference cannot compute.
+                verifier.start(Prepared { arguments: Vec::new(), ..spec.inputs(case, 1) }, Vec::new());
+                verifier.wait()
+            })
+        });
+        assert!(panic.is_err());
     }
 }

@@ -121,7 +121,7 @@ fn right_solutions_are_accepted() {
 fn wrong_solutions_are_not() {
     let mut paths = sources("wrong");
     if rig::imitated().is_some() {
-        // Without a barrier threads of a real GPU may still happen to work in the right order.
+        // A missing barrier need not show on a real GPU: its threads may run in the right order by chance.
         paths.retain(|path| !path.to_string_lossy().ends_with(".barrier.hip"));
     }
     let complaints = complaints(&paths, Endpoint::Checker, &["WRONG_ANSWER", "RUNTIME_ERROR"]);

@@ -252,6 +252,17 @@ fn what_is_unknown_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_panic_of_the_judge_is_an_error_and_still_the_last_event() {
+    let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Checker);
+    job.device = None;
+    let mut events = Vec::new();
+    let mut request = || -> Option<Grant> { panic!("there is no grant") };
+    board_judge::run(&job, rig().tools(), &mut request, &mut |event| events.push(event));
+    let Some(Event::Error { message, details, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((message.as_str(), details.as_str()), ("the judge failed", "there is no grant"));
+}
+
+#[test]
 fn an_equal_source_is_not_compiled_again() {
     let gpu = Gpu::find("MI300X").unwrap();
     let compiler = Compiler::new(rig().tools(), gpu.target, std::time::Duration::from_secs(120));

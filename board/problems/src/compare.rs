@@ -152,7 +152,7 @@ impl Element {
     }
 }
 
-/// Elements that are compared at a time. Means are sums of these sums, so they do not depend on the number of threads.
+/// Elements that are compared as one block. Sums are computed per block and then added, so they do not depend on the number of threads.
 const BLOCK: usize = 1 << 15;
 
 /// Compares an output with its expected contents.

@@ -12,7 +12,7 @@ use crate::parameter::{Direction, Fill};
 use crate::problem::Problem;
 use crate::threads;
 
-/// Operations of a byte, roughly.
+/// Operations that generate one byte, roughly.
 const WORK_OF_A_BYTE: usize = 2;
 
 /// How a device generates an input.
@@ -70,7 +70,8 @@ impl Generator {
             (Numbers::Uniform { low, high }, _) => {
                 let span = high - low;
                 let units = random.map(|bits| (bits >> 11) as f64 * UNIT);
-                // A product with a power of two is exact, so that both ways round once. Without the instruction, `mul_add` is a call.
+                // A product with a power of two is exact, so both expressions round once and give the same bits. The first one is faster on
+                // processors without a fused instruction, where `mul_add` is a function call.
                 match is_power_of_two(span) {
                     true => self.floats(bytes, units.map(|unit| span * unit + low)),
                     false => self.floats(bytes, units.map(|unit| span.mul_add(unit, low))),
@@ -119,7 +120,7 @@ fn is_power_of_two(value: f64) -> bool {
     value.is_normal() && value > 0.0 && value.to_bits().trailing_zeros() >= f64::MANTISSA_DIGITS - 1
 }
 
-/// Returns random bits for an element, counted from 1. They depend on the seed and the number alone.
+/// Returns the random bits of an element of a sequence, counted from 1. They depend on the seed and on the position alone.
 pub fn mixed(seed: u64, index: u64) -> u64 {
     let z = seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -8,9 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
 
-/// Words of a stream that a random number takes.
+/// Words of a stream that one random number consumes.
 const WORDS_OF_A_NUMBER: u128 = 2;
-/// Operations for a byte, roughly.
+/// Operations that make one byte, roughly.
 const WORK: usize = 8;
 
 /// Random numbers of one input: a separate stream for every seed, problem, case and name.
@@ -34,7 +34,7 @@ impl Random {
         Self(ChaCha8Rng::seed_from_u64(names))
     }
 
-    /// Returns the stream after so many more numbers.
+    /// Returns the stream from the position after so many further numbers.
     fn after(&self, numbers: usize) -> Self {
         let mut later = self.0.clone();
         later.set_word_pos(later.get_word_pos() + WORDS_OF_A_NUMBER * numbers as u128);

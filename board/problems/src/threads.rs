@@ -1,7 +1,10 @@
 //! Threads that compute parts of one result. No part depends on another one, so the result is the same for any number of threads.
+//! A panic of a thread is a panic of its caller, with the same payload.
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Most threads of one computation, because a machine judges several submissions.
@@ -15,7 +18,7 @@ const LEAST_WORK: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
 struct Allowed {
-    /// Most threads; `None` for as many as the machine has processors.
+    /// Most threads; `None` for as many as [`most_threads`] permits.
     threads: Option<usize>,
     least_work: usize,
 }
@@ -24,12 +27,13 @@ thread_local! {
     static ALLOWED: Cell<Allowed> = const { Cell::new(Allowed { threads: None, least_work: LEAST_WORK }) };
 }
 
-/// Runs `body` on this thread. What it computes uses at most so many threads, with this one.
+/// Runs `body` on this thread. What it computes uses at most so many threads, including this one, and never more than the machine has
+/// processors or than 16.
 pub fn with_threads<T>(most: usize, body: impl FnOnce() -> T) -> T {
-    allowing(Allowed { threads: Some(most.max(1)), ..ALLOWED.get() }, body)
+    allowing(Allowed { threads: Some(most.clamp(1, most_threads())), ..ALLOWED.get() }, body)
 }
 
-/// Like [`with_threads`], but with parts that are as small as possible.
+/// Like [`with_threads`], but with parts that are as small as possible, and with any number of threads.
 #[cfg(test)]
 pub(crate) fn with_small_parts<T>(threads: usize, body: impl FnOnce() -> T) -> T {
     allowing(Allowed { threads: Some(threads), least_work: 1 }, body)
@@ -46,10 +50,14 @@ fn allowing<T>(allowed: Allowed, body: impl FnOnce() -> T) -> T {
     body()
 }
 
+/// Returns the most threads of one computation on this machine.
+fn most_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
 /// Returns the number of threads that a computation on this thread may use.
 fn threads() -> usize {
-    let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    ALLOWED.get().threads.unwrap_or_else(available)
+    ALLOWED.get().threads.unwrap_or_else(most_threads)
 }
 
 /// Returns the number of elements of a part: whole units. `work` is the number of operations of an element.
@@ -108,16 +116,22 @@ pub(crate) fn parts<T: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// Processes every part, on as many threads as are allowed and useful. Whatever a part computes stays on its thread.
+/// Processes every part, on as many threads as are allowed and useful. A part that uses [`each`] itself starts no further threads. When
+/// one part panics, the others end, and so does the caller, with the same panic.
 pub(crate) fn each<P: Send>(parts: impl ExactSizeIterator<Item = P> + Send, work: impl Fn(P) + Sync) {
     let threads = threads().min(parts.len());
     if threads <= 1 {
         return with_threads(1, || parts.for_each(work));
     }
     let queue = Mutex::new(parts);
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let has_panicked = AtomicBool::new(false);
+    let next = || match has_panicked.load(Ordering::Relaxed) {
+        true => None,
+        false => queue.lock().unwrap_or_else(PoisonError::into_inner).next(),
+    };
     let least_work = ALLOWED.get().least_work;
     let run = || {
+        let _notice = OnPanic(&has_panicked);
         allowing(Allowed { threads: Some(1), least_work }, || {
             while let Some(part) = next() {
                 work(part);
@@ -125,11 +139,22 @@ pub(crate) fn each<P: Send>(parts: impl ExactSizeIterator<Item = P> + Send, work
         });
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(run);
-        }
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         run();
+        // Without this, the scope would panic with a text of its own, and what went wrong would be lost.
+        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
     });
+}
+
+/// Sets a flag when a thread unwinds.
+struct OnPanic<'a>(&'a AtomicBool);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +191,35 @@ mod tests {
         };
         assert_eq!(used(1), 1);
         assert_eq!(used(3), 3);
+    }
+
+    #[test]
+    fn no_more_threads_are_used_than_there_are_processors_or_than_sixteen() {
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        for wanted in [0, 1, 2, 16, 17, 1000, usize::MAX] {
+            let allowed = with_threads(wanted, threads);
+            assert!(allowed >= 1 && allowed <= available.min(16), "{wanted}: {allowed}");
+            assert!(allowed <= wanted.max(1), "{wanted}: {allowed}");
+        }
+        assert_eq!(threads(), available.min(16));
+    }
+
+    #[test]
+    fn a_panic_of_any_part_reaches_the_caller_with_its_text_and_ends_the_others() {
+        for threads in [1, 2, 5] {
+            let started = std::sync::atomic::AtomicUsize::new(0);
+            let compute = || {
+                parts(100_000, 1, |part| {
+                    started.fetch_add(1, Ordering::Relaxed);
+                    assert!(part.start < 10, "the part is too large");
+                })
+            };
+            let caught =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| with_small_parts(threads, compute)));
+            let text = caught.expect_err("a panic");
+            assert_eq!(text.downcast_ref::<&str>(), Some(&"the part is too large"), "{threads}");
+            assert!(started.into_inner() < 50_000, "{threads}");
+        }
     }
 
     #[test]

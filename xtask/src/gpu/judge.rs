@@ -8,12 +8,12 @@ use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Test programs, and why the others are not here: they test the judge's messages and the software GPU's reports.
+/// Test programs. The judge's other tests are about its messages and about reports of software GPUs, and need no GPU.
 const TESTS: &[&str] = &["exploits", "solutions"];
 
 /// Folders of the board's sources that the tests read.
@@ -56,9 +56,10 @@ pub struct Choice<'a> {
 pub fn run(bundle: &Path, logs: &Path, backend: Backend, choice: Choice<'_>) -> Result<usize> {
     step::heading("the board's judge");
     let folder = Part::Judge.folder(bundle);
-    let tests = chosen(TESTS, choice.program)?;
+    let tests = chosen("test program of the judge", TESTS, choice.program)?;
+    let models = chosen("model", MODELS, choice.model)?;
     let mut failed = 0;
-    for model in chosen(MODELS, choice.model)? {
+    for model in models {
         for test in &tests {
             let log = logs.join(format!("judge-{test}-{model}.log"));
             let mut file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -81,14 +82,9 @@ pub fn run(bundle: &Path, logs: &Path, backend: Backend, choice: Choice<'_>) -> 
                 command.stdout(file.try_clone()?).stderr(Stdio::piped()).spawn().with_context(|| {
                     format!("cannot start the tests {test}; has the bundle the part judge?")
                 })?;
-            // The judge's table and finished solutions.
             let progress = running.stderr.take().context("the tests have no standard error")?;
-            for line in BufReader::new(progress).split(b'\n') {
-                let line =
-                    String::from_utf8_lossy(&line.context("cannot read what the tests print")?).into_owned();
-                writeln!(file, "{line}").with_context(|| format!("cannot write {}", log.display()))?;
-                println!("{line}");
-            }
+            follow(BufReader::new(progress), &mut file, io::stdout())
+                .with_context(|| format!("cannot write what the tests print to {}", log.display()))?;
             let status = running.wait().context("cannot wait for the tests")?;
             let word = if status.success() { "passed" } else { "FAILED" };
             let seconds = step::seconds(started.elapsed());
@@ -99,13 +95,35 @@ pub fn run(bundle: &Path, logs: &Path, backend: Backend, choice: Choice<'_>) -> 
     Ok(failed)
 }
 
-/// All names, or the chosen one.
-fn chosen<'a>(names: &[&'a str], choice: Option<&str>) -> Result<Vec<&'a str>> {
-    let found: Vec<&str> = names.iter().copied().filter(|name| choice.is_none_or(|it| it == *name)).collect();
-    if found.is_empty() {
-        bail!("the judge has no test {}, only {}", choice.unwrap_or_default(), names.join(", "));
+/// Copies what a running program prints to its log and to the terminal, line by line, so that a run that is cut short has shown all that it
+/// did. If nobody reads the terminal any more, as in `cargo xtask gpu test | head`, the log still gets everything.
+fn follow(mut output: impl BufRead, log: &mut impl Write, terminal: impl Write) -> io::Result<()> {
+    let mut terminal = Some(terminal);
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line)? > 0 {
+        log.write_all(&line)?;
+        log.flush()?;
+        let is_closed = |shown: &mut _| show(shown, &line).is_err();
+        if terminal.as_mut().is_some_and(is_closed) {
+            terminal = None;
+        }
+        line.clear();
     }
-    Ok(found)
+    Ok(())
+}
+
+fn show(terminal: &mut impl Write, line: &[u8]) -> io::Result<()> {
+    terminal.write_all(line)?;
+    terminal.flush()
+}
+
+/// All names, or the chosen one. `kind` says what they are.
+fn chosen<'a>(kind: &str, names: &[&'a str], choice: Option<&str>) -> Result<Vec<&'a str>> {
+    let Some(choice) = choice else { return Ok(names.to_vec()) };
+    match names.iter().find(|name| **name == choice) {
+        Some(name) => Ok(vec![*name]),
+        None => bail!("unknown {kind} {choice:?}; choose one of {}", names.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -114,9 +132,36 @@ mod tests {
 
     #[test]
     fn one_test_program_can_be_chosen_and_a_wrong_name_is_an_error() {
-        assert_eq!(chosen(TESTS, None).unwrap(), TESTS);
-        assert_eq!(chosen(TESTS, Some("solutions")).unwrap(), ["solutions"]);
-        let error = chosen(MODELS, Some("mi100")).unwrap_err().to_string();
-        assert!(error.contains("mi100") && error.contains("mi300x, mi210"), "{error}");
+        assert_eq!(chosen("program", TESTS, None).unwrap(), TESTS);
+        assert_eq!(chosen("program", TESTS, Some("solutions")).unwrap(), ["solutions"]);
+        let error = chosen("model", MODELS, Some("mi100")).unwrap_err().to_string();
+        assert_eq!(error, "unknown model \"mi100\"; choose one of mi300x, mi210");
+    }
+
+    /// A terminal that nobody reads after some writes.
+    struct Closing(usize);
+
+    impl Write for Closing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_log_has_everything_even_if_the_terminal_is_closed() {
+        let printed = b"one\ntwo\n\xff three\nno end of line";
+        for readable in 0..5 {
+            let mut log = Vec::new();
+            follow(&printed[..], &mut log, Closing(readable)).unwrap();
+            assert_eq!(log, printed);
+        }
+        let (mut log, mut terminal) = (Vec::new(), Vec::new());
+        follow(&printed[..], &mut log, &mut terminal).unwrap();
+        assert_eq!(terminal, printed);
     }
 }

@@ -36,7 +36,7 @@ impl Judge<'_> {
                 Ok(()) => report.cases.push(case.name.clone()),
                 Err(fault) => {
                     report.stopped = stopped(&case.name, &fault);
-                    let slow = matches!(&fault, Fault::Time | Fault::Hip { code: LAUNCH_TIMED_OUT, .. });
+                    let slow = matches!(&fault, Fault::Time(_) | Fault::Hip { code: LAUNCH_TIMED_OUT, .. });
                     let aborted = matches!(&fault, Fault::Hip { code, .. } if *code != NO_DEVICE);
                     let ending = self.ending(fault, solution);
                     // Where nothing has run, there is nothing to report.
@@ -129,7 +129,7 @@ impl Judge<'_> {
 
 fn stopped(case: &str, fault: &Fault) -> String {
     match fault {
-        Fault::Time | Fault::Hip { code: LAUNCH_TIMED_OUT, .. } => {
+        Fault::Time(_) | Fault::Hip { code: LAUNCH_TIMED_OUT, .. } => {
             format!("the case {case} took longer than its time limit; checked kernels run many times slower")
         }
         _ => format!("the kernel was aborted in the case {case}"),

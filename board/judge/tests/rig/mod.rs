@@ -60,7 +60,7 @@ pub fn rig() -> &'static Rig {
     })
 }
 
-/// Shows text at once, whether a test fails or not: what a run shows that is cut short is all that is left of it.
+/// Writes text to standard error at once, past the capture of the test harness, so that a run that is cut short has shown its progress.
 pub fn show(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }
