@@ -161,7 +161,11 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         source,
     })?;
     if let Some((revival, notes)) = revival {
-        let revive = move || notes.iter().for_each(|note| revival.revive(note));
+        let restoration = supervisor.sessions.restoration();
+        let revive = move || {
+            notes.iter().for_each(|note| revival.revive(note));
+            drop(restoration);
+        };
         std::thread::Builder::new().name("revival".to_owned()).spawn(revive).map_err(|source| {
             WorkerError::Io { what: "cannot start the thread that continues sessions", source }
         })?;
@@ -271,7 +275,11 @@ impl Supervisor {
     fn restore(self: &Arc<Supervisor>, notes: Vec<Note>) -> std::io::Result<()> {
         let Some(drain) = self.drain.clone().filter(|_| !notes.is_empty()) else { return Ok(()) };
         let supervisor = Arc::clone(self);
-        let restore = move || drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
+        let restoration = self.sessions.restoration();
+        let restore = move || {
+            drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
+            drop(restoration);
+        };
         std::thread::Builder::new().name("restore".to_owned()).spawn(restore).map(drop)
     }
 
@@ -613,7 +621,7 @@ impl Supervisor {
 
     /// Builds the worker's status as `who` may see it: a tenant sees its own sessions and their usage.
     fn status(&self, who: &Who) -> Status {
-        let reports = self.sessions.report(who.sees_only());
+        let (reports, restores) = self.sessions.report(who.sees_only());
         let allowance = match who {
             Who::Tenant(tenant) => tenant.allowance.as_ref(),
             Who::Admin | Who::Owner(_) => self.tenants.shared(),
@@ -649,6 +657,7 @@ impl Supervisor {
             max_sessions: self.config.max_sessions,
             devices: devices.collect(),
             sessions: reports.iter().map(|(status, report)| self.with_transport(status, report)).collect(),
+            restores,
         }
     }
 }
