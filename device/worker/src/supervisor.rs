@@ -552,13 +552,8 @@ impl Supervisor {
                 "this token is for administration and cannot open a session: use the token of a tenant";
             return reject(RejectCode::Access, text.to_owned());
         };
-        if hello.session_id == 0 && self.stage() != Stage::Off {
-            return reject(RejectCode::Full, "the worker is shutting down".to_owned());
-        }
-        if hello.session_id == 0
-            && let Some(text) = self.sessions.full(tenant)
-        {
-            return reject(RejectCode::Full, text);
+        if hello.session_id == 0 {
+            return self.open_new(link, peer, client, tenant);
         }
         let gone = || match self.sessions.departed().ask(hello.session_id) {
             Some(DepartedSession { death: Some(death), .. }) => {
@@ -574,7 +569,7 @@ impl Supervisor {
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
         // A session that is running here again takes precedence over the record that it had left.
-        if hello.session_id != 0 && !self.sessions.has(hello.session_id) {
+        if !self.sessions.has(hello.session_id) {
             let is_lost = hello.capabilities & capability::RESTORED != 0;
             if is_lost && self.revival.get().is_some_and(|it| it.take_over(hello.session_id)) {
                 let text = "the session is being restored from its checkpoint";
@@ -590,33 +585,17 @@ impl Supervisor {
                 false => gone(),
             };
         }
-        if hello.session_id != 0 {
-            if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
-                tracing::info!(
-                    "session {} of {} continues from {peer}",
-                    wire::SessionId(hello.session_id),
-                    hello.client
-                );
-                return Ok(());
-            }
-            // Its process is exiting. Only then is it known whether the session continues elsewhere.
-            self.sessions.wait_until_gone(hello.session_id);
-            return gone();
+        if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
+            tracing::info!(
+                "session {} of {} continues from {peer}",
+                wire::SessionId(hello.session_id),
+                hello.client
+            );
+            return Ok(());
         }
-        let start = || self.sessions.start(tenant, hello, *version, peer, connection);
-        match self.admission.admit(start) {
-            Err(endpoint) => reject(RejectCode::Moved, endpoint),
-            Ok(Ok(id)) => {
-                tracing::info!(
-                    "session {} of {} (pid {}) from {peer}",
-                    wire::SessionId(id),
-                    hello.client,
-                    hello.pid
-                );
-                Ok(())
-            }
-            Ok(Err(error)) => reject(RejectCode::Failed, one_line(&error)),
-        }
+        // Its process is exiting. Only then is it known whether the session continues elsewhere.
+        self.sessions.wait_until_gone(hello.session_id);
+        gone()
     }
 
     /// Builds the worker's status as `who` may see it: a tenant sees its own sessions and their usage.
