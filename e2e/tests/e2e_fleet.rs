@@ -1,5 +1,7 @@
 //! A fleet of agents: sessions survive restarts of workers and agents, and allocations move between machines while programs run.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::process::Command;
 
 use e2e::{Agent, Ended, Program, Running, eventually};
@@ -59,8 +61,8 @@ fn a_rolling_restart_of_two_agents_loses_no_session() {
     programs.iter().for_each(goes_on);
     for agent in &mut agents {
         agent.end(libc::SIGTERM).expect_success();
-        // As in a container, nothing of the agent is left.
-        assert!(agent.marker.processes().is_empty(), "{:?}", agent.marker.processes());
+        // As in a container, nothing of the agent is left. The keeper of a worker ends after the worker.
+        eventually("all processes have ended", || agent.marker.processes().is_empty());
         agent.restart_with(&arguments);
         programs.iter().for_each(goes_on);
     }
@@ -189,6 +191,92 @@ fn a_program_that_starts_while_its_allocation_moves_goes_along() {
     paused.finish().expect_success().expect_line("PASS steady");
 }
 
+/// The URL with which `remora` administers the worker of an allocation.
+fn admin_url(agent: &Agent, allocation: &Value) -> String {
+    let file = agent.folder.path().join("workers").join(format!("{}.admin-token", text(allocation, "id")));
+    let (_, address) = text(allocation, "url").split_once('@').unwrap();
+    format!("remora://{}@{address}", std::fs::read_to_string(file).unwrap().trim())
+}
+
+fn remora(arguments: &[&str]) {
+    Running::start(Command::new(e2e::remora()).args(arguments)).finish().expect_success();
+}
+
+#[test]
+fn a_session_that_is_resumed_while_its_allocation_moves_goes_along() {
+    let [old, new] = ["mi300x=8G"; 2].map(|gpu| Agent::with(&["--software", gpu]));
+    let part = old.allocate(json!({"percent": 50}));
+    let steady = on("steady", &part);
+    goes_on(&steady);
+    let mut held = on("moved", &part);
+    held.wait_for_line("ready");
+    held.send_line("hold");
+    held.wait_for_line("held");
+    let (folder, admin) = (tempfile::tempdir().unwrap(), admin_url(&old, &part));
+    let file = folder.path().join("steady.session");
+    let (file, session) = (file.to_str().unwrap(), format!("pid:{}", steady.pid()));
+    remora(&["snapshot", &session, "--worker", &admin, "--out", file]);
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| {
+            let body = json!({"to": format!("http://{}", new.address), "token": new.token, "patience_s": 20});
+            let path = format!("/api/v1/allocations/{}/migrate", text(&part, "id"));
+            old.request("POST", &path, &old.token, Some(body))
+        });
+        eventually("the allocation is there", || allocations(&new).iter().any(|it| it["url"].is_string()));
+        let started = on("matmul_loop", &part);
+        eventually("programs are redirected", || has_session(&new, &part, &started));
+        // The session that cannot move yet is the only one that the agent has listed.
+        remora(&["resume", file, "--worker", &admin]);
+        held.send_line("go");
+        held.wait_for_line("let go");
+        let (status, moved) = moving.join().unwrap();
+        assert_eq!(status, 200, "{moved}");
+        started.finish().expect_success();
+    });
+    goes_on(&steady);
+    assert!(has_session(&new, &part, &steady));
+    held.finish().expect_success();
+    steady.finish().expect_success().expect_line("PASS steady");
+}
+
+#[test]
+fn programs_start_at_their_worker_again_when_it_confirms_the_end_of_an_interrupted_move() {
+    let (mut old, new) = (Agent::start(), Agent::start());
+    let part = old.allocate(json!({"percent": 50}));
+    let paused = on("steady", &part);
+    goes_on(&paused);
+    signal(&json!(paused.pid()), libc::SIGSTOP);
+    let body = json!({"to": format!("http://{}", new.address), "token": new.token}).to_string();
+    let mut request = TcpStream::connect(&old.address).unwrap();
+    write!(
+        request,
+        "POST /api/v1/allocations/{}/migrate HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\
+         content-length: {}\r\n\r\n{body}",
+        text(&part, "id"),
+        old.address,
+        old.token,
+        body.len()
+    )
+    .unwrap();
+    eventually("the session has moved", || !allocations(&new).is_empty() && sessions(&new, &part) == 1);
+    // The agent ends during the move, and the worker does not answer the next one at first.
+    let process = worker(&old, &part)["pid"].clone();
+    old.kill();
+    signal(&process, libc::SIGSTOP);
+    old.restart();
+    let logs = |words: &str| old.process.as_ref().unwrap().stderr_so_far().contains(words);
+    eventually("the agent has asked the worker", || logs("until this one confirms"));
+    signal(&process, libc::SIGCONT);
+    eventually("the worker has confirmed", || logs("no longer redirected"));
+    let started = on("matmul_loop", &part);
+    goes_on(&started);
+    assert!(has_session(&old, &part, &started));
+    started.finish().expect_success();
+    signal(&json!(paused.pid()), libc::SIGCONT);
+    goes_on(&paused);
+    paused.finish().expect_success().expect_line("PASS steady");
+}
+
 #[test]
 fn an_allocation_that_cannot_move_stays_as_it_was() {
     let (old, other, new) = ("mi300x=8G", "mi300x=16G", "mi300x=8G");
@@ -230,6 +318,11 @@ fn an_allocation_that_cannot_move_stays_as_it_was() {
         goes_on(&started);
         started.finish().expect_success();
     });
+    // Programs start here again.
+    let started = on("matmul_loop", &part);
+    goes_on(&started);
+    assert!(has_session(&old, &part, &started));
+    started.finish().expect_success();
 
     held.send_line("go");
     held.wait_for_line("let go");

@@ -28,7 +28,8 @@ pub enum RejectCode {
     BadRequest = 5,
     /// The worker could not start the session.
     Failed = 6,
-    /// The session has moved: the text is the new endpoint, and nothing else. Sent only to clients that proved its secret.
+    /// The session has moved: the text is the new endpoint, and nothing else. Sent only to clients that proved its secret. For a new
+    /// session: another worker opens it. Sent only to clients with the capability `REDIRECTS`.
     Moved = 7,
     /// The session is suspended: its client should retry later.
     Away = 8,

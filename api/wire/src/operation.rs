@@ -283,8 +283,9 @@ macro_rules! for_each_operation {
             /// Reports that these sessions of another worker still run, so that their checkpoints are held as if they were new. Answered
             /// with Done.
             0x082d Unsequenced RenewCheckpoints { sessions: Vec<u64> } => {};
-            /// Redirects new sessions to another worker from now on; `endpoint` is like the text of a Moved rejection. If it is empty,
-            /// sessions are opened here again. Answered with Done when no session is being opened here.
+            /// Redirects new sessions to another worker from now on; `endpoint` is like the text of a Moved rejection. If it is empty, new
+            /// sessions are opened here again. Answered with Done when no session is being opened here. Older workers reject it as a
+            /// bad request.
             0x082e Unsequenced OpenElsewhere { endpoint: String } => {};
 
             /// Creates an executable graph without nodes.
@@ -573,6 +574,8 @@ pub mod capability {
     /// The client makes direct copies only while it is connected: a Hello for an existing session says that all have ended, and the
     /// Welcome offers them again.
     pub const DIRECT_COPIES_END: u64 = 1 << 41;
+    /// Only in a Hello: the client follows a Moved rejection of a new session. Older clients follow those of existing sessions only.
+    pub const REDIRECTS: u64 = 1 << 42;
 }
 
 /// Values of `FinishMove::decision`.

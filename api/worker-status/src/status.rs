@@ -131,6 +131,9 @@ pub struct Status {
     pub devices: Vec<DeviceStatus>,
     /// The sessions that the requester may see.
     pub sessions: Vec<SessionStatus>,
+    /// Whether sessions are being restored that are not listed yet. Always false for a tenant and at older workers.
+    #[serde(default)]
+    pub restores: bool,
 }
 
 impl Status {

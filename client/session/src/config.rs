@@ -146,9 +146,6 @@ pub enum OpenError {
         /// Addresses and reasons of the other workers in the list, formatted for the message.
         others: Box<str>,
     },
-    /// The system has no random numbers.
-    #[error("{}", .0.line())]
-    Nonce(#[source] TransportError),
     /// The request window could not be allocated.
     #[error("no memory for the request window: {0}")]
     Window(#[source] io::Error),

@@ -5,4 +5,5 @@ pub mod handshake;
 mod heartbeat;
 pub mod liveness;
 pub mod reattach;
+pub mod redirect;
 mod spread;

@@ -15,6 +15,8 @@ use crate::chunks::{ChunkReader, ChunkWriter};
 
 /// Timeout for each step of a worker, beyond the time allowed for the session's work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// Timeout for a worker to redirect programs that start, which waits for sessions that are being opened.
+const REDIRECT_PATIENCE: Duration = Duration::from_secs(10);
 const BUFFER_BYTES: usize = 1 << 20;
 /// How often the restoration of a session is tried.
 const ATTEMPTS: usize = 3;
@@ -30,6 +32,9 @@ pub enum MoveError {
     /// The session's addresses are in use in the process that was to restore it; see [`in_new_processes`].
     #[error("the worker at {endpoint}: {text}")]
     AddressTaken { endpoint: String, text: String },
+    /// It is older and does not know the request.
+    #[error("the worker at {endpoint} is older and cannot redirect programs that start")]
+    TooOld { endpoint: String },
     #[error("cannot read or write the session's snapshot")]
     File(#[source] io::Error),
 }
@@ -263,9 +268,15 @@ pub fn give_written(
 }
 
 /// Redirects programs that start at a worker to `address` from now on, or lets them open sessions there again. No session is being
-/// opened there when this returns.
+/// opened there when this returns. An older worker refuses with [`MoveError::TooOld`], and opens sessions as before.
 pub fn open_elsewhere(at: &WorkerAddress, address: Option<&Address>) -> Result<(), MoveError> {
-    at.confirm(&wire::OpenElsewhere { endpoint: address.map(redirection).unwrap_or_default() })
+    let question = wire::OpenElsewhere { endpoint: address.map(redirection).unwrap_or_default() };
+    at.try_confirm(&question, REDIRECT_PATIENCE).map_err(|error| match error {
+        TransportError::Wire(WireError::Rejected { code: RejectCode::BadRequest, .. }) => {
+            MoveError::TooOld { endpoint: at.endpoint.to_string() }
+        }
+        error => said(&at.endpoint.to_string())(error),
+    })
 }
 
 /// Reports the new address of a session to the worker that it was taken from.
@@ -322,10 +333,13 @@ impl WorkerAddress {
 
     /// Sends a request and waits until it is carried out.
     fn confirm(&self, question: &impl Operation) -> Result<(), MoveError> {
-        let link = self.ask(question)?;
-        let worker = self.endpoint.to_string();
-        link.set_read_timeout(Some(PATIENCE)).map_err(failed(&worker))?;
-        greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES).map_err(said(&worker))?;
+        self.try_confirm(question, PATIENCE).map_err(said(&self.endpoint.to_string()))
+    }
+
+    fn try_confirm(&self, question: &impl Operation, patience: Duration) -> Result<(), TransportError> {
+        let link = self.try_ask(question)?;
+        link.set_read_timeout(Some(patience))?;
+        greet::expect::<wire::Done>(&link, MAX_HANDSHAKE_BYTES)?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod plan;
 mod report;
 mod rules;
 pub mod self_confine;
+mod usage;
 mod watch;
 
 pub use command::{Command, Limits, Stream, Visible};

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::jail::{self, Ends, Pointers};
 use crate::level::Level;
 use crate::plan::{Plan, own_user};
 use crate::report::{RECORD, Record, SandboxError, Stage};
+use crate::usage::{Processes, size_of_folder};
 
 /// Interval for checking memory and files.
 const ROUND: Duration = Duration::from_millis(20);
@@ -274,6 +274,7 @@ fn io_error(what: &'static str) -> impl Fn(io::Error) -> SandboxError {
 struct Watch {
     started: Started,
     limits: Limits,
+    processes: Processes,
     listener: Option<Listener>,
     meter: Option<Meter>,
     /// CPU time already reported to the meter.
@@ -297,6 +298,7 @@ impl Watch {
         release: OwnedFd,
     ) -> Watch {
         Watch {
+            processes: Processes::new(started.warden),
             started,
             limits,
             listener,
@@ -409,7 +411,7 @@ impl Watch {
 
     /// Checks memory, and the size of files if they are on the machine's file system.
     fn look(&mut self) {
-        let (memory, cpu) = use_of_tree(self.started.warden);
+        let (memory, cpu) = self.processes.usage();
         self.measure(cpu);
         self.peak_memory = self.peak_memory.max(memory);
         if memory > self.limits.memory {
@@ -482,65 +484,4 @@ impl Watch {
             cpu,
         })
     }
-}
-
-/// Resident memory of all descendants of a process, and their CPU time, including that of children they waited for.
-///
-/// Memory of processes that have executed nothing yet is not counted: theirs is that of this process, which they share.
-fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
-    // SAFETY: only queries numbers.
-    let (page, ticks) = unsafe {
-        (libc::sysconf(libc::_SC_PAGESIZE).max(4096) as u64, libc::sysconf(libc::_SC_CLK_TCK).max(1) as u64)
-    };
-    let mut bytes = 0;
-    let mut used = 0;
-    let mut found = vec![root];
-    let mut next = 0;
-    while let Some(&process) = found.get(next) {
-        next += 1;
-        if next > 1 {
-            // The second process, which starts the command, executes nothing. The command is a copy of it at first.
-            let is_ours = next == 2 || (next == 3 && has_our_program(process));
-            let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
-            let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-            bytes += if is_ours { 0 } else { pages * page };
-            let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            // The process name may contain anything, so fields are counted after it: user and system time are the 12th and 13th,
-            // those of children follow.
-            let fields = text.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(4);
-            used += fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
-        }
-        // Children are listed per thread.
-        let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
-        for thread in threads.flatten() {
-            let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            found.extend(text.split_whitespace().filter_map(|number| number.parse::<libc::pid_t>().ok()));
-        }
-    }
-    (bytes, Duration::from_millis(used * 1000 / ticks))
-}
-
-fn has_our_program(process: libc::pid_t) -> bool {
-    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
-    program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
-}
-
-/// Total size of the files below a folder; stops counting once it exceeds `enough`.
-fn size_of_folder(folder: PathBuf, enough: u64) -> u64 {
-    let mut bytes = 0;
-    let mut folders = vec![folder];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(data) = entry.metadata() else { continue };
-            // An empty file takes space too.
-            bytes += data.len().max(4096);
-            if data.is_dir() {
-                folders.push(entry.path());
-            }
-            if bytes > enough {
-                return bytes;
-            }
-        }
-    }
-    bytes
 }

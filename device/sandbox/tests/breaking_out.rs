@@ -182,6 +182,69 @@ fn memory_is_limited() {
 }
 
 #[test]
+fn memory_of_processes_that_execute_no_program_is_limited() {
+    let limits = Limits { memory: 128 << 20, ..Limits::default() };
+    for (how, level) in
+        ["forked-memory", "orphaned-memory"].into_iter().flat_map(|how| LEVELS.map(|level| (how, level)))
+    {
+        let ended = command(&[how], level).limits(limits.clone()).run().unwrap();
+        assert_eq!(ended.stop, Stop::Memory, "{how} at {level:?}: {ended:?}");
+    }
+}
+
+/// A command is a copy of its caller until it executes its program, which may be that of the caller.
+#[test]
+fn memory_of_a_command_that_has_the_program_of_its_caller_is_limited() {
+    let name = "memory_of_a_command_that_has_the_program_of_its_caller_is_limited";
+    let process = std::env::var("OWN_PROGRAM").unwrap_or_default();
+    if process == "command" {
+        fill_shared_memory();
+    }
+    let own = std::env::current_exe().unwrap();
+    if process.is_empty() {
+        // A copy, which the command's user can execute.
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("tests");
+        std::fs::copy(&own, &copy).unwrap();
+        for path in [folder.path(), &copy] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut caller = std::process::Command::new(&copy);
+        let output = caller.args(["--exact", name, "--nocapture"]).env("OWN_PROGRAM", "caller").output();
+        let output = output.unwrap();
+        return assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    }
+    let limits = Limits { memory: 128 << 20, wall: Duration::from_secs(10), ..Limits::default() };
+    for level in LEVELS {
+        let ended = Command::new(&own)
+            .arguments(["--exact", name, "--nocapture"])
+            .environment("OWN_PROGRAM", "command")
+            .visible("/lib64")
+            .visible("/lib")
+            .visible("/usr/lib")
+            .isolation(IsolationRange { least: level, most: level })
+            .limits(limits.clone())
+            .run()
+            .unwrap();
+        assert_eq!(ended.stop, Stop::Memory, "{level:?}: {ended:?}");
+    }
+}
+
+/// Fills memory to which the limit of a process on its private memory does not apply, and waits.
+fn fill_shared_memory() -> ! {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which is written within its bounds.
+    unsafe {
+        let memory = libc::mmap(std::ptr::null_mut(), 256 << 20, access, kind, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        libc::memset(memory, 1, 256 << 20);
+        loop {
+            libc::pause();
+        }
+    }
+}
+
+#[test]
 fn memory_of_the_caller_does_not_count() {
     let held = vec![1u8; 256 << 20];
     let limits = Limits { memory: 128 << 20, ..Limits::default() };

@@ -92,6 +92,15 @@ static int memory_bomb(int shared) {
     }
 }
 
+// Allocates in processes that never execute a program: a child, or an orphan that another process has inherited.
+static int forked_memory(int orphan) {
+    if (fork() == 0) {
+        if (orphan && fork() != 0) _exit(0);
+        _exit(memory_bomb(1));
+    }
+    for (;;) pause();
+}
+
 static int fill_folder(void) {
     static char block[1 << 20];
     long written = 0;
@@ -157,6 +166,8 @@ int main(int count, char **arguments) {
     if (!strcmp(how, "forks")) return fork_bomb();
     if (!strcmp(how, "memory")) return memory_bomb(0);
     if (!strcmp(how, "shared-memory")) return memory_bomb(1);
+    if (!strcmp(how, "forked-memory")) return forked_memory(0);
+    if (!strcmp(how, "orphaned-memory")) return forked_memory(1);
     if (!strcmp(how, "folder")) return fill_folder();
     if (!strcmp(how, "output")) for (;;) puts("more and more");
     if (!strcmp(how, "sleep")) for (;;) pause();

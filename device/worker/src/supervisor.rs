@@ -161,7 +161,11 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         source,
     })?;
     if let Some((revival, notes)) = revival {
-        let revive = move || notes.iter().for_each(|note| revival.revive(note));
+        let restoration = supervisor.sessions.restoration();
+        let revive = move || {
+            notes.iter().for_each(|note| revival.revive(note));
+            drop(restoration);
+        };
         std::thread::Builder::new().name("revival".to_owned()).spawn(revive).map_err(|source| {
             WorkerError::Io { what: "cannot start the thread that continues sessions", source }
         })?;
@@ -271,7 +275,11 @@ impl Supervisor {
     fn restore(self: &Arc<Supervisor>, notes: Vec<Note>) -> std::io::Result<()> {
         let Some(drain) = self.drain.clone().filter(|_| !notes.is_empty()) else { return Ok(()) };
         let supervisor = Arc::clone(self);
-        let restore = move || drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
+        let restoration = self.sessions.restoration();
+        let restore = move || {
+            drain.restore(&supervisor.sessions, &supervisor.tenants, &notes);
+            drop(restoration);
+        };
         std::thread::Builder::new().name("restore".to_owned()).spawn(restore).map(drop)
     }
 
@@ -544,13 +552,8 @@ impl Supervisor {
                 "this token is for administration and cannot open a session: use the token of a tenant";
             return reject(RejectCode::Access, text.to_owned());
         };
-        if hello.session_id == 0 && self.stage() != Stage::Off {
-            return reject(RejectCode::Full, "the worker is shutting down".to_owned());
-        }
-        if hello.session_id == 0
-            && let Some(text) = self.sessions.full(tenant)
-        {
-            return reject(RejectCode::Full, text);
+        if hello.session_id == 0 {
+            return self.open_new(link, peer, client, tenant);
         }
         let gone = || match self.sessions.departed().ask(hello.session_id) {
             Some(DepartedSession { death: Some(death), .. }) => {
@@ -566,7 +569,7 @@ impl Supervisor {
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
         // A session that is running here again takes precedence over the record that it had left.
-        if hello.session_id != 0 && !self.sessions.has(hello.session_id) {
+        if !self.sessions.has(hello.session_id) {
             let is_lost = hello.capabilities & capability::RESTORED != 0;
             if is_lost && self.revival.get().is_some_and(|it| it.take_over(hello.session_id)) {
                 let text = "the session is being restored from its checkpoint";
@@ -582,38 +585,22 @@ impl Supervisor {
                 false => gone(),
             };
         }
-        if hello.session_id != 0 {
-            if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
-                tracing::info!(
-                    "session {} of {} continues from {peer}",
-                    wire::SessionId(hello.session_id),
-                    hello.client
-                );
-                return Ok(());
-            }
-            // Its process is exiting. Only then is it known whether the session continues elsewhere.
-            self.sessions.wait_until_gone(hello.session_id);
-            return gone();
+        if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
+            tracing::info!(
+                "session {} of {} continues from {peer}",
+                wire::SessionId(hello.session_id),
+                hello.client
+            );
+            return Ok(());
         }
-        let start = || self.sessions.start(tenant, hello, *version, peer, connection);
-        match self.admission.admit(start) {
-            Err(endpoint) => reject(RejectCode::Moved, endpoint),
-            Ok(Ok(id)) => {
-                tracing::info!(
-                    "session {} of {} (pid {}) from {peer}",
-                    wire::SessionId(id),
-                    hello.client,
-                    hello.pid
-                );
-                Ok(())
-            }
-            Ok(Err(error)) => reject(RejectCode::Failed, one_line(&error)),
-        }
+        // Its process is exiting. Only then is it known whether the session continues elsewhere.
+        self.sessions.wait_until_gone(hello.session_id);
+        gone()
     }
 
     /// Builds the worker's status as `who` may see it: a tenant sees its own sessions and their usage.
     fn status(&self, who: &Who) -> Status {
-        let reports = self.sessions.report(who.sees_only());
+        let (reports, restores) = self.sessions.report(who.sees_only());
         let allowance = match who {
             Who::Tenant(tenant) => tenant.allowance.as_ref(),
             Who::Admin | Who::Owner(_) => self.tenants.shared(),
@@ -649,6 +636,7 @@ impl Supervisor {
             max_sessions: self.config.max_sessions,
             devices: devices.collect(),
             sessions: reports.iter().map(|(status, report)| self.with_transport(status, report)).collect(),
+            restores,
         }
     }
 }

@@ -1,26 +1,27 @@
 //! Moves allocations to another agent while their programs run, one or all of them (drain).
 //!
 //! The other agent creates the allocation first, with the same id, tokens and limits. From then on programs that start are redirected to
-//! its worker. Then the sessions move from worker to worker, and their clients are redirected too. Only when every client has arrived is the
-//! allocation released here. If a session cannot move, programs start here again, all sessions return, and the new allocation is deleted.
+//! its worker. Then the sessions move from worker to worker, and their clients are redirected too. The allocation is released here only
+//! when every client has arrived. If a session cannot move, programs start here again, all sessions return, and the new allocation is
+//! deleted.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use transport::Address;
 use wire::SessionId;
-use worker_client::{MoveError, WorkerAddress};
-use worker_status::SessionStatus;
+use worker_client::WorkerAddress;
 
 use crate::agent::Agent;
 use crate::allocation::{Allocation, ArrivingAllocation};
 use crate::error::AgentError;
+use crate::redirect::Redirect;
 use crate::remote::{RemoteAgent, RemoteError};
+use crate::route::{Place, Route};
 use crate::state::Folder;
 use crate::{snapshot, worker};
 
@@ -28,9 +29,6 @@ use crate::{snapshot, worker};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Timeout for the other agent to start a worker.
 const START: Duration = Duration::from_secs(90);
-/// How long to wait for clients to reach the other worker: as long as that keeps a session without a connection.
-const ARRIVE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(10);
 /// File in the data folder that exists while the machine is being drained.
 const DRAINING: &str = "draining";
@@ -43,6 +41,8 @@ pub(crate) struct Moves {
     moving: Mutex<BTreeSet<String>>,
     /// Held by the drain that moves allocations.
     drain: Mutex<()>,
+    /// Held while the redirect of an earlier move is ended.
+    pub(crate) redirects: Mutex<()>,
 }
 
 /// An allocation that is moving. Ends when dropped.
@@ -80,7 +80,13 @@ impl Moves {
     pub(crate) fn read(folder: &Folder) -> Moves {
         let marker = folder.path().join(DRAINING);
         let draining = AtomicBool::new(marker.exists());
-        Moves { draining, marker, moving: Mutex::default(), drain: Mutex::default() }
+        Moves {
+            draining,
+            marker,
+            moving: Mutex::default(),
+            drain: Mutex::default(),
+            redirects: Mutex::default(),
+        }
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -138,21 +144,6 @@ impl Destination {
     }
 }
 
-/// The two workers of an allocation that moves.
-struct Route {
-    from: WorkerAddress,
-    to: WorkerAddress,
-    /// Addresses of both workers for clients.
-    seen_from: Address,
-    seen_to: Address,
-    patience: Duration,
-}
-
-/// Body of the thread that runs once at the start of the agent.
-pub(crate) fn begin(agent: &Arc<Agent>) {
-    agent.end_interrupted_moves();
-}
-
 impl Agent {
     /// Refuses new allocations from now on, and moves all allocations to another agent, if one is given. Allocations that cannot move stay.
     pub(crate) fn drain(&self, to: Option<&Destination>) -> Result<Drained, AgentError> {
@@ -183,6 +174,8 @@ impl Agent {
     pub(crate) fn migrate(&self, id: &str, destination: &Destination) -> Result<Moved, AgentError> {
         let to = &destination.agent;
         let _moving = self.moves.begin(id)?;
+        // The redirect of an earlier move may be about to end, and must not end that of this one. From now on none is ended.
+        drop(self.moves.redirects.lock());
         // No session may be saved or resumed meanwhile.
         let _one = self.saving.lock();
         let allocation = self.allocation(id)?;
@@ -221,21 +214,6 @@ impl Agent {
             allocation: created,
             sessions: moved.into_iter().map(SessionId).collect(),
         })
-    }
-
-    /// Lets workers open sessions themselves again if an earlier agent ended while it moved their allocations.
-    fn end_interrupted_moves(&self) {
-        let running: Vec<Allocation> = self.allocations.lock().values().cloned().collect();
-        for allocation in running.iter().filter(|it| it.worker.process.is_some()) {
-            if self.stopping.load(Ordering::Relaxed) {
-                return;
-            }
-            let _one = self.saving.lock();
-            let Some(place) = worker::place(&self.config, allocation) else { continue };
-            if let Err(error) = worker_client::open_elsewhere(&place, None) {
-                tracing::debug!("allocation {}: {error}", allocation.id);
-            }
-        }
     }
 
     /// Returns the allocation as another agent gets it, or why it cannot leave this machine.
@@ -291,102 +269,10 @@ impl Agent {
             trust: seen_to.trust(),
             connect_timeout: CONNECT,
         };
-        Ok(Route { from, to, seen_from, seen_to, patience })
+        let redirect = Redirect::of(&self.folder, &allocation.id);
+        let (from, to) = (Place { worker: from, seen: seen_from }, Place { worker: to, seen: seen_to });
+        Ok(Route { from, to, patience, redirect })
     }
-}
-
-impl Route {
-    /// Redirects programs that start, moves all sessions, and waits for their clients; `moved` lists those that have moved.
-    fn move_all(&self, moved: &mut Vec<u64>) -> Result<(), AgentError> {
-        let refused =
-            |error: MoveError| AgentError::Refused(format!("programs cannot be redirected: {error}"));
-        worker_client::open_elsewhere(&self.from, Some(&self.seen_to)).map_err(refused)?;
-        for session in self.from.inspect()?.sessions {
-            if self.move_one(&session)? {
-                moved.push(session.id);
-            }
-        }
-        self.wait_for_clients(moved);
-        Ok(())
-    }
-
-    /// Moves a session. Returns false if its program has ended.
-    fn move_one(&self, session: &SessionStatus) -> Result<bool, AgentError> {
-        let seen_at = Some(&self.seen_to);
-        match worker_client::migrate(&self.from, &self.to, session.id, None, self.patience, seen_at) {
-            Ok(()) => Ok(true),
-            Err(_) if !is_at(&self.from, session.id) => Ok(false),
-            Err(error) => Err(AgentError::Refused(format!(
-                "session {} of {} cannot be moved and keeps running at {}: {error}",
-                SessionId(session.id),
-                session.client,
-                self.seen_from.endpoint
-            ))),
-        }
-    }
-
-    /// Moves all sessions back, also those that programs have opened at the other worker meanwhile. Returns the reason, and which sessions
-    /// could not return.
-    fn undo(&self, reason: AgentError) -> AgentError {
-        let back = Route {
-            from: self.to.clone(),
-            to: self.from.clone(),
-            seen_from: self.seen_to.clone(),
-            seen_to: self.seen_from.clone(),
-            patience: PATIENCE,
-        };
-        let opens_here = worker_client::open_elsewhere(&back.to, None)
-            .and_then(|()| worker_client::open_elsewhere(&back.from, Some(&back.seen_to)));
-        if let Err(error) = opens_here {
-            tracing::error!("programs that start may find no worker: {error}");
-        }
-        let split = |sessions: &str| {
-            AgentError::Split(format!(
-                "{reason}; {sessions} at {} cannot return, so the allocation exists on both machines",
-                self.seen_to.endpoint
-            ))
-        };
-        let sessions = match back.from.inspect() {
-            Ok(status) => status.sessions,
-            Err(error) => {
-                return split(&format!("the worker does not list its sessions ({error}), so those"));
-            }
-        };
-        let (mut returned, mut stuck) = (Vec::new(), Vec::new());
-        for session in sessions {
-            match back.move_one(&session) {
-                Ok(true) => returned.push(session.id),
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::error!("{error}");
-                    stuck.push(SessionId(session.id).to_string());
-                }
-            }
-        }
-        // The other worker is about to end, and redirects its clients until then.
-        back.wait_for_clients(&returned);
-        match stuck.is_empty() {
-            true => reason,
-            false => split(&format!("sessions {}", stuck.join(", "))),
-        }
-    }
-
-    /// Waits until the clients of all these sessions are connected to the new worker, or their sessions have ended there.
-    fn wait_for_clients(&self, sessions: &[u64]) {
-        let began = Instant::now();
-        let is_missing = |id: u64, connected: bool| sessions.contains(&id) && !connected;
-        while began.elapsed() < ARRIVE {
-            match self.to.inspect() {
-                Ok(status) if !status.sessions.iter().any(|it| is_missing(it.id, it.connected)) => return,
-                _ => std::thread::sleep(LOOK),
-            }
-        }
-    }
-}
-
-/// Whether a worker has a session. If the worker does not answer, it may.
-fn is_at(worker: &WorkerAddress, session: u64) -> bool {
-    worker.inspect().map_or(true, |status| status.sessions.iter().any(|it| it.id == session))
 }
 
 /// Deletes the allocation that was created for sessions that do not come.

@@ -11,7 +11,7 @@ use tokio::net::UnixListener;
 use crate::agent::Agent;
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::{http, leases, migrate, push, restarts, sample};
+use crate::{http, leases, push, redirect, restarts, sample};
 
 /// A running agent.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Server {
             ("restarts", restarts::run as fn(&Arc<Agent>)),
             ("leases", leases::watch),
             ("sampler", sample::watch),
-            ("moves", migrate::begin),
+            ("redirects", redirect::run),
         ];
         for (name, work) in watches {
             let agent = Arc::clone(&agent);

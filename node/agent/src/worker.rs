@@ -19,6 +19,7 @@ use crate::error::words;
 use crate::hip_order::{self, HipOrder};
 use crate::limit_files;
 use crate::process::Identity;
+use crate::redirect;
 use crate::state::{Folder, private};
 use crate::vram;
 
@@ -320,7 +321,7 @@ pub(crate) fn end(process: Identity) {
 
 /// Removes the files and control groups of a worker.
 pub(crate) fn forget(folder: &Folder, id: &str) {
-    for kind in ["out", "token", "admin-token", "log", "log.1"] {
+    for kind in ["out", "token", "admin-token", "log", "log.1", redirect::NOTE] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
     for kind in ["sessions", SAVED_SESSIONS, UPLOADS] {

@@ -7,7 +7,7 @@ use wire::{
 
 use super::history::{Content, Hashing, Seen};
 use super::{Deferred, Failover, State};
-use crate::link::handshake::redirected;
+use crate::link::redirect::redirected;
 use crate::receive::incoming::{Incoming, ReadError};
 use crate::receive::pending::{Destination, Outcome};
 use crate::receive::progress::WatchTarget;

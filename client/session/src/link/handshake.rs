@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use transport::greet::{self, Credentials, Greeted};
-use transport::{Address, Endpoint, Link, Transport, TransportError, tls};
+use transport::{Endpoint, Link, Transport, TransportError, tls};
 use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
+use super::redirect::Redirects;
 use crate::config::{Candidate, Config, OpenError};
 use crate::memory::reservation::Reservation;
 
@@ -18,8 +19,6 @@ const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
 pub const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// See [`FIRST_PAUSE`].
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Limit on the redirects that a client follows in a row.
-pub const MOST_REDIRECTS: usize = 8;
 /// A program that has waited this long for its first connection prints a notice, if at least as much time is left.
 const WAITING_NOTICE: Duration = Duration::from_secs(2);
 
@@ -99,6 +98,7 @@ fn capabilities(config: &Config) -> u64 {
         | capability::STRANDS
         | capability::SPANS
         | capability::DIRECT_COPIES_END
+        | capability::REDIRECTS
         | heartbeat
         | if config.retention.failover.is_some() { capability::REPLAY } else { 0 }
 }
@@ -129,58 +129,6 @@ pub fn hello(config: &Config) -> Result<Hello, TransportError> {
     })
 }
 
-/// The worker to which a rejection redirects, if it does, or why the redirect is refused.
-pub fn moved(
-    from: &Candidate,
-    error: &TransportError,
-    configured: &[Candidate],
-) -> Option<Result<Candidate, String>> {
-    match error {
-        TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) => {
-            Some(redirected(from, text, configured))
-        }
-        _ => None,
-    }
-}
-
-/// The worker that `text` names, or why the redirect is refused. The text is an endpoint, or a URL with the pin of the new worker's
-/// certificate; without a pin, the certificates that were trusted so far are.
-pub fn redirected(from: &Candidate, text: &str, configured: &[Candidate]) -> Result<Candidate, String> {
-    let to = match Address::is_url(text) {
-        true => text.parse::<Address>().map(|to| (to.trust(), to.endpoint)),
-        false => text.parse::<Endpoint>().map(|to| (None, to)),
-    };
-    let old = &from.endpoint;
-    let (pin, to) = match to {
-        Ok(found) => found,
-        Err(error) => return Err(format!("{old} redirects to an invalid address: {error}")),
-    };
-    // A session that returns to a worker that the user has named is as secure as it was there.
-    if let Some(known) = configured.iter().find(|it| it.endpoint == to) {
-        return Ok(Candidate { trust: pin.or_else(|| known.trust.clone()), ..known.clone() });
-    }
-    let refused = match (old, &to) {
-        (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
-            Some("which is not encrypted, unlike this connection")
-        }
-        // A socket path is valid on one machine only.
-        (Endpoint::Tcp { host, .. }, Endpoint::Unix { .. }) if !is_here(host) => Some("on another machine"),
-        _ => None,
-    };
-    match refused {
-        Some(why) => Err(format!("{old} redirects to {to}, {why}")),
-        None => Ok(Candidate {
-            endpoint: to,
-            token: from.token.clone(),
-            trust: pin.or_else(|| from.trust.clone()),
-        }),
-    }
-}
-
-fn is_here(host: &str) -> bool {
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// Whether the worker reports that the session will return.
 pub fn is_away(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
@@ -196,34 +144,51 @@ pub fn connect_first(config: &mut Config, arena: (u64, u64)) -> Result<(Link, We
     // A worker that does not answer at all must leave time for the others.
     let share = config.connect_timeout / candidates.len() as u32;
     loop {
-        let mut errors = Vec::new();
-        for (at, candidate) in candidates.iter().enumerate() {
+        let mut failures = Vec::new();
+        for candidate in &candidates {
             let left = config.connect_timeout.saturating_sub(start.elapsed()).min(share);
             match connect_new(config, candidate, &candidates, arena, left) {
                 Ok((connected, Candidate { endpoint, token, trust })) => {
-                    (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
                     config.others = candidates;
-                    config.others.remove(at);
+                    // A worker to which one of the list redirects is not in the list, which stays complete then.
+                    if let Some(at) = config.others.iter().position(|it| it.endpoint == endpoint) {
+                        config.others.remove(at);
+                    }
+                    (config.endpoint, config.token, config.trust) = (endpoint, token, trust);
                     return Ok(connected);
                 }
-                Err(error) => {
-                    config.host.debug(format_args!("{}: {}", candidate.endpoint, error.line()));
-                    errors.push(error);
+                Err(failure) => {
+                    config.host.debug(format_args!("{}: {}", candidate.endpoint, failure.line()));
+                    failures.push(failure);
                 }
             }
         }
         let left = config.connect_timeout.saturating_sub(start.elapsed());
-        if left <= pause || !errors.iter().any(is_worth_another_attempt) {
-            return Err(refused(&candidates, errors));
+        if left <= pause || !failures.iter().any(|failure| failure.is_worth_another_attempt) {
+            return Err(refused(&candidates, failures));
         }
         if !notified && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
             notified = true;
             let seconds = left.as_secs_f64();
-            let reason = errors.first().map(TransportError::line).unwrap_or_default();
+            let reason = failures.first().map(Failure::line).unwrap_or_default();
             config.host.line(format_args!("waiting for a worker: {reason}; {seconds:.0} s left"));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Why an attempt to open a session failed.
+struct Failure {
+    error: TransportError,
+    /// The redirects that were followed, as text; empty if there were none.
+    redirects: String,
+    is_worth_another_attempt: bool,
+}
+
+impl Failure {
+    fn line(&self) -> String {
+        format!("{}{}", self.error.line(), self.redirects)
     }
 }
 
@@ -235,30 +200,51 @@ fn connect_new(
     candidates: &[Candidate],
     arena: (u64, u64),
     timeout: Duration,
-) -> Result<((Link, Welcome, Duration), Candidate), TransportError> {
+) -> Result<((Link, Welcome, Duration), Candidate), Failure> {
     let start = Instant::now();
-    let (mut worker, mut redirects) = (candidate.clone(), 0);
+    let mut worker = candidate.clone();
+    let mut redirects = Redirects::default();
     loop {
-        let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello(config)? };
-        let left = timeout.saturating_sub(start.elapsed()).max(SHORTEST_ATTEMPT);
-        let error = match connect_session(config, &worker, &hello, None, left) {
+        // A worker to which another redirects may be gone. Time must be left to ask that other one again.
+        let left = match redirects.is_empty() {
+            true => timeout,
+            false => timeout.saturating_sub(start.elapsed()) / 2,
+        };
+        let connected = hello(config).and_then(|hello| {
+            let hello = Hello { arena_base: arena.0, arena_bytes: arena.1, ..hello };
+            connect_session(config, &worker, &hello, None, left.max(SHORTEST_ATTEMPT))
+        });
+        let error = match connected {
             Ok(connected) => return Ok((connected, worker)),
             Err(error) => error,
         };
-        worker = match moved(&worker, &error, candidates) {
-            Some(Ok(next)) if redirects < MOST_REDIRECTS => next,
-            Some(Err(text)) => return Err(WireError::from(RejectCode::Moved.reject(text)).into()),
-            _ => return Err(error),
+        worker = match redirects.follow(&worker, &error, candidates) {
+            Some(Ok(next)) => next,
+            Some(Err(text)) => {
+                let error = WireError::from(RejectCode::Moved.reject(text)).into();
+                return Err(Failure { error, redirects: String::new(), is_worth_another_attempt: false });
+            }
+            None => {
+                // The next attempt asks the worker of the list again, which may have stopped to redirect.
+                let is_worth_another_attempt = !redirects.is_empty() || is_worth_another_attempt(&error);
+                let redirects = redirects.text(&worker.endpoint);
+                return Err(Failure { error, redirects, is_worth_another_attempt });
+            }
         };
-        redirects += 1;
     }
 }
 
 /// The reasons of all workers of the list, which has at least one.
-fn refused(candidates: &[Candidate], mut errors: Vec<TransportError>) -> OpenError {
-    let rest = candidates[1..].iter().zip(&errors[1..]);
-    let others = rest.map(|(other, error)| format!("; at {}: {}", other.endpoint, error.line())).collect();
-    OpenError::Connect { endpoint: candidates[0].endpoint.clone(), source: errors.swap_remove(0), others }
+fn refused(candidates: &[Candidate], mut failures: Vec<Failure>) -> OpenError {
+    let rest = candidates[1..].iter().zip(&failures[1..]);
+    let rest: String =
+        rest.map(|(other, failure)| format!("; at {}: {}", other.endpoint, failure.line())).collect();
+    let Failure { error, redirects, .. } = failures.swap_remove(0);
+    OpenError::Connect {
+        endpoint: candidates[0].endpoint.clone(),
+        source: error,
+        others: format!("{redirects}{rest}").into(),
+    }
 }
 
 /// Whether a worker that is starting or a network that is coming up could be the cause. A wrong token, a TLS failure or a
@@ -356,35 +342,4 @@ fn connect_within<Answer: Operation>(
     };
     let greeted = greet::greet_attached(&link, hello, &credentials, left(), patience)?;
     Ok((link, greeted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_redirect_is_followed_unless_it_is_less_secure_or_invalid() {
-        let old = tls::Trust::Fingerprint([1; 32]);
-        let place =
-            |from: &str| Candidate { endpoint: from.parse().unwrap(), token: None, trust: Some(old.clone()) };
-        let go = |from: &str, to: &str| {
-            let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
-            moved(&place(from), &error, &[place("home:1")]).unwrap()
-        };
-        assert_eq!(go("one:1", "two:2").unwrap().endpoint, "two:2".parse().unwrap());
-        let to = go("one:1", "tls://two:2").unwrap();
-        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), Some(old.clone())));
-        let pinned = format!("remora+tls://two:2?pin=sha256:{}", "5a".repeat(32));
-        let to = go("tls://one:1", &pinned).unwrap();
-        let pin = Some(tls::Trust::Fingerprint([0x5a; 32]));
-        assert_eq!((to.endpoint, to.trust), ("tls://two:2".parse().unwrap(), pin));
-        assert!(go("tls://one:1", "remora://two:2").is_err() && go("one:1", "remora+x://two:2").is_err());
-        assert!(go("tls://one:1", "tls://two:2").is_ok());
-        assert!(go("tls://one:1", "two:2").is_err() && go("tls://one:1", "unix:/x").is_err());
-        assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
-        assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
-        let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
-        assert!(moved(&place("one:1"), &other, &[]).is_none());
-        assert!(go("tls://one:1", "home:1").is_ok(), "the user has named that worker");
-    }
 }

@@ -8,9 +8,9 @@ use transport::{Link, TransportError};
 use wire::{Hello, Purpose, RejectCode, Welcome, WireError, capability};
 
 use super::handshake::{
-    FIRST_PAUSE, LONGEST_PAUSE, MOST_REDIRECTS, connect, connect_session, hello, is_away, is_out_of_memory,
-    moved,
+    FIRST_PAUSE, LONGEST_PAUSE, connect, connect_session, hello, is_away, is_out_of_memory,
 };
+use super::redirect::Redirects;
 use crate::counters::Counters;
 use crate::os::direct_copy::DirectCopy;
 use crate::receive::incoming::{Incoming, ReadError};
@@ -140,7 +140,7 @@ impl Shared {
         let mut start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
-        let mut redirects = 0;
+        let mut redirects = Redirects::default();
         let mut is_saved = false;
         let mut worker = self.links.worker.lock().clone();
         let access = *self.identity.access.lock();
@@ -169,16 +169,15 @@ impl Shared {
                 Err(error) => error,
             };
             self.liveness.still_reattaching(error.line());
-            match moved(&worker, &error, &self.config.candidates()) {
-                Some(Ok(next)) if redirects < MOST_REDIRECTS => {
+            match redirects.follow(&worker, &error, &self.config.candidates()) {
+                Some(Ok(next)) => {
                     let (from, to) = (&worker.endpoint, &next.endpoint);
                     self.config.host.debug(format_args!("the session moved from {from} to {to}"));
-                    redirects += 1;
                     (worker, start, pause) = (next, Instant::now(), FIRST_PAUSE);
                     continue;
                 }
                 Some(Err(text)) => return Err(lost(format!("the session is lost: {text}"))),
-                _ => {}
+                None => {}
             }
             if is_away(&error) && !self.ending.closing.load(Ordering::Relaxed) {
                 // The worker is up and reports that the session will return: restart the timeout.

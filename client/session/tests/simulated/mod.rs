@@ -68,6 +68,8 @@ struct Shared {
     grace: Duration,
     patience_ms: AtomicU64,
     refuses: AtomicBool,
+    /// Where new sessions are redirected, and how often.
+    elsewhere: Mutex<Option<(String, u64)>>,
 }
 
 impl Simulated {
@@ -104,6 +106,7 @@ impl Simulated {
             grace,
             patience_ms: AtomicU64::new(0),
             refuses: AtomicBool::new(false),
+            elsewhere: Mutex::default(),
         });
         let serving = shared.clone();
         thread::spawn(move || {
@@ -144,6 +147,11 @@ impl Simulated {
         self.shared.refuses.store(true, Ordering::Relaxed);
     }
 
+    /// Redirects the next so many new sessions.
+    pub fn redirect_sessions(&self, to: &Endpoint, times: u64) {
+        *self.shared.elsewhere.lock().unwrap() = Some((to.to_string(), times));
+    }
+
     /// Closes every connection. The sessions stay.
     pub fn cut(&self) {
         for session in self.shared.sessions.lock().unwrap().values() {
@@ -178,6 +186,13 @@ impl Shared {
         }
     }
 
+    fn next_redirect(&self) -> Option<String> {
+        let mut elsewhere = self.elsewhere.lock().unwrap();
+        let (to, times) = elsewhere.as_mut().filter(|(_, times)| *times > 0)?;
+        *times -= 1;
+        Some(to.clone())
+    }
+
     fn greet(&self, link: Link) -> Result<(Arc<Session>, Link), transport::TransportError> {
         link.set_read_timeout(Some(Duration::from_secs(5)))?;
         let hello: Hello = greet::expect(&link, MAX_HANDSHAKE_BYTES)?;
@@ -201,6 +216,12 @@ impl Shared {
             Err(why) => return reject(why),
         };
         link.set_read_timeout(None)?;
+        if known.is_none()
+            && let Some(to) = self.next_redirect()
+        {
+            assert_ne!(hello.capabilities & capability::REDIRECTS, 0, "the client cannot follow");
+            return reject(RejectCode::Moved.reject(to));
+        }
         let (id, session) = match known {
             Some(session) => (hello.session_id, session),
             None if self.refuses.load(Ordering::Relaxed) => {

@@ -3,8 +3,15 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use transport::{Link, TransportError, greet};
+use wire::{RejectCode, capability};
 
 use super::custody::{Custody, ELSEWHERE_KEY, Held};
+use super::drain::Stage;
+use super::greeting::{AuthenticatedClient, Refusal};
+use super::tenants::Tenant;
+use super::{Supervisor, proxy};
+use crate::error::one_line;
 
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -14,7 +21,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// `elsewhere` is what an earlier supervisor was ordered.
+    /// `elsewhere` is the redirect that an earlier supervisor left.
     pub(crate) fn new(elsewhere: Option<String>, custody: &Arc<Custody>) -> Admission {
         Admission { elsewhere: RwLock::new(elsewhere), custody: Arc::clone(custody) }
     }
@@ -38,6 +45,60 @@ impl Admission {
             None => self.custody.remove(ELSEWHERE_KEY.to_owned()),
         }
         *current = elsewhere;
+    }
+}
+
+/// The rejection of a new session that another worker opens.
+fn redirection(capabilities: u64, endpoint: String) -> (RejectCode, String) {
+    if capabilities & capability::REDIRECTS != 0 {
+        return (RejectCode::Moved, endpoint);
+    }
+    let text = format!(
+        "the sessions of this worker are moving to {endpoint}, and this client is too old to follow: start the program again when \
+         they have moved, with that address or a newer client"
+    );
+    (RejectCode::Full, text)
+}
+
+impl Supervisor {
+    /// Opens a new session and hands it the connection, or rejects it.
+    pub(super) fn open_new(
+        &self,
+        link: &Link,
+        peer: &str,
+        client: &AuthenticatedClient,
+        tenant: &Arc<Tenant>,
+    ) -> Result<(), Refusal> {
+        let AuthenticatedClient { hello, version, .. } = client;
+        let open = || {
+            if self.stage() != Stage::Off {
+                return Ok(Err((RejectCode::Full, "the worker is shutting down".to_owned())));
+            }
+            if let Some(text) = self.sessions.full(tenant) {
+                return Ok(Err((RejectCode::Full, text)));
+            }
+            // Not before a redirect is ruled out: a rejection cannot be sent over the link while a proxy reads and writes it.
+            let connection = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
+            let connection = connection.map_err(TransportError::from)?;
+            let started = self.sessions.start(tenant, hello, *version, peer, connection);
+            Ok::<_, TransportError>(started.map_err(|error| (RejectCode::Failed, one_line(&error))))
+        };
+        let opened = match self.admission.admit(open) {
+            Ok(opened) => opened?,
+            Err(endpoint) => Err(redirection(hello.capabilities, endpoint)),
+        };
+        match opened {
+            Ok(id) => {
+                let (id, client, pid) = (wire::SessionId(id), &hello.client, hello.pid);
+                tracing::info!("session {id} of {client} (pid {pid}) from {peer}");
+                Ok(())
+            }
+            Err((code, text)) => {
+                let reject = code.reject(text);
+                let _ = greet::send(link, &reject);
+                Err(Refusal::Rejected(reject))
+            }
+        }
     }
 }
 
@@ -73,5 +134,14 @@ mod tests {
         assert_eq!(admission.admit(|| ()), Err("there:1".to_owned()));
         admission.redirect(None);
         assert_eq!(admission.admit(|| 7), Ok(7));
+    }
+
+    #[test]
+    fn a_client_that_cannot_follow_a_redirect_gets_a_text_it_can_show() {
+        let newer = redirection(capability::REDIRECTS | capability::PACKED, "there:1".to_owned());
+        assert_eq!(newer, (RejectCode::Moved, "there:1".to_owned()));
+        let (code, text) = redirection(capability::PACKED, "there:1".to_owned());
+        assert_eq!(code, RejectCode::Full);
+        assert!(text.contains("moving to there:1") && text.contains("start the program again"), "{text}");
     }
 }

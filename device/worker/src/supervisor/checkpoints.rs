@@ -513,7 +513,11 @@ impl Revival {
 
     fn revive_on_thread(self: &Arc<Revival>, note: &Note) -> bool {
         let (revival, note) = (Arc::clone(self), note.clone());
-        let revive = move || revival.revive(&note);
+        let restoration = self.sessions.upgrade().map(|sessions| sessions.restoration());
+        let revive = move || {
+            revival.revive(&note);
+            drop(restoration);
+        };
         std::thread::Builder::new().name("revival".to_owned()).spawn(revive).is_ok()
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -81,8 +81,20 @@ pub(crate) struct Sessions {
     departed: DepartedSessions,
     custody: Arc<Custody>,
     afterlife: OnceLock<Box<dyn Afterlife>>,
+    /// How many restorations are under way.
+    restorations: Arc<AtomicUsize>,
     /// Whether the worker ends all its sessions. They have not ended by themselves, and may continue from their checkpoints.
     is_ending: AtomicBool,
+}
+
+/// Sessions are being restored that are not in the table yet, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Restoration(Arc<AtomicUsize>);
+
+impl Drop for Restoration {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What happens to a session whose process has exited.
@@ -108,6 +120,7 @@ impl Sessions {
             departed: DepartedSessions::new(Arc::clone(custody)),
             custody: Arc::clone(custody),
             afterlife: OnceLock::new(),
+            restorations: Arc::default(),
             is_ending: AtomicBool::new(false),
         }
     }
@@ -280,6 +293,12 @@ impl Sessions {
         std::thread::Builder::new().name("session".to_owned()).spawn(watch).map(drop)
     }
 
+    /// Announces that sessions are about to be restored, so that nobody takes the table for complete.
+    pub(crate) fn restoration(&self) -> Restoration {
+        self.restorations.fetch_add(1, Ordering::AcqRel);
+        Restoration(Arc::clone(&self.restorations))
+    }
+
     /// Starts a process for a session that arrives over a link.
     pub(crate) fn resume(
         self: &Arc<Sessions>,
@@ -287,6 +306,7 @@ impl Sessions {
         link: &OwnedFd,
     ) -> Result<(), WorkerError> {
         let failed = |what| move |source| WorkerError::Io { what, source };
+        let restoration = self.restoration();
         let (ours, theirs) = Control::pair().map_err(failed("cannot create a control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
         drop(theirs);
@@ -301,13 +321,20 @@ impl Sessions {
         let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours)))
+            .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours), restoration))
             .map_err(failed("cannot start a thread for the session"))?;
         Ok(())
     }
 
     /// Supervises a process that restores a session, from before the session's id is known.
-    fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<SeatGuard>, control: Arc<Control>) {
+    fn adopt(
+        &self,
+        tenant: &Arc<Tenant>,
+        child: Child,
+        seat: Option<SeatGuard>,
+        control: Arc<Control>,
+        restoration: Restoration,
+    ) {
         let first = loop {
             match control.receive() {
                 // The restoring process may need more device memory before its session is in the map.
@@ -365,7 +392,7 @@ impl Sessions {
             sessions.insert(session_id, watched.session(&note, Instant::now()));
             self.departed.remove(session_id);
         }
-        drop(sessions);
+        drop((sessions, restoration));
         let sent = watched.control.send(&order, None);
         if adopted && sent.is_ok() {
             return self.watch(session_id, watched);
@@ -434,11 +461,15 @@ impl Sessions {
         session.control.send(&ToSession::Join { place }, Some(link.as_raw_fd())).is_ok()
     }
 
-    /// Requests a report from every session, or from those of one tenant.
-    pub(crate) fn report(&self, tenant: Option<&str>) -> Vec<(SessionStatus, SessionReport)> {
+    /// Requests a report from every session, or from those of one tenant. Also returns whether sessions are being restored, if the
+    /// reports are not those of one tenant.
+    pub(crate) fn report(&self, tenant: Option<&str>) -> (Vec<(SessionStatus, SessionReport)>, bool) {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut asked = Vec::new();
-        for (id, session) in self.sessions.lock().iter() {
+        let sessions = self.sessions.lock();
+        // Under the lock: a session that is restored is then announced or in the table.
+        let restores = tenant.is_none() && self.restorations.load(Ordering::Acquire) > 0;
+        for (id, session) in sessions.iter() {
             if tenant.is_some_and(|tenant| session.tenant.name != tenant) {
                 continue;
             }
@@ -459,6 +490,7 @@ impl Sessions {
             };
             asked.push((status, Arc::clone(&session.report)));
         }
+        drop(sessions);
         let deadline = Instant::now() + REPORT_TIMEOUT;
         let mut reports = Vec::new();
         for (mut status, slot) in asked {
@@ -475,7 +507,7 @@ impl Sessions {
             reports.push((status, report));
         }
         reports.sort_by_key(|(status, _)| std::cmp::Reverse(status.age_s));
-        reports
+        (reports, restores)
     }
 
     /// Ends every session and waits for their processes to exit.
@@ -696,4 +728,22 @@ fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) 
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     control.send(&ToSession::Attach { hello: bytes, version }, Some(connection.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_all_sessions_says_whether_some_are_being_restored() {
+        let programs =
+            Programs { session: Vec::new(), session_environment: Vec::new(), compiler: Vec::new() };
+        let sessions = Sessions::new(1, programs, String::new(), &Arc::default());
+        assert!(!sessions.report(None).1);
+        let [first, second] = [(); 2].map(|()| sessions.restoration());
+        drop(first);
+        assert!(sessions.report(None).1 && !sessions.report(Some("one")).1);
+        drop(second);
+        assert!(!sessions.report(None).1);
+    }
 }
