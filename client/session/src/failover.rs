@@ -7,7 +7,9 @@
 pub mod history;
 pub mod journal;
 mod observe;
+mod packed;
 mod replay;
+mod space;
 mod spill;
 
 use std::path::PathBuf;
@@ -128,8 +130,7 @@ impl Failover {
     /// failover ends with one of them.
     pub fn keep(&self, ring: &Ring, received: u64) -> Option<String> {
         let mut state = self.lock()?;
-        let others = state.history.bytes();
-        let mut reason = (others > self.most_history).then(|| {
+        let mut reason = (state.history.bytes() > self.most_history).then(|| {
             let most = self.most_history;
             format!(
                 "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT)"
@@ -137,7 +138,7 @@ impl Failover {
         });
         ring.each_until(received, |number, inline, lent| {
             if reason.is_none() {
-                reason = state.keep(number, inline, lent, others);
+                reason = state.keep(number, inline, lent);
             }
         });
         if let Some(reason) = &reason {
@@ -167,12 +168,12 @@ impl Failover {
 
 impl State {
     /// Keeps a request. Returns the reason if failover ends with it.
-    fn keep(&mut self, number: u64, inline: &[u8], lent: &[u8], others: u64) -> Option<String> {
+    fn keep(&mut self, number: u64, inline: &[u8], lent: &[u8]) -> Option<String> {
         match inline.first_chunk().map(|header| Header::decode(header).map(|header| header.known())) {
             Some(Ok(Ok(Opcode::ShareMemory | Opcode::ShareAllocation | Opcode::OpenMemory))) => {
                 Some("the program shares memory with other sessions".to_owned())
             }
-            _ => self.journal.push(number, inline, lent, others).err().map(|error| error.to_string()),
+            _ => self.journal.push(number, inline, lent).err().map(|error| error.to_string()),
         }
     }
 
@@ -214,7 +215,7 @@ mod tests {
         let failover = Failover::new(&FailoverConfig { folder, limit: 1 << 20 }, &Welcome::default());
         let mut state = failover.state.into_inner();
         for number in 1..=3 {
-            state.journal.push(number, &[0; 100], &[], 0).unwrap();
+            state.journal.push(number, &[0; 100], &[]).unwrap();
             state.history.record(Seen::Reply(number), number, number, Content::default());
         }
         state

@@ -172,6 +172,27 @@ fn a_journal_beyond_its_limit_turns_failover_off_and_the_session_goes_on() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_turns_failover_off_and_the_session_goes_on() {
+    let worker = Simulated::start();
+    let host = Recorder::leak();
+    let mut config = config(&[&worker], host, 1 << 30);
+    let failover = config.retention.failover.as_mut().unwrap();
+    failover.folder = "/nonexistent".into();
+    let (connection, welcome) = Connection::open(config).unwrap();
+    let data = noise(20 << 20);
+    // More than the journal keeps in memory.
+    for _ in 0..10 {
+        connection.write(0, welcome.arena_base, &data, 0).unwrap();
+    }
+    let mut back = vec![0; data.len()];
+    connection.read(0, welcome.arena_base, &mut back, 0).unwrap();
+    assert!(back == data);
+    let text = host.text();
+    assert!(text.contains("failover is off: the journal cannot be written to /nonexistent: "), "{text}");
+    assert_eq!(text.matches("failover is off").count(), 1, "{text}");
+}
+
+#[test]
 fn threads_that_wait_for_each_other_are_replayed_without_deadlock() {
     let worker = Simulated::start();
     let (connection, welcome) = Connection::open(config(&[&worker], Recorder::leak(), 1 << 30)).unwrap();
