@@ -29,9 +29,13 @@ use crate::send::ring::Ring;
 pub struct FailoverConfig {
     /// Folder of the part of the journal that does not fit into memory.
     pub folder: PathBuf,
-    /// Most bytes of the journal, in memory and on disk. A session that needs more loses its failover.
+    /// Most bytes of the journal, in memory and on disk. A session that needs more loses its failover. The history, which is always in
+    /// memory, may have an eighth of that, and at least [`LEAST_HISTORY`].
     pub limit: u64,
 }
+
+/// The history may always have this many bytes: close to a million results.
+pub const LEAST_HISTORY: u64 = 64 << 20;
 
 /// The failover state of a session.
 #[derive(Debug)]
@@ -94,7 +98,7 @@ impl Failover {
         Failover {
             devices: welcome.devices.clone(),
             arena: (welcome.arena_base, welcome.arena_bytes),
-            most_history: config.limit / 8,
+            most_history: (config.limit / 8).max(LEAST_HISTORY),
             state: Mutex::new(State {
                 journal: Journal::new(config.folder.clone(), config.limit),
                 history: History::default(),
@@ -130,10 +134,10 @@ impl Failover {
     /// failover ends with one of them.
     pub fn keep(&self, ring: &Ring, received: u64) -> Option<String> {
         let mut state = self.lock()?;
-        let mut reason = (state.history.bytes() > self.most_history).then(|| {
-            let most = self.most_history;
+        let most = self.most_history;
+        let mut reason = (state.history.bytes() > most).then(|| {
             format!(
-                "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT)"
+                "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT, at least 64 MiB)"
             )
         });
         ring.each_until(received, |number, inline, lent| {
@@ -235,7 +239,7 @@ mod tests {
     #[test]
     fn a_history_that_grows_too_large_ends_failover() {
         let config = FailoverConfig { folder: std::env::temp_dir(), limit: 8 << 10 };
-        let failover = Failover::new(&config, &Welcome::default());
+        let failover = Failover { most_history: 1024, ..Failover::new(&config, &Welcome::default()) };
         let ring = Ring::new(4096, 4).unwrap();
         for number in 1.. {
             let size = failover.lock().unwrap().history.bytes();
@@ -247,6 +251,15 @@ mod tests {
             failover.lock().unwrap().history.record(Seen::Reply(number), number, number, Content::default());
         }
         assert!(failover.lock().is_none() && failover.disabled().unwrap().contains("1024 bytes"));
+    }
+
+    #[test]
+    fn a_small_limit_of_the_journal_leaves_room_for_the_history() {
+        let limits = [1 << 20, 512 << 20, 4 << 30].map(|limit| {
+            let config = FailoverConfig { folder: std::env::temp_dir(), limit };
+            Failover::new(&config, &Welcome::default()).most_history
+        });
+        assert_eq!(limits, [64 << 20, 64 << 20, 512 << 20]);
     }
 
     #[test]
