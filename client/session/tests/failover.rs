@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use session::progress::{Completion, WatchTarget};
 use session::{Candidate, Config, Connection, FailoverConfig, Host, Retention};
 use simulated::{PRINTING_FUNCTION, RANDOM_FUNCTION, Simulated};
-use wire::{Launch, MemoryInfo, Release, SynchronizeStream};
+use wire::{ElapsedTime, Launch, MemoryInfo, QueryEventWatched, Release, SynchronizeStream};
 
 /// Records what the session reports.
 #[derive(Debug, Default)]
@@ -153,6 +154,38 @@ fn a_random_result_that_the_program_has_not_seen_is_no_divergence() {
     connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
     worker.forget();
     assert_eq!(connection.call(&MemoryInfo { device: 0 }, 0).unwrap().total, 1);
+}
+
+#[test]
+fn what_was_not_reached_before_a_loss_may_be_reached_in_the_replay() {
+    let worker = Simulated::start();
+    worker.set_busy(true);
+    let (connection, _) = Connection::open(config(&[&worker], Recorder::leak(), 1 << 30)).unwrap();
+    let mark = connection.progress().mark(WatchTarget::Event(7));
+    let stamp = mark.advance();
+    mark.watch(stamp);
+    assert!(!connection.call(&QueryEventWatched { event: 7, stamp }, 0).unwrap().done);
+    let time = ElapsedTime { start: 6, stop: 7 };
+    assert_eq!(connection.call(&time, 0).unwrap_err().status, simulated::NOT_READY);
+    worker.set_busy(false);
+    worker.forget();
+    // Times are not compared, and the event is reported, since no notification will come.
+    assert_eq!(connection.call(&time, 0).unwrap().milliseconds, 1.0);
+    assert_eq!(mark.completion(), Completion::Reached(0));
+    // The next replay expects it.
+    worker.forget();
+    assert_eq!(connection.call(&time, 0).unwrap().milliseconds, 1.0);
+}
+
+#[test]
+fn a_time_that_was_known_before_a_loss_need_not_be_known_at_that_point_of_the_replay() {
+    let worker = Simulated::start();
+    let (connection, _) = Connection::open(config(&[&worker], Recorder::leak(), 1 << 30)).unwrap();
+    let time = ElapsedTime { start: 6, stop: 7 };
+    connection.call(&time, 0).unwrap();
+    worker.set_busy(true);
+    worker.forget();
+    connection.call(&MemoryInfo { device: 0 }, 0).unwrap();
 }
 
 #[test]
