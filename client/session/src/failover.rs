@@ -7,7 +7,9 @@
 pub mod history;
 pub mod journal;
 mod observe;
+mod packed;
 mod replay;
+mod space;
 mod spill;
 
 use std::path::PathBuf;
@@ -27,9 +29,13 @@ use crate::send::ring::Ring;
 pub struct FailoverConfig {
     /// Folder of the part of the journal that does not fit into memory.
     pub folder: PathBuf,
-    /// Most bytes of the journal, in memory and on disk. A session that needs more loses its failover.
+    /// Most bytes of the journal, in memory and on disk. A session that needs more loses its failover. The history, which is always in
+    /// memory, may have an eighth of that, and at least [`LEAST_HISTORY`].
     pub limit: u64,
 }
+
+/// The history may always have this many bytes: close to a million results.
+pub const LEAST_HISTORY: u64 = 64 << 20;
 
 /// The failover state of a session.
 #[derive(Debug)]
@@ -92,7 +98,7 @@ impl Failover {
         Failover {
             devices: welcome.devices.clone(),
             arena: (welcome.arena_base, welcome.arena_bytes),
-            most_history: config.limit / 8,
+            most_history: (config.limit / 8).max(LEAST_HISTORY),
             state: Mutex::new(State {
                 journal: Journal::new(config.folder.clone(), config.limit),
                 history: History::default(),
@@ -128,16 +134,15 @@ impl Failover {
     /// failover ends with one of them.
     pub fn keep(&self, ring: &Ring, received: u64) -> Option<String> {
         let mut state = self.lock()?;
-        let others = state.history.bytes();
-        let mut reason = (others > self.most_history).then(|| {
-            let most = self.most_history;
+        let most = self.most_history;
+        let mut reason = (state.history.bytes() > most).then(|| {
             format!(
-                "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT)"
+                "what the program knows of results exceeds {most} bytes (an eighth of REMORA_FAILOVER_LIMIT, at least 64 MiB)"
             )
         });
         ring.each_until(received, |number, inline, lent| {
             if reason.is_none() {
-                reason = state.keep(number, inline, lent, others);
+                reason = state.keep(number, inline, lent);
             }
         });
         if let Some(reason) = &reason {
@@ -167,12 +172,12 @@ impl Failover {
 
 impl State {
     /// Keeps a request. Returns the reason if failover ends with it.
-    fn keep(&mut self, number: u64, inline: &[u8], lent: &[u8], others: u64) -> Option<String> {
+    fn keep(&mut self, number: u64, inline: &[u8], lent: &[u8]) -> Option<String> {
         match inline.first_chunk().map(|header| Header::decode(header).map(|header| header.known())) {
             Some(Ok(Ok(Opcode::ShareMemory | Opcode::ShareAllocation | Opcode::OpenMemory))) => {
                 Some("the program shares memory with other sessions".to_owned())
             }
-            _ => self.journal.push(number, inline, lent, others).err().map(|error| error.to_string()),
+            _ => self.journal.push(number, inline, lent).err().map(|error| error.to_string()),
         }
     }
 
@@ -214,7 +219,7 @@ mod tests {
         let failover = Failover::new(&FailoverConfig { folder, limit: 1 << 20 }, &Welcome::default());
         let mut state = failover.state.into_inner();
         for number in 1..=3 {
-            state.journal.push(number, &[0; 100], &[], 0).unwrap();
+            state.journal.push(number, &[0; 100], &[]).unwrap();
             state.history.record(Seen::Reply(number), number, number, Content::default());
         }
         state
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn a_history_that_grows_too_large_ends_failover() {
         let config = FailoverConfig { folder: std::env::temp_dir(), limit: 8 << 10 };
-        let failover = Failover::new(&config, &Welcome::default());
+        let failover = Failover { most_history: 1024, ..Failover::new(&config, &Welcome::default()) };
         let ring = Ring::new(4096, 4).unwrap();
         for number in 1.. {
             let size = failover.lock().unwrap().history.bytes();
@@ -246,6 +251,15 @@ mod tests {
             failover.lock().unwrap().history.record(Seen::Reply(number), number, number, Content::default());
         }
         assert!(failover.lock().is_none() && failover.disabled().unwrap().contains("1024 bytes"));
+    }
+
+    #[test]
+    fn a_small_limit_of_the_journal_leaves_room_for_the_history() {
+        let limits = [1 << 20, 512 << 20, 4 << 30].map(|limit| {
+            let config = FailoverConfig { folder: std::env::temp_dir(), limit };
+            Failover::new(&config, &Welcome::default()).most_history
+        });
+        assert_eq!(limits, [64 << 20, 64 << 20, 512 << 20]);
     }
 
     #[test]

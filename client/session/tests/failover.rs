@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use session::progress::{Completion, WatchTarget};
 use session::{Candidate, Config, Connection, FailoverConfig, Host, Retention};
 use simulated::{PRINTING_FUNCTION, RANDOM_FUNCTION, Simulated};
-use wire::{Launch, MemoryInfo, Release, SynchronizeStream};
+use wire::{ElapsedTime, Launch, MemoryInfo, QueryEventWatched, Release, SynchronizeStream};
 
 /// Records what the session reports.
 #[derive(Debug, Default)]
@@ -156,6 +157,38 @@ fn a_random_result_that_the_program_has_not_seen_is_no_divergence() {
 }
 
 #[test]
+fn what_was_not_reached_before_a_loss_may_be_reached_in_the_replay() {
+    let worker = Simulated::start();
+    worker.set_busy(true);
+    let (connection, _) = Connection::open(config(&[&worker], Recorder::leak(), 1 << 30)).unwrap();
+    let mark = connection.progress().mark(WatchTarget::Event(7));
+    let stamp = mark.advance();
+    mark.watch(stamp);
+    assert!(!connection.call(&QueryEventWatched { event: 7, stamp }, 0).unwrap().done);
+    let time = ElapsedTime { start: 6, stop: 7 };
+    assert_eq!(connection.call(&time, 0).unwrap_err().status, simulated::NOT_READY);
+    worker.set_busy(false);
+    worker.forget();
+    // Times are not compared, and the event is reported, since no notification will come.
+    assert_eq!(connection.call(&time, 0).unwrap().milliseconds, 1.0);
+    assert_eq!(mark.completion(), Completion::Reached(0));
+    // The next replay expects it.
+    worker.forget();
+    assert_eq!(connection.call(&time, 0).unwrap().milliseconds, 1.0);
+}
+
+#[test]
+fn a_time_that_was_known_before_a_loss_need_not_be_known_at_that_point_of_the_replay() {
+    let worker = Simulated::start();
+    let (connection, _) = Connection::open(config(&[&worker], Recorder::leak(), 1 << 30)).unwrap();
+    let time = ElapsedTime { start: 6, stop: 7 };
+    connection.call(&time, 0).unwrap();
+    worker.set_busy(true);
+    worker.forget();
+    connection.call(&MemoryInfo { device: 0 }, 0).unwrap();
+}
+
+#[test]
 fn a_journal_beyond_its_limit_turns_failover_off_and_the_session_goes_on() {
     let worker = Simulated::start();
     let host = Recorder::leak();
@@ -169,6 +202,27 @@ fn a_journal_beyond_its_limit_turns_failover_off_and_the_session_goes_on() {
     worker.forget();
     let failure = connection.call(&MemoryInfo { device: 0 }, 0).unwrap_err();
     assert!(failure.text.contains("failover is off"), "{}", failure.text);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_turns_failover_off_and_the_session_goes_on() {
+    let worker = Simulated::start();
+    let host = Recorder::leak();
+    let mut config = config(&[&worker], host, 1 << 30);
+    let failover = config.retention.failover.as_mut().unwrap();
+    failover.folder = "/nonexistent".into();
+    let (connection, welcome) = Connection::open(config).unwrap();
+    let data = noise(20 << 20);
+    // More than the journal keeps in memory.
+    for _ in 0..10 {
+        connection.write(0, welcome.arena_base, &data, 0).unwrap();
+    }
+    let mut back = vec![0; data.len()];
+    connection.read(0, welcome.arena_base, &mut back, 0).unwrap();
+    assert!(back == data);
+    let text = host.text();
+    assert!(text.contains("failover is off: the journal cannot be written to /nonexistent: "), "{text}");
+    assert_eq!(text.matches("failover is off").count(), 1, "{text}");
 }
 
 #[test]

@@ -103,14 +103,18 @@ impl Modules {
 
     /// Records modules and functions; identical code objects are stored once.
     pub(crate) fn capture(&self, inventory: &mut Inventory) {
-        let mut images: HashMap<Arc<[u8]>, usize> = HashMap::new();
+        // Equal images are found by comparing those of the same size: hashing them all would read hundreds of megabytes.
+        let mut images: HashMap<usize, Vec<usize>> = HashMap::new();
         for (id, loaded) in &self.modules {
             let object = loaded.module.object();
-            let next = images.len();
-            let image = *images.entry(Arc::clone(object.image())).or_insert(next);
-            if image == next {
+            let alike = images.entry(object.image().len()).or_default();
+            let is_this = |known: &Arc<[u8]>| Arc::ptr_eq(known, object.image()) || known == object.image();
+            let known = alike.iter().copied().find(|index| is_this(&inventory.images[*index]));
+            let image = known.unwrap_or_else(|| {
+                alike.push(inventory.images.len());
                 inventory.images.push(Arc::clone(object.image()));
-            }
+                inventory.images.len() - 1
+            });
             let (base, bytes) = (loaded.module.base(), object.load_size());
             inventory.modules.push(ModuleRecord { device: loaded.device, module: *id, base, bytes, image });
         }

@@ -1,6 +1,7 @@
 //! Saves and restores the state of a session's software GPUs, component by component.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use backend::{Device, DeviceError, Holding, Inventory, Snapshot};
@@ -32,13 +33,19 @@ impl Snapshot for Emulator {
         Ok(inventory)
     }
 
-    fn show(&self, holding: Holding, show: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<(), DeviceError> {
+    fn show(
+        &self,
+        holding: Holding,
+        range: Range<u64>,
+        show: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), DeviceError> {
         match holding {
-            Holding::Memory(id) => self.memory.show_physical(id, show),
+            Holding::Memory(id) => self.memory.show_physical(id, range, show),
             Holding::At(address) => {
-                let bytes = self.held(address)?;
-                // SAFETY: the range is allocated, and the caller of `show` also makes all calls that would unmap or write it.
-                unsafe { self.memory.show(address, bytes, show) };
+                let range = range.start..range.end.min(self.held(address)?);
+                // SAFETY: the range is allocated, and the callers of `show` wait for each other before one makes a call that would unmap
+                // or write it.
+                unsafe { self.memory.show(address, range, show) };
                 Ok(())
             }
         }

@@ -35,9 +35,9 @@ type Taken = (Inventory, Vec<(Holding, u64, Vec<u8>)>);
 fn take(device: &Emulator) -> Taken {
     let inventory = device.capture().unwrap();
     let mut contents = Vec::new();
-    for (holding, _) in inventory.holdings() {
+    for (holding, size) in inventory.holdings() {
         device
-            .show(holding, &mut |offset, bytes| {
+            .show(holding, 0..size, &mut |offset, bytes| {
                 contents.push((holding, offset, bytes.to_vec()));
                 true
             })

@@ -36,7 +36,7 @@ pub fn what_there_is_is_told_while_nothing_runs_or_refused(rig: Rig) {
     let mut bytes = vec![0; 5 << 20];
     let mut end = 0;
     device
-        .show(Holding::At(a), &mut |offset, shown| {
+        .show(Holding::At(a), 0..5 << 20, &mut |offset, shown| {
             assert!(offset >= end, "in order");
             end = offset + shown.len() as u64;
             bytes[offset as usize..end as usize].copy_from_slice(shown);
@@ -45,7 +45,20 @@ pub fn what_there_is_is_told_while_nothing_runs_or_refused(rig: Rig) {
         .unwrap();
     assert!(bytes[3 << 20..][..100].iter().all(|byte| *byte == 7));
     assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 100);
-    assert!(device.show(Holding::At(a + 4096), &mut |_, _| true).is_err(), "nothing starts there");
+    assert!(device.show(Holding::At(a + 4096), 0..10, &mut |_, _| true).is_err(), "nothing starts there");
+    // A part, which need not begin or end with a page, and which ends with the holding.
+    let parts = [(3 << 20) + 50..(3 << 20) + 60, (3 << 20) + 90..(3 << 20) + 200, (5 << 20) - 10..u64::MAX];
+    for part in parts {
+        device
+            .show(Holding::At(a), part.clone(), &mut |offset, shown| {
+                assert!(part.start <= offset && offset + shown.len() as u64 <= part.end.min(5 << 20));
+                assert!(shown == &bytes[offset as usize..][..shown.len()]);
+                bytes[offset as usize..][..shown.len()].fill(0);
+                true
+            })
+            .unwrap();
+    }
+    assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 80);
 
     assert!(!device.waits_for_host());
     rig.hold(stream);

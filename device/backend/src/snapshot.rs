@@ -3,6 +3,7 @@
 //! No work may run during capture or restore. Memory contents are transferred separately from the inventory, per [`Holding`],
 //! and zero bytes are left out. A back end that cannot restore memory at its old addresses returns an error.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -199,10 +200,15 @@ pub trait Snapshot {
     fn capture(&self) -> Result<Inventory, DeviceError> {
         Err(unsupported())
     }
-    /// Passes the bytes of a holding with their offsets to `show`, in order. Ranges that are not passed are zero. Stops when
-    /// `show` returns false.
-    fn show(&self, holding: Holding, show: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<(), DeviceError> {
-        let _ = (holding, show);
+    /// Passes the bytes in a range of a holding with their offsets in the holding to `show`, in order. Parts of the range that are not
+    /// passed are zero. Stops when `show` returns false. Several threads may do this at a time.
+    fn show(
+        &self,
+        holding: Holding,
+        range: Range<u64>,
+        show: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), DeviceError> {
+        let _ = (holding, range, show);
         Err(unsupported())
     }
     /// Recreates everything in the inventory with zeroed memory. The devices must be empty and have the same arena.

@@ -1,5 +1,6 @@
 //! The session's process: serves one client, and moves to another worker on request.
 
+mod changes;
 mod checkpoint;
 mod control_thread;
 pub(crate) mod executor;

@@ -1,8 +1,8 @@
 //! Records the results that arrive, and recognizes those that a replay repeats.
 
 use wire::{
-    Callback, Checkpointed, EventReached, Header, LateError, MirrorState, Opcode, Output, StreamReached,
-    decode_request,
+    Callback, Checkpointed, EventReached, Field as _, Header, LateError, MirrorState, Opcode, Output,
+    StreamReached, decode_request,
 };
 
 use super::history::{Content, Hashing, Seen};
@@ -45,8 +45,20 @@ impl Shared {
         if state.history.confirm(Seen::Reply(number), content, frame).is_err() {
             return Err(diverged(&format!("request {number} ({})", opcode.name())));
         }
-        if let Some((target, stamp)) = state.answered_query(number, opcode, header, &start) {
-            state.history.confirm_reached(target, stamp, frame);
+        if let Some((target, stamp)) = state.query(number, opcode)
+            && let Some(status) = end_of_wait(header, &start)
+            && !state.history.confirm_reached(target, stamp, frame)
+        {
+            // The program has been told that this was not reached, and waits for a notification. The worker, which answers
+            // differently this time, will not send one.
+            let (opcode, payload) = notification(target, stamp, status);
+            if state.defers {
+                state.deferred.push(Deferred::Push { frame, opcode, payload });
+            } else {
+                state.record_push(self.ring.appended(), frame, opcode, &payload)?;
+                drop(state);
+                self.apply_push(opcode, &payload)?;
+            }
         }
         Ok(true)
     }
@@ -90,7 +102,9 @@ impl Shared {
         });
         let after = self.ring.appended();
         state.history.record(Seen::Reply(number), after, frame, content);
-        if let Some((target, stamp)) = state.answered_query(number, opcode, header, payload) {
+        if end_of_wait(header, payload) == Some(0)
+            && let Some((target, stamp)) = state.query(number, opcode)
+        {
             state.history.record(Seen::Reached(target, stamp), after, frame, Content::default());
         }
     }
@@ -231,22 +245,13 @@ impl Shared {
 }
 
 impl State {
-    /// Target and stamp of a watching query that was answered with "done".
-    fn answered_query(
-        &mut self,
-        number: u64,
-        opcode: Opcode,
-        header: &Header,
-        payload: &[u8],
-    ) -> Option<(WatchTarget, u64)> {
+    /// Target and stamp of a watching query.
+    fn query(&mut self, number: u64, opcode: Opcode) -> Option<(WatchTarget, u64)> {
         let target = match opcode {
             Opcode::QueryWatched => WatchTarget::Stream,
             Opcode::QueryEventWatched => WatchTarget::Event,
             _ => return None,
         };
-        if header.is_error() || payload.get(DONE).is_none_or(|done| *done == 0) {
-            return None;
-        }
         let mut request = Vec::new();
         self.journal.read(number, number, 1, &mut request).ok()?;
         let (fields, _) = request.get(QUERY)?.as_chunks::<8>();
@@ -300,20 +305,47 @@ fn seen(opcode: Opcode, payload: &[u8]) -> Result<Option<Seen>, ReadError> {
     })
 }
 
+/// The status of a query's reply after which the worker sends no notification: 0 if what it asks for was reached, or an error.
+fn end_of_wait(header: &Header, payload: &[u8]) -> Option<i32> {
+    match header.is_error() {
+        true => payload.first_chunk().map(|status| i32::from_le_bytes(*status)),
+        false => payload.get(DONE).filter(|done| **done != 0).map(|_| 0),
+    }
+}
+
+/// The push that reports a stamp as reached.
+fn notification(target: WatchTarget, stamp: u64, status: i32) -> (Opcode, Vec<u8>) {
+    let mut payload = Vec::new();
+    let opcode = match target {
+        WatchTarget::Event(event) => {
+            EventReached { event, stamp, status }.put(&mut payload);
+            Opcode::EventReached
+        }
+        WatchTarget::Stream(stream) => {
+            StreamReached { stream, stamp, status }.put(&mut payload);
+            Opcode::StreamReached
+        }
+    };
+    (opcode, payload)
+}
+
 /// The content of a reply that replay compares: its status if it is an error, since texts name addresses and processes; nothing if it
-/// differs from run to run.
+/// differs from run to run, which also decides whether it is an error: a time is one until the work has ended.
 fn reply_content(
     header: &Header,
     opcode: Opcode,
     payload: &[u8],
     whole: impl FnOnce() -> Hashing,
 ) -> Content {
-    if header.is_error() {
-        let mut hashing = Hashing::default();
-        hashing.add(&payload[..payload.len().min(4)]);
-        return hashing.content();
+    if !opcode.reply_is_reproducible() {
+        return Content::default();
     }
-    if opcode.reply_is_reproducible() { whole().content() } else { Content::default() }
+    if !header.is_error() {
+        return whole().content();
+    }
+    let mut hashing = Hashing::default();
+    hashing.add(&payload[..payload.len().min(4)]);
+    hashing.content()
 }
 
 fn body_of(destination: &Destination) -> &[u8] {

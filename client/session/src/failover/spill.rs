@@ -1,180 +1,138 @@
-//! Segments of the journal in files: compressed, and written by a thread.
+//! The thread of the journal: it compresses segments, prepares memory for later ones, and frees what the journal drops, so that the
+//! threads of the program do none of that.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use transport::spawn_quietly;
 
-use super::journal::Requests;
+use super::journal::{Content, Requests, SEGMENT_BYTES};
+use super::packed::{Packed, Shelf};
+use crate::os::priority::lower_priority;
 
-/// Size of what is compressed at once, and the least that is read.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Distance at which memory is written to, so that the system provides all its pages.
+const PAGE: usize = 4096;
 
-/// Hands segments to the thread, which ends when this is dropped.
+/// What the thread is to do. It ends when the sender of jobs is dropped.
 #[derive(Debug)]
-pub(super) struct Spiller {
-    jobs: Sender<(u64, Arc<Requests>)>,
-    results: Receiver<Spilled>,
-    pending: usize,
+enum Job {
+    Pack { segment: u64, requests: Arc<Requests> },
+    Prepare,
+    Free(Content),
 }
 
-/// A segment that was written, or not.
+/// What the thread has done.
+#[derive(Debug)]
+pub(super) enum Done {
+    Packed(Spilled),
+    /// Memory for a segment, whose pages exist.
+    Prepared(Requests),
+}
+
+/// A segment that was compressed and stored, or not.
 #[derive(Debug)]
 pub(super) struct Spilled {
     /// The segment, by the number of its first request.
     pub(super) segment: u64,
     pub(super) requests: Arc<Requests>,
-    pub(super) result: io::Result<Stored>,
+    pub(super) result: io::Result<Packed>,
+}
+
+/// Hands work to the thread.
+#[derive(Debug)]
+pub(super) struct Spiller {
+    jobs: Sender<Job>,
+    results: Receiver<Done>,
+    /// Number of segments that are being packed.
+    pending: usize,
+    preparing: bool,
 }
 
 impl Spiller {
-    /// Starts the thread. Files are created in `folder`.
-    pub(super) fn start(folder: PathBuf) -> io::Result<Spiller> {
-        let (jobs, received) = channel::<(u64, Arc<Requests>)>();
+    /// Starts the thread, which keeps segments on `shelf`.
+    pub(super) fn start(mut shelf: Shelf) -> io::Result<Spiller> {
+        let (jobs, received) = channel();
         let (finished, results) = channel();
         spawn_quietly("remora-journal", move || {
-            let mut scratch = Vec::new();
-            for (segment, requests) in received {
-                let result = tempfile::tempfile_in(&folder)
-                    .and_then(|file| Stored::write(file, &requests, &mut scratch));
-                if finished.send(Spilled { segment, requests, result }).is_err() {
+            lower_priority();
+            for job in received {
+                let done = match job {
+                    Job::Pack { segment, requests } => {
+                        let result = shelf.pack(&requests);
+                        Done::Packed(Spilled { segment, requests, result })
+                    }
+                    Job::Prepare => Done::Prepared(prepared()),
+                    Job::Free(content) => {
+                        drop(content);
+                        continue;
+                    }
+                };
+                if finished.send(done).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Spiller { jobs, results, pending: 0 })
+        Ok(Spiller { jobs, results, pending: 0, preparing: false })
     }
 
-    /// Number of segments that are being written.
+    /// One whose thread does nothing, and the other ends of its channels.
+    #[cfg(test)]
+    pub(super) fn stuck() -> (Spiller, impl Sized) {
+        let (jobs, received) = channel();
+        let (finished, results) = channel();
+        (Spiller { jobs, results, pending: 0, preparing: false }, (received, finished))
+    }
+
+    /// Number of segments that are being packed.
     pub(super) fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Has a segment written.
-    pub(super) fn begin(&mut self, segment: u64, requests: Arc<Requests>) {
-        self.pending += usize::from(self.jobs.send((segment, requests)).is_ok());
+    /// Has a segment packed.
+    pub(super) fn pack(&mut self, segment: u64, requests: Arc<Requests>) -> io::Result<()> {
+        self.jobs.send(Job::Pack { segment, requests }).map_err(|_| ended())?;
+        self.pending += 1;
+        Ok(())
     }
 
-    /// The next segment that was written. `wait`: waits for it if none is.
-    pub(super) fn finished(&mut self, wait: bool) -> Option<Spilled> {
-        let done = if wait { self.results.recv().ok() } else { self.results.try_recv().ok() };
-        self.pending -= usize::from(done.is_some());
-        done
+    /// Has memory for one segment prepared, unless that is under way.
+    pub(super) fn prepare(&mut self) {
+        // Without the thread, the journal allocates memory itself.
+        self.preparing = self.preparing || self.jobs.send(Job::Prepare).is_ok();
     }
-}
 
-/// A segment in a file.
-#[derive(Debug)]
-pub(super) struct Stored {
-    file: File,
-    /// Blocks of the requests, then those of their lengths.
-    blocks: Vec<Block>,
-    /// Size of the requests, which is where their lengths begin.
-    bytes: u64,
-    /// Number of requests.
-    count: usize,
-    /// Ends of the requests while they are read.
-    ends: Vec<u64>,
-}
+    /// Has what a segment consisted of freed.
+    pub(super) fn free(&self, content: Content) {
+        // Without the thread, it is freed here.
+        let _ = self.jobs.send(Job::Free(content));
+    }
 
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    offset: u64,
-    /// Size in the file; less than `bytes` if it is compressed.
-    stored: usize,
-    bytes: usize,
-}
-
-impl Stored {
-    /// Writes requests to an empty file.
-    fn write(file: File, requests: &Requests, scratch: &mut Vec<u8>) -> io::Result<Stored> {
-        scratch.resize(lz4_flex::block::get_maximum_output_size(BLOCK_BYTES), 0);
-        let mut stored = Stored {
-            file,
-            blocks: Vec::new(),
-            bytes: requests.bytes.len() as u64,
-            count: requests.ends.len(),
-            ends: Vec::new(),
+    /// The next thing that was done; waits up to `patience` for it. `None` if the time is over.
+    pub(super) fn done(&mut self, patience: Duration) -> io::Result<Option<Done>> {
+        let done = match self.results.recv_timeout(patience) {
+            Ok(done) => done,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => return Err(ended()),
         };
-        for block in requests.bytes.chunks(BLOCK_BYTES) {
-            stored.append(block, scratch)?;
+        match done {
+            Done::Packed(_) => self.pending -= 1,
+            Done::Prepared(_) => self.preparing = false,
         }
-        // Lengths repeat, ends do not.
-        let mut before = 0;
-        let lengths = requests.ends.iter().map(|end| end - std::mem::replace(&mut before, *end));
-        let lengths: Vec<u8> = lengths.flat_map(u64::to_le_bytes).collect();
-        for block in lengths.chunks(BLOCK_BYTES) {
-            stored.append(block, scratch)?;
-        }
-        Ok(stored)
+        Ok(Some(done))
     }
+}
 
-    fn append(&mut self, block: &[u8], scratch: &mut [u8]) -> io::Result<()> {
-        let packed = lz4_flex::block::compress_into(block, scratch).unwrap_or(usize::MAX);
-        let written = if packed < block.len() { &scratch[..packed] } else { block };
-        let offset = self.blocks.last().map_or(0, |last| last.offset + last.stored as u64);
-        (&self.file).write_all(written)?;
-        self.blocks.push(Block { offset, stored: written.len(), bytes: block.len() });
-        Ok(())
-    }
+fn ended() -> io::Error {
+    io::Error::other("the thread of the journal has ended")
+}
 
-    /// Size in the file.
-    pub(super) fn size(&self) -> u64 {
-        self.blocks.last().map_or(0, |last| last.offset + last.stored as u64)
+/// Memory for a segment, whose pages exist.
+fn prepared() -> Requests {
+    let mut requests = Requests { bytes: Vec::with_capacity(SEGMENT_BYTES), ends: Vec::new() };
+    for byte in requests.bytes.spare_capacity_mut().iter_mut().step_by(PAGE) {
+        byte.write(0);
     }
-
-    /// Offset of the end of each request.
-    pub(super) fn ends(&mut self) -> io::Result<&[u64]> {
-        if self.ends.is_empty() {
-            let first = self.bytes.div_ceil(BLOCK_BYTES as u64) as usize;
-            let mut lengths = Vec::new();
-            for block in &self.blocks[first..] {
-                lengths.extend_from_slice(&self.unpack(*block)?);
-            }
-            let (lengths, _) = lengths.as_chunks::<8>();
-            let mut end = 0;
-            self.ends = lengths
-                .iter()
-                .map(|length| {
-                    end += u64::from_le_bytes(*length);
-                    end
-                })
-                .collect();
-            if self.ends.len() != self.count || end != self.bytes {
-                return Err(io::Error::other("a file of the journal has changed"));
-            }
-        }
-        Ok(&self.ends)
-    }
-
-    /// Frees the memory that [`Stored::ends`] takes.
-    pub(super) fn forget_ends(&mut self) {
-        self.ends = Vec::new();
-    }
-
-    /// Appends a range of the requests' bytes to `buffer`.
-    pub(super) fn read(&self, range: Range<u64>, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let size = BLOCK_BYTES as u64;
-        for at in range.start / size..range.end.div_ceil(size) {
-            let bytes = self.unpack(self.blocks[at as usize])?;
-            let within = |offset: u64| (offset.saturating_sub(at * size) as usize).min(bytes.len());
-            buffer.extend_from_slice(&bytes[within(range.start)..within(range.end)]);
-        }
-        Ok(())
-    }
-
-    fn unpack(&self, block: Block) -> io::Result<Vec<u8>> {
-        let mut stored = vec![0; block.stored];
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(block.offset))?;
-        file.read_exact(&mut stored)?;
-        match block.stored < block.bytes {
-            true => lz4_flex::block::decompress(&stored, block.bytes).map_err(io::Error::other),
-            false => Ok(stored),
-        }
-    }
+    requests
 }

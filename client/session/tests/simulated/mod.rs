@@ -17,6 +17,8 @@ use wire::*;
 pub const MEMORY: usize = 64 << 20;
 /// Releasing this address fails.
 pub const BAD_ADDRESS: u64 = 0xbad;
+/// The status of a time that is not known yet.
+pub const NOT_READY: i32 = 600;
 /// Launching this function prints.
 pub const PRINTING_FUNCTION: u64 = 0xfeed;
 /// Launching this function reports a translation and its end.
@@ -42,6 +44,7 @@ struct Session {
     out: Mutex<Out>,
     state: Mutex<State>,
     arena: u64,
+    busy: Arc<AtomicBool>,
 }
 
 struct Out {
@@ -70,6 +73,7 @@ struct Shared {
     refuses: AtomicBool,
     /// Where new sessions are redirected, and how often.
     elsewhere: Mutex<Option<(String, u64)>>,
+    busy: Arc<AtomicBool>,
 }
 
 impl Simulated {
@@ -107,6 +111,7 @@ impl Simulated {
             patience_ms: AtomicU64::new(0),
             refuses: AtomicBool::new(false),
             elsewhere: Mutex::default(),
+            busy: Arc::default(),
         });
         let serving = shared.clone();
         thread::spawn(move || {
@@ -150,6 +155,11 @@ impl Simulated {
     /// Redirects the next so many new sessions.
     pub fn redirect_sessions(&self, to: &Endpoint, times: u64) {
         *self.shared.elsewhere.lock().unwrap() = Some((to.to_string(), times));
+    }
+
+    /// Whether events are not reached from now on. They stay so: no notification is sent.
+    pub fn set_busy(&self, busy: bool) {
+        self.shared.busy.store(busy, Ordering::Relaxed);
     }
 
     /// Closes every connection. The sessions stay.
@@ -236,6 +246,7 @@ impl Shared {
                     out: Mutex::new(Out { link: None, window: SendWindow::new(u64::MAX) }),
                     state: Mutex::new(State { memory: vec![0; MEMORY], ..State::default() }),
                     arena: hello.arena_base,
+                    busy: self.busy.clone(),
                 });
                 self.sessions.lock().unwrap().insert(id, session.clone());
                 (id, session)
@@ -406,6 +417,14 @@ impl Session {
                 self.reply(header, &reply::Goodbye {}, &[]);
                 return Ok(true);
             }
+            Opcode::QueryEventWatched => {
+                let done = !self.busy.load(Ordering::Relaxed);
+                self.reply(header, &reply::QueryEventWatched { done }, &[]);
+            }
+            Opcode::ElapsedTime => match self.busy.load(Ordering::Relaxed) {
+                true => self.fail(header, NOT_READY, "the event was not reached"),
+                false => self.reply(header, &reply::ElapsedTime { milliseconds: 1.0 }, &[]),
+            },
             Opcode::SynchronizeStream => self.reply(header, &reply::SynchronizeStream {}, &[]),
             other => self.fail(header, 801, &format!("{} is not simulated", other.name())),
         }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -104,13 +105,18 @@ impl Memory {
         it.filter(|it| !matches!(it.backing, Backing::Physical { .. })).map(|it| it.bytes)
     }
 
-    /// Passes the bytes of a contiguous range to `show`, except pages that were never written.
+    /// Passes the bytes in a range of the memory that starts at `address` to `show`, except pages that were never written.
     ///
     /// # Safety
     /// The range must be mapped and stay mapped, and nothing may write to it during the call.
-    pub(crate) unsafe fn show(&self, address: u64, bytes: u64, show: &mut dyn FnMut(u64, &[u8]) -> bool) {
-        let end = address + bytes;
-        let mut at = address;
+    pub(crate) unsafe fn show(
+        &self,
+        address: u64,
+        range: Range<u64>,
+        show: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) {
+        let end = address + range.end;
+        let mut at = address + range.start;
         while at < end {
             let next = ((at / PIECE + 1) * PIECE).min(end);
             for (start, stop) in used(self.pages.as_deref(), at, next) {
@@ -127,14 +133,18 @@ impl Memory {
     pub(crate) fn show_physical(
         &self,
         id: MemoryId,
+        range: Range<u64>,
         show: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> Result<(), DeviceError> {
         let state = self.state.lock();
         let it = state.physical.get(&id).ok_or_else(|| unknown(id))?;
+        let (file, end) = (it.file.try_clone().map_err(failed)?, it.bytes.min(range.end));
+        // Several threads may read it.
+        drop(state);
         let mut piece = vec![0; PIECE as usize];
-        for at in (0..it.bytes).step_by(PIECE as usize) {
-            let piece = &mut piece[..PIECE.min(it.bytes - at) as usize];
-            it.file.read_exact_at(piece, at).map_err(failed)?;
+        for at in (range.start..end).step_by(PIECE as usize) {
+            let piece = &mut piece[..PIECE.min(end - at) as usize];
+            file.read_exact_at(piece, at).map_err(failed)?;
             if !show(at, piece) {
                 break;
             }

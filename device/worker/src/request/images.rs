@@ -41,8 +41,8 @@ impl Images {
         Ok(())
     }
 
-    /// Iterates over all code objects.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<[u8]>> {
-        self.images.values()
+    /// Iterates over all code objects and their hashes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8; 32], &Arc<[u8]>)> {
+        self.images.iter()
     }
 }

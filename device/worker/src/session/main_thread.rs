@@ -111,6 +111,7 @@ impl Shared {
         counter: &mut ReceiveCounter,
     ) -> Result<Next, Broken> {
         if inbox.is_empty() {
+            self.checkpoint(dispatcher, counter.received());
             self.device.idle(&mut || inbox.has_news());
         }
         let header = inbox.header()?;
@@ -128,9 +129,7 @@ impl Shared {
                 Ok(Next::GoOn)
             }
             Arrival::Next(number) => {
-                if self.checkpoints.is_due() {
-                    self.export(dispatcher, number - 1, |export| self.take_checkpoint(export));
-                }
+                self.checkpoint(dispatcher, number - 1);
                 let receipt = Receipt { counter: &mut *counter, outbox: &self.outgoing.outbox };
                 let next = dispatcher.request(number, &header, inbox, receipt)?;
                 // Single writer, so a plain load and store suffice; other threads only read. An observer that sees the count must see
@@ -213,6 +212,15 @@ impl Shared {
             }
         }
     }
+
+    /// Takes a checkpoint between two requests, of which the session has received this many, if one is due.
+    #[inline]
+    fn checkpoint(self: &Arc<Shared>, dispatcher: &Dispatcher, received: u64) {
+        if self.checkpoints.is_due() {
+            self.export(dispatcher, received, |export| self.take_checkpoint(export));
+        }
+    }
+
     /// Describes the session between two requests, of which it has received this many.
     fn export<T>(&self, dispatcher: &Dispatcher, received: u64, use_it: impl FnOnce(&Export<'_>) -> T) -> T {
         let (client, pid) = self.connection.client.lock().clone();

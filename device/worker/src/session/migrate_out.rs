@@ -4,7 +4,7 @@
 //! Nothing is written before that. State that cannot be migrated is refused with the reason, and the session continues: its
 //! client has only lost a connection, and reconnects.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,28 @@ const DECISION_PATIENCE: Duration = Duration::from_secs(600);
 const ADVERTISED_IMAGES_BYTES: u64 = 256 << 20;
 const PAGE: usize = 4096;
 
-/// Code objects.
-type Images = Vec<Arc<[u8]>>;
+/// Code objects and their hashes.
+type Images = Vec<([u8; 32], Arc<[u8]>)>;
+
+/// Hashes of code objects, so that each of them is hashed once.
+#[derive(Default)]
+pub(crate) struct ImageHashes {
+    /// By address, which belongs to the object as long as it is kept here.
+    known: HashMap<usize, (Arc<[u8]>, [u8; 32])>,
+}
+
+impl ImageHashes {
+    fn hash(&mut self, image: &Arc<[u8]>) -> [u8; 32] {
+        let compute = || (Arc::clone(image), *blake3::hash(image).as_bytes());
+        self.known.entry(image.as_ptr().addr()).or_insert_with(compute).1
+    }
+
+    /// Forgets other objects, which may have been freed by their modules.
+    fn retain(&mut self, images: &[([u8; 32], Arc<[u8]>)]) {
+        let kept: HashSet<usize> = images.iter().map(|(_, image)| image.as_ptr().addr()).collect();
+        self.known.retain(|address, _| kept.contains(address));
+    }
+}
 
 /// A request to hand the session over.
 pub(crate) struct Departure {
@@ -99,6 +119,11 @@ impl Export<'_> {
         }
     }
 
+    /// Whether no work is left and every reply is sent.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.dispatcher.is_quiet() && self.device.query(Scope::Everything).is_ok_and(|idle| idle)
+    }
+
     /// Waits until no work is left and every reply is sent.
     pub(crate) fn rest(&self, deadline: Instant) -> Result<(), ExportError> {
         if self.is_reached_into.load(Ordering::SeqCst) && !self.ends_direct_copies {
@@ -134,8 +159,13 @@ impl Export<'_> {
         }
     }
 
-    /// Describes the session, which must be idle, and returns the code objects that its snapshot needs.
-    pub(crate) fn manifest(&self) -> Result<(Manifest, Images), ExportError> {
+    /// Describes the session, which must be idle, and returns the code objects that its snapshot needs. `by_hash`: its client may refer
+    /// to those that it was advertised.
+    pub(crate) fn manifest(
+        &self,
+        by_hash: bool,
+        hashes: &mut ImageHashes,
+    ) -> Result<(Manifest, Images), ExportError> {
         let outgoing = &self.dispatcher.outgoing;
         // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
         outgoing.mirrors.worked();
@@ -143,7 +173,7 @@ impl Export<'_> {
         let mut inventory = self.device.capture()?;
         inventory.streams.retain(|it| !Graphs::is_own(it.stream));
         inventory.events.retain(|it| !Graphs::is_own(it.event));
-        let advertised = self.dispatcher.store.as_ref();
+        let advertised = self.dispatcher.store.as_ref().filter(|_| by_hash);
         let advertised = advertised
             .map(|store| store.advertised_code_objects(ADVERTISED_IMAGES_BYTES))
             .unwrap_or_default();
@@ -155,11 +185,14 @@ impl Export<'_> {
             Ok::<(), SnapshotError>(())
         })?;
         // Modules' images come first, since modules refer to them by index.
-        let mut images: Vec<Arc<[u8]>> = inventory.images.drain(..).collect();
-        let hash = |image: &Arc<[u8]>| *blake3::hash(image).as_bytes();
-        let mut known: HashSet<[u8; 32]> = images.iter().map(hash).collect();
-        let others = self.dispatcher.images.iter().cloned().chain(advertised);
-        images.extend(others.filter(|image| known.insert(hash(image))));
+        let mut images: Images =
+            inventory.images.drain(..).map(|image| (hashes.hash(&image), image)).collect();
+        let mut known: HashSet<[u8; 32]> = images.iter().map(|(hash, _)| *hash).collect();
+        let own = self.dispatcher.images.iter().map(|(hash, image)| (*hash, Arc::clone(image)));
+        images.extend(own.filter(|(hash, _)| known.insert(*hash)));
+        let advertised = advertised.into_iter().map(|image| (hashes.hash(&image), image));
+        images.extend(advertised.filter(|(hash, _)| known.insert(*hash)));
+        hashes.retain(&images);
         let arena = self.device.arena();
         let manifest = Manifest {
             session_id: self.session_id,
@@ -189,17 +222,17 @@ impl Export<'_> {
     /// Writes the snapshot. The session must be idle.
     pub(crate) fn write(&self, to: impl Write) -> Result<(), ExportError> {
         let outgoing = &self.dispatcher.outgoing;
-        let (manifest, images) = self.manifest()?;
+        let (manifest, images) = self.manifest(true, &mut ImageHashes::default())?;
         let mut file = Writer::new(to)?;
         file.section(Kind::Manifest, &manifest.to_json()?)?;
-        for image in &images {
+        for (_, image) in &images {
             file.section(Kind::Image, image)?;
         }
         self.dispatcher.graphs.capture(|graph| file.section(Kind::Graph, graph))?;
         outgoing.outbox.kept(|frame| file.section(Kind::Frame, frame))?;
-        for (holding, _) in manifest.inventory.holdings() {
+        for (holding, bytes) in manifest.inventory.holdings() {
             let mut written = Ok(());
-            self.device.show(holding, &mut |offset, bytes| {
+            self.device.show(holding, 0..bytes, &mut |offset, bytes| {
                 written = write_memory(&mut file, holding, offset, bytes);
                 written.is_ok()
             })?;
@@ -251,4 +284,23 @@ fn write_memory(
         }
     }
     start.map_or(Ok(()), |from| put(from, bytes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_object_is_hashed_once_and_not_kept_longer_than_needed() {
+        let mut hashes = ImageHashes::default();
+        let images: Vec<Arc<[u8]>> = [b"first", b"other"].map(|it| Arc::from(&it[..])).into();
+        let both: Images = images.iter().map(|it| (hashes.hash(it), Arc::clone(it))).collect();
+        assert!(both.iter().all(|(hash, image)| hash == blake3::hash(image).as_bytes()));
+        // What is known is returned without reading the object.
+        hashes.known.get_mut(&images[0].as_ptr().addr()).unwrap().1 = [7; 32];
+        assert_eq!(hashes.hash(&images[0]), [7; 32]);
+        hashes.retain(&both[1..]);
+        drop(both);
+        assert_eq!(images.iter().map(Arc::strong_count).collect::<Vec<_>>(), [1, 2]);
+    }
 }

@@ -28,6 +28,7 @@ use super::sessions::{Afterlife, Sessions};
 use super::tenants::Tenants;
 use crate::config::CheckpointConfig;
 use crate::error::one_line;
+use crate::priority::lower_priority;
 use crate::session::snapshot::SnapshotError;
 use chain::Chains;
 use merged::Merged;
@@ -225,6 +226,7 @@ impl CheckpointStore {
             }
             let store = Arc::clone(self);
             std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
+                lower_priority();
                 let stored = store.receive(&ours, &note);
                 store.finished(session, complete, &stored);
             })
