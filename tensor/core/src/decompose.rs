@@ -29,9 +29,11 @@ pub fn decompose(step: &Step, temporary: &mut Temporary<'_>) -> Result<Vec<Step>
         (&Work::Attention { causal, scale }, [q, k, v], [out, highest, share]) => {
             attention(Scores { causal, scale }, [q, k, v], [out, highest, share], temporary)
         }
-        (&Work::AttentionGradient { causal, scale }, [q, k, v, rest @ ..], [of_q, of_k, of_v])
-            if let [out, highest, share, g] = rest =>
-        {
+        (
+            &Work::AttentionGradient { causal, scale },
+            [q, k, v, out, highest, share, g],
+            [of_q, of_k, of_v],
+        ) => {
             let kept = [out, highest, share];
             gradient(Scores { causal, scale }, [q, k, v], kept, g, [of_q, of_k, of_v], temporary)
         }
