@@ -198,6 +198,15 @@ fn admin_url(agent: &Agent, allocation: &Value) -> String {
     format!("remora://{}@{address}", std::fs::read_to_string(file).unwrap().trim())
 }
 
+/// A program whose session cannot move until it receives the line `go`.
+fn holding(part: &Value) -> Running {
+    let mut held = on("moved", part);
+    held.wait_for_line("ready");
+    held.send_line("hold");
+    held.wait_for_line("held");
+    held
+}
+
 fn remora(arguments: &[&str]) {
     Running::start(Command::new(e2e::remora()).args(arguments)).finish().expect_success();
 }
@@ -208,10 +217,7 @@ fn a_session_that_is_resumed_while_its_allocation_moves_goes_along() {
     let part = old.allocate(json!({"percent": 50}));
     let steady = on("steady", &part);
     goes_on(&steady);
-    let mut held = on("moved", &part);
-    held.wait_for_line("ready");
-    held.send_line("hold");
-    held.wait_for_line("held");
+    let mut held = holding(&part);
     let (folder, admin) = (tempfile::tempdir().unwrap(), admin_url(&old, &part));
     let file = folder.path().join("steady.session");
     let (file, session) = (file.to_str().unwrap(), format!("pid:{}", steady.pid()));
@@ -284,10 +290,7 @@ fn an_allocation_that_cannot_move_stays_as_it_was() {
     let part = old.allocate(json!({"percent": 50}));
     let steady = on("steady", &part);
     goes_on(&steady);
-    let mut held = on("moved", &part);
-    held.wait_for_line("ready");
-    held.send_line("hold");
-    held.wait_for_line("held");
+    let mut held = holding(&part);
     let migrate_within = |patience: u32, to: &Agent, token: &str| {
         let body = json!({"to": format!("http://{}", to.address), "token": token, "patience_s": patience});
         let path = format!("/api/v1/allocations/{}/migrate", text(&part, "id"));

@@ -7,6 +7,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub use unix::{barrier, direct_copy, double_mapping, fork, priority, reserve};
+pub use unix::{barrier, direct_copy, double_mapping, fork, reserve};
 #[cfg(windows)]
-pub use windows::{barrier, direct_copy, double_mapping, fork, priority, reserve};
+pub use windows::{barrier, direct_copy, double_mapping, fork, reserve};

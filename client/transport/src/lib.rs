@@ -35,5 +35,5 @@ pub use listener::Listener;
 #[cfg(unix)]
 pub use os::attached::{receive_attached, send_attached};
 pub use os::fifo_pair::SharedMemory;
-pub use os::threads::{quietly, spawn_quietly};
+pub use os::threads::{lower_priority, quietly, spawn_quietly};
 pub use striped_stream::{BLOCK_BYTES, LargeWrite, StripedStream};

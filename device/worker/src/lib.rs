@@ -18,7 +18,6 @@ mod growth;
 mod keeper;
 /// What a session sends: frames, mirrors, spans, watches.
 mod outgoing;
-mod priority;
 mod rehearsal;
 /// What a client requests, one file per family of operations.
 mod request;

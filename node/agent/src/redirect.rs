@@ -1,8 +1,8 @@
 //! Redirects of programs that start while their allocation moves to another agent.
 //!
-//! A worker that redirects new sessions does so until it is told to stop, even if the move fails and the other worker ends. Therefore a
-//! note is written before the worker is told to redirect. It is removed only when the worker has confirmed that it opens sessions itself
-//! again, or when the allocation is released. Until then the agent repeats the request, and so does the next agent.
+//! A worker redirects new sessions until it receives a request to stop, even if the move fails and the other worker ends. So the agent
+//! writes a file to disk before it requests a redirect. It removes the file when the worker has confirmed the end of the redirect, or
+//! when the allocation is released. While the file exists, the agent repeats the request to stop, also after its own restart.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use transport::spawn_quietly;
+use transport::{lower_priority, spawn_quietly};
 
 use super::journal::{Content, Requests, SEGMENT_BYTES};
 use super::packed::{Packed, Shelf};
-use crate::os::priority::lower_priority;
 
 /// Distance at which memory is written to, so that the system provides all its pages.
 const PAGE: usize = 4096;

@@ -4,5 +4,4 @@ pub mod barrier;
 pub mod direct_copy;
 pub mod double_mapping;
 pub mod fork;
-pub mod priority;
 pub mod reserve;

@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::{Link, TransportError, greet};
+use transport::{Link, TransportError, greet, lower_priority};
 use wire::MAX_HANDSHAKE_BYTES;
 use worker_client::ChunkWriter;
 
 use crate::error::one_line;
-use crate::priority::lower_priority;
 use crate::session::changes::{KnownPages, Section, changes};
 use crate::session::manifest::{CheckpointRecord, Manifest};
 use crate::session::migrate_out::{Export, ExportError, ImageHashes};

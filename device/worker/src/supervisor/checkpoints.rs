@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::{Link, greet};
+use transport::{Link, greet, lower_priority};
 use wire::SessionId;
 use worker_client::{
     ChunkReader, MoveError, WorkerAddress, discard_checkpoint, give_written, in_new_processes,
@@ -28,7 +28,6 @@ use super::sessions::{Afterlife, Sessions};
 use super::tenants::Tenants;
 use crate::config::CheckpointConfig;
 use crate::error::one_line;
-use crate::priority::lower_priority;
 use crate::session::snapshot::SnapshotError;
 use chain::Chains;
 use merged::Merged;

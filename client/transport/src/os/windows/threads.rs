@@ -13,3 +13,6 @@ pub fn spawn_quietly(name: &str, run: impl FnOnce() + Send + 'static) -> io::Res
 pub fn quietly<T>(start: impl FnOnce() -> T) -> T {
     start()
 }
+
+/// Does nothing: threads of the library keep the priority of the program.
+pub fn lower_priority() {}
